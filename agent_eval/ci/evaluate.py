@@ -171,7 +171,11 @@ def _evaluate(
         sides.installed()
     _refuse_unknown_judges(job, search)
     ended: dict[str, OpenEnd] = {}
-    packs = given_packs if given_packs is not None else _packs_made(job, targets, agent, search, ended)
+    packs = (
+        given_packs
+        if given_packs is not None
+        else _packs_made(job, targets, agent, search, ended, confirms=sides is not None)
+    )
     # The first suite reports what concerns no suite of this run.
     missing = {targets[0].slug: suites_gone(search)}
     suites = [
@@ -192,15 +196,18 @@ def _packs_made(
     agent: AgentSpec | None,
     search: Search,
     ended: dict[str, OpenEnd],
+    *,
+    confirms: bool,
 ) -> dict[str, Pack]:
     """Judge every suite, by running the agent where there is one; its evidence by slug.
 
-    `ended` receives by slug why a run took no further look although it is not decided.
+    `ended` receives by slug why a run took no further look although it is not decided. `confirms` tells
+    whether the job runs cases that newly fail again by both agents.
     """
     if agent is None:
         earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
         return _score_all(job, targets, earlier)
-    return _run_all(job, targets, search, ended)
+    return _run_all(job, targets, search, ended, confirms=confirms)
 
 
 def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
@@ -217,7 +224,7 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
 
 
 def _run_all(
-    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, OpenEnd]
+    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, OpenEnd], *, confirms: bool
 ) -> dict[str, Pack]:
     """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
     earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
@@ -231,7 +238,7 @@ def _run_all(
         if spec.agent is not None and not spec.agent.is_named and not is_of_conversations(target.path):
             _score(job, target, replace(spec, agent=None), earlier)
         else:
-            spec, looks = planned(job, spec, target.slug, search)
+            spec, looks = planned(job, spec, target.slug, search, confirms=confirms)
             done = run_live(job, spec, target.source, earlier.get(target.slug), looks)
             if looks is not None and (end := looks.finish(done)):
                 ended[target.slug] = end

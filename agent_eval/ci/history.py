@@ -11,9 +11,13 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.history_branch import HistoryBranch
 from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.contracts import Comparison
+from agent_eval.contracts.base import instant
 from agent_eval.contracts.history import PooledRuns
 from agent_eval.errors import AgentEvalError, RemoteError, StorageError, UsageError
 from agent_eval.evidence.reader import Pack
+from agent_eval.gate.pooled import worse_outside
+from agent_eval.gate.steps import case_list
+from agent_eval.gate.tiers import excuses_by
 from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.evidence import read_history, write_history
 from agent_eval.history.files import is_too_large
@@ -22,6 +26,7 @@ from agent_eval.history.pool import FEWEST_RUNS, pooled_runs
 from agent_eval.history.record import RunRecord, record_of
 from agent_eval.storage.files import safe_name
 from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import verb
 
 AUTO, NONE = "auto", "none"
 _NAME_LIMIT = 200
@@ -130,8 +135,9 @@ def _place(job: JobContext) -> HistoryDirectory | HistoryBranch:
 def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search) -> PooledRuns | None:
     """Pool the base branch's last runs for a decision; None where one run is compared with.
 
-    That is so without `baseline-runs`, where the key of this run is not that of the baseline, and where fewer
-    than four whole runs have it; the last two are noted.
+    That is so without `baseline-runs`, where the key of this run is not that of the baseline, where fewer
+    than four whole runs have it, and where a case got worse that they do not have as it is defined now; all
+    but the first are noted.
     """
     wanted = job.settings.baseline_runs
     if wanted == 0:
@@ -153,6 +159,17 @@ def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search)
             f"The history has fewer than {FEWEST_RUNS} whole runs with the setup of this one, so it was "
             "compared with one run."
         )
+    if pool is None:
+        return None
+    rules, now = job.rules, instant(comparison.generated_at)
+    excuses = excuses_by(comparison, rules.policy, rules.waivers, now=now)
+    outside = worse_outside(pool, comparison, excuses)
+    if outside:
+        search.notes.append(
+            f"{case_list(outside)} got worse and {verb(len(outside), 'is', 'are')} not in the pooled runs as "
+            "defined now, so this run was compared with one run."
+        )
+        return None
     return pool
 
 

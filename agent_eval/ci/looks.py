@@ -38,8 +38,17 @@ def with_fixed_trials(spec: RunSpec, trials: int) -> RunSpec:
     return replace(spec, agent=replace(spec.agent, trials=trials))
 
 
-def planned(job: JobContext, spec: RunSpec, slug: str, search: Search) -> tuple[RunSpec, Looks | None]:
+def planned(
+    job: JobContext, spec: RunSpec, slug: str, search: Search, *, confirms: bool
+) -> tuple[RunSpec, Looks | None]:
     """Resolve `trials: auto` for one suite.
+
+    Args:
+        job: The job.
+        spec: Of the run of the suite.
+        slug: The suite's.
+        search: With the suite's baseline.
+        confirms: Whether cases that newly fail are run again by both agents after the last look.
 
     Returns:
         The specification with the trials of the first look, and what decides on further ones. With a fixed
@@ -53,7 +62,8 @@ def planned(job: JobContext, spec: RunSpec, slug: str, search: Search) -> tuple[
         why = "the base branch runs" if job.writes_history else "without a baseline there are"
         job.platform.say(f"{clean(slug)}: `trials: auto`: {why} {FIXED_TRIALS} trials of each case.")
         return with_fixed_trials(spec, FIXED_TRIALS), None
-    looks = Looks(job, slug, search, spec.limits.run, expected_of(baseline.pack))
+    expected = expected_of(baseline.pack)
+    looks = Looks(job, slug, search, spec.limits.run, expected, confirms=confirms)
     return with_fixed_trials(spec, LOOKS[0]), looks
 
 
@@ -98,6 +108,7 @@ class Looks:
         search: With the suite's baseline.
         limits: Of the whole run of the suite.
         expected: What one trial of every case takes, as far as that is known beforehand.
+        confirms: Whether cases that newly fail are run again by both agents after the last look.
 
     Attributes:
         looks: Trials of each case after which the run was looked at.
@@ -105,12 +116,19 @@ class Looks:
     """
 
     def __init__(
-        self, job: JobContext, slug: str, search: Search, limits: RunLimits, expected: Spending
+        self,
+        job: JobContext,
+        slug: str,
+        search: Search,
+        limits: RunLimits,
+        expected: Spending,
+        *,
+        confirms: bool = False,
     ) -> None:
         self.looks: list[int] = []
         self.ended = ""
         self._job, self._slug, self._search, self._limits = job, slug, search, limits
-        self._began = time.monotonic()
+        self._confirms, self._began = confirms, time.monotonic()
         self._expected = times(expected, LOOKS[-1])
         self._say(
             f"looks after {_listed(LOOKS)} trials of each case: {spending_text(times(expected, LOOKS[0]))}, "
@@ -121,7 +139,9 @@ class Looks:
         """Return how many trials each case should have at the next look; None where this was the last."""
         self.looks.append(LOOKS[len(self.looks)])
         decision = self._decision(open_pack(result.pack))
-        following = next_look(self.looks, decision) if decision is not None else None
+        if decision is None:
+            return None
+        following = next_look(self.looks, decision, is_confirmed_later=self._confirms)
         if following is None:
             return None
         more = self._estimate(result.progress, following)

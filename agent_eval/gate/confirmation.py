@@ -27,6 +27,10 @@ from agent_eval.gate.waivers import Excuses
 from agent_eval.gate.zero_tolerance import Repeat, failing_once, new_failures, repeat_of
 from agent_eval.text.numbers import count
 
+FEW = 3
+"""Suspects up to which no correction is needed where each is admitted. Where both agents lose ten points, in
+suites of 10 to 300 cases, chance then confirms a case in at most 2% of runs (benchmarks/gate_tables.py)."""
+
 
 class Tally(NamedTuple):
     """Fresh trials of one case: how many passed, of how many, by side.
@@ -239,7 +243,9 @@ def judge_suspects(
     p_values = [_final_p_value(trials, confirmation.pairs) for trials in run]
     best = fisher(0, confirmation.pairs, confirmation.pairs, confirmation.pairs)
     rejected = [p_value <= alpha for p_value in p_values]
-    if corrected or (corrected is None and not needs_no_correction(run, confirmation.pairs, alpha)):
+    if corrected is None:
+        corrected = not needs_no_correction(run, len(case_ids), confirmation.pairs, alpha)
+    if corrected:
         rejected = holm_discrete(p_values, [best] * len(run), alpha)
     confirmed = {trials.case_id for trials, is_confirmed in zip(run, rejected, strict=True) if is_confirmed}
     return [
@@ -248,15 +254,23 @@ def judge_suspects(
     ]
 
 
-def needs_no_correction(run: Sequence[FreshTrials], pairs: int, alpha: float) -> bool:
-    """Tell whether cases may be confirmed one by one, because each is admitted as blocking by its history.
+def needs_no_correction(run: Sequence[FreshTrials], suspects: int, pairs: int, alpha: float) -> bool:
+    """Tell whether cases may be confirmed one by one: few of them, each admitted as blocking by its history.
 
-    Such a case passes in at least 18 of 20 trials. At a rate of 0.8 or more chance confirms so few of them
-    that even all together stay within `alpha`: with six pairs eight cases at 0.05, each below 0.0051. A
-    correction only lets more pass, so a record that claims too good a history confirms too much, never less.
+    Such a case passed in at least 18 of 20 trials. At a rate of 0.8 or more chance confirms so few of them
+    that even all together stay within `alpha`: with six pairs three cases at 0.05, each below 0.0051. That
+    they pass as often today is not known: where both agents got worse, because a model moved, more of them
+    fail. So more than `FEW` suspects are corrected. A correction only lets more pass, so a record that claims
+    too good a history confirms too much, never less.
+
+    Args:
+        run: The fresh trials of the cases that were run again.
+        suspects: How many cases newly fail, those beyond the cap among them.
+        pairs: Trials of either side of each case.
+        alpha: The chance of confirming a case of an unchanged agent, over all cases together.
     """
     admitted = all(tier_of(trials.history_passed, trials.history_scored) == "blocking" for trials in run)
-    return admitted and len(run) * chance_of_an_admitted_case(pairs, alpha) <= alpha
+    return admitted and suspects <= FEW and len(run) * chance_of_an_admitted_case(pairs, alpha) <= alpha
 
 
 @cache
@@ -361,7 +375,7 @@ def _verdict(
     if confirmation.doubt_of_base and tally.candidate_passed < tally.candidate_trials:
         return "inconclusive", confirmation.doubt_of_base
     if tally.candidate_passed:
-        return "cleared", "The failure did not repeat beyond chance: the case is flaky."
+        return "cleared", _why_cleared(tally)
     if tally.base_passed:
         return "inconclusive", "It never passed again, and the merge base passes too seldom to tell."
     if not (tally.candidate_trials and tally.base_trials):
@@ -374,6 +388,20 @@ def _verdict(
     if not _fails_alike(trials):
         return "inconclusive", "It fails on the merge base as well, but by other judges."
     return "not-yours", "It fails on the merge base as well."
+
+
+def _why_cleared(tally: Tally) -> str:
+    """Say why a case that passes again is cleared, without calling flaky what fails on the change alone."""
+    failed = tally.candidate_trials - tally.candidate_passed
+    if not failed:
+        return "The failure did not repeat: the case is flaky."
+    if tally.base_passed < tally.base_trials:
+        return "It fails now and then on both sides: the case is flaky."
+    again = f"{failed} of {count(tally.candidate_trials, 'trial')}"
+    return (
+        f"It failed again in {again}, and never on the merge base: "
+        "so few trials cannot tell that from chance. More pairs (`confirm-pairs`) could."
+    )
 
 
 def _fails_alike(trials: FreshTrials) -> bool:

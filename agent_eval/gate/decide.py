@@ -35,7 +35,7 @@ from agent_eval.gate.fitness import refuse_unfit_baseline
 from agent_eval.gate.looks import policy_at_look, refuse_impossible_looks
 from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated, why_too_little
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.pooled import pooled_evidence
+from agent_eval.gate.pooled import pooled_evidence, worse_outside
 from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
 from agent_eval.gate.steps import gate_evidence
 from agent_eval.gate.tiers import excuses_by
@@ -84,12 +84,12 @@ def decide_by_policy(
     at_look = policy_at_look(policy, comparison.candidate.looks)
     excuses = excuses_by(comparison, policy, waivers, now=decision_time(generated_at))
     measured = measure(comparison)
+    if pool is not None and worse_outside(pool, comparison, excuses):
+        pool = None
     evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, at_look), pool, excuses, at_look)
     results = suspect_results(comparison, policy, excuses, confirmation)
     cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
-    counted = measured.without(
-        excuses.uncounted | cleared, comparison.new_hard_fail_case_ids, excuses.coverage
-    )
+    counted = measured.without(excuses.uncounted | cleared, comparison, excuses.coverage)
     merged = merge_thresholds(policy.thresholds, thresholds)
     rules = _applicable(apply_rules(merged, counted), counted)
     record = confirmation.record if confirmation is not None else None
@@ -130,13 +130,14 @@ def _decided_steps(
 ) -> list[GateStep]:
     """Take every step, in the order in which they decide."""
     below = any(rule.rule == FLOOR and not rule.passed for rule in rules)
+    is_any_worse = not excuses.cases.issuperset(comparison.regressed_case_ids)
     return [
         steps.coverage(excuses.coverage, policy, is_below_floor=below),
         steps.integrity(comparison, excuses, policy),
         zero_tolerance(comparison, excuses, policy, record),
         steps.thresholds([rule for rule in rules if rule.rule != FLOOR]),
         steps.regression(evidence, policy),
-        steps.non_inferiority(evidence, policy),
+        steps.non_inferiority(evidence, policy, is_any_worse=is_any_worse),
     ]
 
 
@@ -238,7 +239,7 @@ def decide(
     excuses = Excuses(coverage=comparison.coverage)
     if waivers:
         excuses = excuse(comparison, waivers, now=decision_time(generated_at))
-    measured = measure(comparison).without(excuses.cases, comparison.new_hard_fail_case_ids, excuses.coverage)
+    measured = measure(comparison).without(excuses.cases, comparison, excuses.coverage)
     rules = apply_rules(thresholds, measured)
     decision = decision_of(
         thresholds,

@@ -25,6 +25,9 @@ INTERVAL_SHARES = (0.1, 0.2, 0.7)
 """The same of the chance that the interval misses. A drop is seldom ruled out before the last look, so most
 is kept for that."""
 
+SINGLE_CASES = frozenset({"max_regressed_cases", "max_new_hard_fail_cases"})
+"""Rules that count cases that newly fail, which fresh trials of both sides can clear."""
+
 FIXED_TRIALS = LOOKS[-1]
 """Trials of each case under `trials: auto` where there is nothing to decide: without a baseline, and on the
 base branch. A baseline that ended as soon as it was decided would keep lucky runs; and its own chance is part
@@ -125,7 +128,9 @@ def refuse_impossible_looks(comparison: Comparison) -> None:
         )
 
 
-def next_look(looks: Sequence[int], decision: GateDecision) -> int | None:
+def next_look(
+    looks: Sequence[int], decision: GateDecision, *, is_confirmed_later: bool = False
+) -> int | None:
     """Return after how many trials of each case to look next; None where the run ends.
 
     It ends where it is decided, where more trials of the same cases cannot change what is open, and after the
@@ -134,20 +139,40 @@ def next_look(looks: Sequence[int], decision: GateDecision) -> int | None:
     Args:
         looks: The looks so far.
         decision: On the run as it is.
+        is_confirmed_later: As in `is_undecided`.
     """
     later = LOOKS[len(looks) :]
-    return later[0] if later and is_undecided(decision) else None
+    open_still = bool(later) and is_undecided(decision, is_confirmed_later=is_confirmed_later)
+    return later[0] if open_still else None
 
 
-def is_undecided(decision: GateDecision) -> bool:
+def is_undecided(decision: GateDecision, *, is_confirmed_later: bool = False) -> bool:
     """Tell whether more trials may settle a decision: only a drop that is not ruled out is left open.
 
     What failed has failed: trials that are run until it passes would lift every rate.
+
+    Args:
+        decision: On the run as it is.
+        is_confirmed_later: Whether cases that newly fail are run again by both agents after the last look.
+            Then limits on their number are decided there, and do not end the looks: a run that ends at the
+            first flip could rule nothing out once that flip is cleared.
     """
     evidence = decision.evidence
-    if evidence is None or not evidence.compared or decision.gate_status is not GateStatus.INCONCLUSIVE:
+    if evidence is None or not evidence.compared:
+        return False
+    if decision.gate_status is GateStatus.FAILED:
+        if not (is_confirmed_later and _fails_by_single_cases(decision)):
+            return False
+    elif decision.gate_status is not GateStatus.INCONCLUSIVE:
         return False
     return {step.name for step in decision.steps if step.status == "inconclusive"} == {"non-inferiority"}
+
+
+def _fails_by_single_cases(decision: GateDecision) -> bool:
+    """Tell whether a decision fails by limits on the number of regressed cases alone."""
+    failed = {step.name for step in decision.steps if step.status == "failed"}
+    broken = {rule.rule for rule in decision.rules if rule.applied and not rule.passed}
+    return failed == {"thresholds"} and broken <= SINGLE_CASES
 
 
 def _range(fewest: int, most: int) -> str:

@@ -15,6 +15,7 @@ from math import atan, cos, inf, pi, sin, sqrt
 from operator import itemgetter
 from statistics import fmean, stdev
 
+from agent_eval.contracts import Comparison, TrialChange
 from agent_eval.contracts.gate import GateEvidence, JudgeEvidence, PooledEvidence
 from agent_eval.contracts.history import PooledCase, PooledRuns
 from agent_eval.contracts.policy import GatePolicy
@@ -232,6 +233,24 @@ def _sums(counts: Counts) -> tuple[int, int]:
         sum(passed * times for (passed, _), times in counts.items()),
         sum(scored * times for (_, scored), times in counts.items()),
     )
+
+
+def worse_outside(pool: PooledRuns, comparison: Comparison, excuses: Excuses) -> list[str]:
+    """List the compared cases that got worse and are not among the pooled ones, by id.
+
+    The tests over the pooled cases say nothing of these: a change could take what it breaks out of the pool
+    by touching its definition. Where there is one, the single baseline decides, which has all of them.
+    """
+    worse = set(comparison.regressed_case_ids)
+    if comparison.trials is not None:
+        worse.update(row.case_id for row in comparison.trials.changes if row.judge_id is None and _fell(row))
+    excused = excuses.cases | excuses.waived_rates | excuses.quarantine
+    return sorted(worse - pool.cases.keys() - excused)
+
+
+def _fell(change: TrialChange) -> bool:
+    before, now = change.baseline, change.candidate
+    return now.passed * before.judged < before.passed * now.judged
 
 
 def pooled_evidence(

@@ -7,7 +7,7 @@ exact fractions before they are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -71,15 +71,19 @@ class Measured:
         before, now = self.pair_passed
         return Fraction(now - before, self.compared) if self.compared else None
 
-    def without(
-        self, excused: frozenset[str], new_hard_fails: Iterable[str], coverage: Coverage | None
-    ) -> Measured:
-        """Copy with excused cases not counted as regressed, and other coverage; rates stay as they are."""
+    def without(self, excused: frozenset[str], comparison: Comparison, coverage: Coverage | None) -> Measured:
+        """Copy with excused cases not counted as regressed, and other coverage; rates stay as they are.
+
+        Args:
+            excused: Ids of cases; those that did not regress change nothing.
+            comparison: What was measured.
+            coverage: The coverage that counts.
+        """
         return replace(
             self,
             coverage=coverage,
-            regressed=self.regressed - len(excused),
-            new_hard_fails=self.new_hard_fails - len(excused.intersection(new_hard_fails)),
+            regressed=len(set(comparison.regressed_case_ids) - excused),
+            new_hard_fails=len(set(comparison.new_hard_fail_case_ids) - excused),
         )
 
 
@@ -114,7 +118,7 @@ def measure(comparison: Comparison) -> Measured:
     """
     run = measure_run(comparison.candidate)
     compared = comparison.cases.compared
-    regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
+    regressed = set(comparison.regressed_case_ids)
     new_hard_fails = set(comparison.new_hard_fail_case_ids)
     for name, stated, follows in (
         ("overview.compared_cases", comparison.overview.compared_cases, compared),

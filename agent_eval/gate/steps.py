@@ -146,17 +146,28 @@ def _unusual(
     runs = f"the last {pooled.runs} runs of the base branch"
     chance = f"mean {mean}, one-sided {_probability(evidence.p_value, policy.alpha)}"
     likely = f"{rate} of the scored trials passed, and {runs} make {low} or more likely ({chance})."
+    if pooled.rate < pooled.low:
+        likely = (
+            f"{rate} of the scored trials passed, below the {low} that {runs} make likely, but the exact "
+            f"test of the trials does not tell that from chance ({chance})."
+        )
     if is_unusual:
         likely = f"{rate} of the scored trials passed, less than chance explains after {runs} ({chance})."
     return GateStep(name="regression", status="failed" if is_unusual else "passed", message=likely)
 
 
-def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
+def non_inferiority(evidence: GateEvidence, policy: GatePolicy, *, is_any_worse: bool = False) -> GateStep:
     """Pass where a drop as large as the margin is ruled out; otherwise the step is inconclusive.
 
     Where no case and no verdict of a judge is worse than before, that is said with the drop that could hide
     in so few cases. That passes, but under preset `release` only where that drop is below the margin, or the
     agent is declared deterministic and no trial refutes it.
+
+    Args:
+        evidence: What was tested.
+        policy: Its margin, preset and whether the agent is declared deterministic.
+        is_any_worse: Whether a case that counts regressed. With looks, a case is held against as many first
+            trials of the baseline, while the tests take all of them: a case can regress whose rate rose.
     """
     high = evidence.interval_high
     allowed, upper_end = margin(evidence.margin), beside(high, evidence.margin)
@@ -164,7 +175,9 @@ def non_inferiority(evidence: GateEvidence, policy: GatePolicy) -> GateStep:
     if not evidence.compared:
         status = "inconclusive"
         message = "No case was compared, so nothing is known about a drop."
-    elif evidence.pooled is None and not any(judge.regressed for judge in evidence.judges):
+    elif (
+        evidence.pooled is None and not is_any_worse and not any(judge.regressed for judge in evidence.judges)
+    ):
         message = f"Unchanged: no verdict is worse in {count(evidence.compared, 'compared case')}"
         if policy.deterministic and not evidence.flaky:
             message += ", and the agent is declared deterministic."

@@ -31,6 +31,6 @@ def excuses_by(
         now: The time of the decision.
     """
     excuses = excuse(comparison, waivers, policy.quarantine, now=now)
-    regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
+    regressed = frozenset(comparison.regressed_case_ids)
     declared = policy.never_blocking
-    return replace(excuses, tracked=frozenset(regressed & declared) - excuses.cases, never_blocking=declared)
+    return replace(excuses, tracked=regressed & declared - excuses.cases, never_blocking=declared)

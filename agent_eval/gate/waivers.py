@@ -109,7 +109,7 @@ def excuse(
         ]
         if row.regressed and worse and all(covered):
             waived.add(row.case_id)
-    regressed = {row.case_id for row in comparison.case_regressions if row.regressed}
+    regressed = frozenset(comparison.regressed_case_ids)
     waived_rates = _waived_rates(comparison.trials, coverage)
     for judge_id, case_ids in comparison.failures_apart.items():
         for case_id in case_ids:

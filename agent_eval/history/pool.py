@@ -23,7 +23,9 @@ def pooled_runs(
     """Pool the newest whole runs at the key of a run until each case has 20 trials.
 
     Runs that failed are pooled as well: keeping only good days would raise the bar with each lucky one. A
-    case is pooled where all of these runs and `own` have scored it under one definition.
+    case is pooled where all of these runs and `own` have scored it under one definition. A run that would
+    leave fewer than `WHOLE` of the cases is skipped: trials are lost for reasons that are not the agent's,
+    so that skipping it favours neither good days nor bad ones.
 
     Args:
         own: The run that is held against the pool.
@@ -42,11 +44,11 @@ def pooled_runs(
         if record.run.key != own.run.key or record.run.run_id == own.run.run_id:
             continue
         covered = {case_id for case_id in usable if _same(record.cases.get(case_id), own.cases[case_id])}
-        if not covered or len(covered) < WHOLE * len(usable):
+        if not covered or len(common & covered) < WHOLE * len(case_ids):
             continue
         chosen.append(record)
         common &= covered
-    if len(chosen) < FEWEST_RUNS or len(common) < WHOLE * len(case_ids):
+    if len(chosen) < FEWEST_RUNS:
         return None
     return PooledRuns(
         run_ids=tuple(record.run.run_id for record in chosen),

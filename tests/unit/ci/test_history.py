@@ -31,10 +31,15 @@ class Nights:
     def __init__(self, repository: Repository, store: Path) -> None:
         self.repository, self.store, self.night, self.log = repository, store, 0, ""
 
-    def evaluate(self, *, bad: tuple[int, ...] = (), **flags: str) -> ExitCode:
-        """Judge four orders, of which those in `bad` fail."""
+    def evaluate(
+        self, *, total: int = 4, bad: tuple[int, ...] = (), note: tuple[int, ...] = (), **flags: str
+    ) -> ExitCode:
+        """Judge some orders, of which those in `bad` fail; those in `note` get a note of no consequence."""
         self.night += 1
-        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*orders(bad=bad))))
+        cases = orders(total, bad=bad)
+        for number in note:
+            cases[number - 1].setdefault("metadata", {})["owner"] = "team-b"
+        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*cases)))
         stream = io.StringIO()
         given = {
             "suite": "suite.json",
@@ -238,6 +243,19 @@ def test_a_fall_of_every_case_is_blocked_by_the_pool(nights: Nights) -> None:
     regression = next(step for step in decision["steps"] if step["name"] == "regression")
     assert regression["status"] == "failed"
     assert "less than chance explains after the last 5 runs" in regression["message"]
+
+
+def test_a_change_takes_no_case_that_it_breaks_out_of_the_pool(nights: Nights) -> None:
+    for _ in range(5):
+        nights.evaluate(total=40)
+    nights.repository.branch("change", nights.repository.commit())
+    broken = (1, 2, 3, 4)
+    assert nights.evaluate(total=40, bad=broken, note=broken, baseline_runs="20") is ExitCode.OK
+    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
+    assert decision["evidence"]["pooled"] is None
+    assert decision["gate_status"] == "inconclusive"
+    said = (OUT / "report.md").read_text()
+    assert "got worse and are not in the pooled runs as defined now" in said
 
 
 def test_with_too_few_runs_one_run_is_compared_with_and_that_is_said(nights: Nights) -> None:

@@ -201,14 +201,40 @@ def borderline(confirmation: Confirmation) -> SuspectResult:
     return result
 
 
-def test_cases_that_their_history_admits_are_confirmed_one_by_one_as_long_as_chance_stays_within_alpha() -> (
-    None
-):
-    result = borderline(admitted_suspects(8))
+def test_up_to_three_cases_that_their_history_admits_are_confirmed_one_by_one() -> None:
+    result = borderline(admitted_suspects(3))
     assert (result.verdict, result.tier) == ("confirmed", "blocking")
     assert (result.history_passed, result.history_scored) == (19, 20)
-    # Ten such cases would be above 5 % together.
-    assert borderline(admitted_suspects(10)).verdict == "inconclusive"
+    # Of four, a model that moved is the likelier cause: what they passed before says less of today.
+    assert borderline(admitted_suspects(4)).verdict == "inconclusive"
+
+
+def test_cases_beyond_the_cap_count_among_those_that_newly_fail() -> None:
+    few = admitted_suspects(3)
+    ids = [row.case_id for row in few.cases]
+    verdicts = [
+        {row.case_id: row.verdict for row in judge_suspects(asked, few, 0.05)}["z"]
+        for asked in (ids, [*ids, "not run again"])
+    ]
+    assert verdicts == ["confirmed", "inconclusive"]
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "is_flaky", "says"),
+    [
+        ("ppp", "ppp", True, "did not repeat"),
+        ("fpppf", "pfppp", True, "on both sides"),
+        ("fpfpp", "ppppp", False, "failed again in 2 of 5 trials, and never on the merge base"),
+    ],
+    ids=["passes again", "fails on both sides now and then", "fails on the change alone"],
+)
+def test_a_cleared_case_is_called_flaky_only_where_trials_show_that(
+    now: str, before: str, is_flaky: bool, says: str
+) -> None:
+    result = judged(fresh(now, before))
+    assert result.verdict == "cleared"
+    assert ("flaky" in result.reason) is is_flaky
+    assert says in result.reason
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from agent_eval.comparison.compare import compare
-from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.history import PooledCase, PooledRuns
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput
@@ -196,6 +196,50 @@ def test_a_decision_that_is_made_takes_no_further_look(passes: list[int], policy
     assert decision.gate_status is not GateStatus.INCONCLUSIVE
     assert not is_undecided(decision)
     assert next_look([1], decision) is None
+
+
+def test_limits_on_single_cases_end_no_look_where_fresh_trials_decide_on_them_later() -> None:
+    rules = Thresholds(max_regressed_cases=0, max_new_hard_fail_cases=0)
+    decision = gate(looked([0] + [1] * 39, trials=1, looks=[1]), thresholds=rules)
+    assert decision.gate_status is GateStatus.FAILED
+    assert next_look([1], decision) is None
+    assert next_look([1], decision, is_confirmed_later=True) == LOOKS[1]
+
+
+@pytest.mark.parametrize(
+    ("passes", "options"),
+    [
+        ([0] * 12 + [1] * 28, {"thresholds": Thresholds(max_regressed_cases=0)}),
+        ([0] + [1] * 39, {"thresholds": Thresholds(max_regressed_cases=0, min_pass_rate=1.0)}),
+        ([0] + [1] * 39, {"policy": GatePolicy(zero_tolerance=["policy"])}),
+        ([1] * 40, {"thresholds": Thresholds(max_regressed_cases=0)}),
+    ],
+    ids=["a test over the suite fails", "a limit on a rate", "no tolerance", "passed"],
+)
+def test_what_fresh_trials_cannot_change_still_ends_the_looks(
+    passes: list[int], options: dict[str, Any]
+) -> None:
+    decision = gate(looked(passes, trials=1, looks=[1]), **options)
+    assert next_look([1], decision, is_confirmed_later=True) is None
+
+
+def test_a_case_that_regressed_is_worse_though_its_rate_over_all_trials_rose() -> None:
+    # The baseline passed the first four of its twelve trials and no other.
+    names = [f"c{number:02}" for number in range(1, 30)]
+    comparison = compare(
+        view({"c0": passing("c0", 4, 12), **{name: passing(name, 12, 12) for name in names}}, run_id="main"),
+        view(
+            {"c0": passing("c0", 2, 4), **{name: passing(name, 4, 4) for name in names}},
+            run_id="now",
+            execution_config={"trials": 4, "looks": [1, 4]},
+        ),
+        changed="exclude",
+        generated_at=NOW,
+    )
+    assert comparison.regressed_case_ids == ["c0"]
+    step = next(step for step in gate(comparison).steps if step.name == "non-inferiority")
+    assert "no verdict is worse" not in step.message
+    assert step.status == "inconclusive"
 
 
 def test_what_no_further_trial_can_change_takes_no_further_look() -> None:

@@ -8,15 +8,20 @@ from collections import Counter
 import pytest
 
 from agent_eval.contracts.history import PooledCase
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.gate import steps
 from agent_eval.gate.pooled import (
     Weighed,
     _exact_p_value,
+    pooled_evidence,
     predict,
     student_cdf,
     student_quantile,
     weigh,
 )
 from agent_eval.gate.statistics import fisher
+from agent_eval.gate.waivers import Excuses
+from benchmarks.gate_decisions import comparison, evidence, pooled
 
 TABLE = [
     (0.95, 1, 6.313752),
@@ -143,3 +148,16 @@ def test_the_interval_of_a_run_with_fewer_trials_rules_out_a_drop_as_seldom_as_i
         said += weigh(cases, alpha=0.05, confidence=0.95).interval.high < margin
     # The drop is the margin, so ruling it out is an error, at 2.5 %; without their fewer trials it is 10 %.
     assert said / rounds < 0.04
+
+
+def test_a_rate_below_what_is_likely_that_the_exact_test_does_not_tell_from_chance_is_said_so() -> None:
+    runs = [[(int(not 5 * k <= place < 5 * k + 5), 1) for place in range(100)] for k in range(8)]
+    own = [(int(place >= 8), 1) for place in range(100)]
+    policy = GatePolicy()
+    found = pooled_evidence(evidence(comparison(runs[-1], own), policy), pooled(runs, own), Excuses(), policy)
+    assert found.pooled is not None
+    assert found.pooled.rate < found.pooled.low
+    step = steps.regression(found, policy)
+    assert step.status == "passed"
+    assert "below the 93.0%" in step.message
+    assert "exact test" in step.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import GateDecision
+from agent_eval.contracts import GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.confirmation import Confirmation, FreshTrials
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.errors import InvalidInput
@@ -268,3 +268,20 @@ def test_terms_that_mean_nothing_are_refused_with_their_place(softer: dict[str, 
         parse_policy({"zero_tolerance": ["safety"], **softer}, source="gate.yml")
     assert refused.value.message.startswith("gate.yml: zero_tolerance")
     assert problem in refused.value.message
+
+
+def test_a_new_case_that_is_cleared_takes_none_from_the_count_of_regressed_cases() -> None:
+    policy = GatePolicy(
+        margin=0.25,
+        zero_tolerance=["safety"],
+        zero_tolerance_repeat=["safety"],
+        thresholds=Thresholds(max_regressed_cases=0),
+    )
+    clears_new = trials("pppppp", "pppppp", "new-1", changed=True)
+    for regressed, considered in ((CASES[5:6], 1), ([], 0)):
+        now = failing(*regressed, judge="quality")
+        now["new-1"] = {"safety": "failed", "quality": "passed"}
+        record = Confirmation(pairs=6, max_cases=8, cases=[clears_new], stopped="The time was used up.")
+        decision = decided(now, record, policy)
+        assert decision.regressed_cases_considered == considered
+        assert decision.gate_status is (GateStatus.FAILED if considered else GateStatus.PASSED)

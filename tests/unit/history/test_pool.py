@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from agent_eval.history.pool import pooled_runs
 from agent_eval.history.record import RunRecord
 from tests.unit.history.made import made_case, made_run
@@ -62,11 +64,35 @@ def test_a_case_that_is_new_or_was_not_scored_is_left_out_of_the_pool() -> None:
     assert all(len(case.runs) == 5 for case in pool.cases.values())
 
 
-def test_a_pool_that_lacks_more_than_a_tenth_of_the_cases_is_none() -> None:
-    earlier = newest_first(5)
+def test_a_run_that_would_leave_less_than_nine_tenths_of_the_cases_is_skipped() -> None:
+    earlier = newest_first(6)
     del earlier[0].cases["case-3"]
     del earlier[1].cases["case-4"]
+    pool = pooled_runs(run(99), earlier, IDS, 20)
+    assert pool is not None
+    assert pool.run_ids == ("ci-5", "ci-3", "ci-2", "ci-1", "ci-0")
+    assert "case-3" not in pool.cases
+
+
+def test_a_pool_that_lacks_more_than_a_tenth_of_the_cases_is_none() -> None:
+    earlier = newest_first(6)
+    for record in earlier:
+        del record.cases["case-3"], record.cases["case-4"]
     assert pooled_runs(run(99), earlier, IDS, 20) is None
+
+
+def test_runs_that_lost_one_trial_in_a_hundred_still_make_a_pool() -> None:
+    ids = [f"case-{number:03}" for number in range(100)]
+    source = random.Random(7)
+
+    def with_losses(number: int) -> RunRecord:
+        return made_run(number, {case_id: (1, 1) for case_id in ids if source.random() > 0.01})
+
+    earlier = [with_losses(number) for number in range(60)][::-1]
+    pool = pooled_runs(made_run(99, dict.fromkeys(ids, (1, 1))), earlier, ids, 20)
+    assert pool is not None
+    assert len(pool.run_ids) >= 8
+    assert len(pool.cases) >= 90
 
 
 def test_counts_of_another_definition_are_not_pooled() -> None:
