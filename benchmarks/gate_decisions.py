@@ -160,10 +160,14 @@ def evidence(compared: Comparison, policy: GatePolicy) -> GateEvidence:
     return steps.gate_evidence(compared, measured, NO_EXCUSES, policy)
 
 
-def answer(found: GateEvidence, policy: GatePolicy, pool: PooledRuns | None = None) -> Answer:
+def answer(
+    found: GateEvidence, policy: GatePolicy, pool: PooledRuns | None = None, *, is_any_worse: bool = False
+) -> Answer:
     """Decide by the suite, against pooled runs where there are some: regression, then non-inferiority."""
     held = pooled_evidence(found, pool, NO_EXCUSES, policy)
-    decided = status_of([steps.regression(held, policy), steps.non_inferiority(held, policy)])
+    decided = status_of(
+        [steps.regression(held, policy), steps.non_inferiority(held, policy, is_any_worse=is_any_worse)]
+    )
     return _as_answer(decided.value)
 
 

@@ -8,6 +8,7 @@ every line has a seed of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -61,6 +62,8 @@ SPREAD = tuple(Change(f"{lost:.0%} lost over all cases", lost) for lost in (0.05
 BROKEN = tuple(Change(f"{lost:.0%} lost by cases that broke", lost, "broken") for lost in (0.05, 0.10, 0.20))
 OF_BOTH = Change("both agents lose 10% over all cases", 0.10, of_both=True)
 CHANGES = (UNCHANGED, *SPREAD, *BROKEN, OF_BOTH)
+FALSE_ALARMS = (UNCHANGED, OF_BOTH)
+"""Changes that are not the candidate's."""
 ONE_CASE = Change("one case that always passed broke", 1.0, "case")
 ONE_TOPIC = Change("one topic of ten cases broke", 1.0, "topic")
 GUIDE_CHANGES = (UNCHANGED, SPREAD[1], ONE_CASE, ONE_TOPIC)
@@ -224,7 +227,8 @@ def by_suite(drawn: Drawn, trials: int) -> tuple[Suite, Suite]:
     runs, now = drawn.runs[trials], drawn.looks[trials]
     compared = comparison(runs[-1], now)
     found = evidence(compared, POLICY)
-    single, several = answer(found, POLICY), answer(found, POLICY, pooled(runs, now))
+    single = answer(found, POLICY, is_any_worse=bool(compared.regressed_case_ids))
+    several = answer(found, POLICY, pooled(runs, now))
     cases = runs[-1], now
     return Suite(single, compared, cases, trials), Suite(several, compared, cases, trials)
 
@@ -241,7 +245,8 @@ def by_topics(drawn: Drawn) -> Suite:
         for first in range(0, len(now), TOPIC)
     ]
     compared = comparison(before, now, topics=topics)
-    return Suite(answer(evidence(compared, POLICY), POLICY), compared, (before, now), 1)
+    decided = answer(evidence(compared, POLICY), POLICY, is_any_worse=bool(compared.regressed_case_ids))
+    return Suite(decided, compared, (before, now), 1)
 
 
 def by_looks(drawn: Drawn) -> tuple[Suite, Suite]:
@@ -256,7 +261,9 @@ def by_looks(drawn: Drawn) -> tuple[Suite, Suite]:
         for is_pooled in (False, True):
             pool = pooled(drawn.runs[FIXED_TRIALS], now) if is_pooled else None
             if is_pooled not in done or done[is_pooled].answer == "inconclusive":
-                done[is_pooled] = Suite(answer(found, policy, pool), compared, cases, look)
+                is_any_worse = bool(compared.regressed_case_ids)
+                decided = answer(found, policy, pool, is_any_worse=is_any_worse)
+                done[is_pooled] = Suite(decided, compared, cases, look)
         if all(suite.answer != "inconclusive" for suite in done.values()):
             break
     return done[False], done[True]
@@ -330,15 +337,26 @@ def lines_of(
 
 
 def experiments_of(cases: int, change: Change, experiments: int) -> int:
-    """Return how many experiments a line gets: an unchanged agent most, and large suites fewer."""
-    number = experiments if change == UNCHANGED else experiments // 4
-    return max(1, number // 4 if cases > 200 else number)
+    """Return how many experiments a line gets: those most in which a block is a false alarm."""
+    if change in FALSE_ALARMS:
+        return max(1, experiments)
+    return max(1, experiments // (16 if cases > 200 else 4))
 
 
 def simulate(experiments: int) -> Iterator[Line]:
-    """Simulate every line: the grid, then what the guide's table has."""
-    for change, cases, discordant in product(CHANGES, CASES, DISCORDANT):
-        number = experiments_of(cases, change, experiments)
-        yield from lines_of(cases, discordant, change, number, SETTINGS)
-    for change, cases in product(GUIDE_CHANGES, GUIDE_CASES):
-        yield from lines_of(cases, USUAL, change, experiments_of(cases, change, experiments), GUIDE_SETTINGS)
+    """Simulate every line: the grid, then what the guide's table has. Every suite is a process's own task."""
+    grid = [(suite, SETTINGS) for suite in product(CHANGES, CASES, DISCORDANT)]
+    grid += [
+        ((change, cases, USUAL), GUIDE_SETTINGS) for change, cases in product(GUIDE_CHANGES, GUIDE_CASES)
+    ]
+    tasks = [
+        (cases, discordant, change, experiments_of(cases, change, experiments), settings)
+        for (change, cases, discordant), settings in grid
+    ]
+    with ProcessPoolExecutor() as processes:
+        for lines in processes.map(_lines_of, tasks):
+            yield from lines
+
+
+def _lines_of(task: tuple[int, float, Change, int, Sequence[Setting]]) -> list[Line]:
+    return list(lines_of(*task))

@@ -272,7 +272,7 @@ def _expired(
     waivers: Sequence[Waiver],
     quarantine: Sequence[Quarantine],
     *,
-    counted: set[str],
+    counted: frozenset[str],
 ) -> list[ExpiredExcuse]:
     """List expired waivers and quarantines that would have excused a counted case.
 
