@@ -177,8 +177,8 @@ def _grid(change: Change, settings: Sequence[Setting]) -> Iterator[tuple[int, Ch
 
 ABOUT = """\
 {experiments:,} experiments a line where nothing changed or both agents fell, and a fourth of that of other
-changes; a fourth of these with 300 cases. Margin 5 points, alpha 5%, seed {seed}. `python -m benchmarks.gate_tables --write`
-makes this file and the JSON beside it, which has every figure.
+changes; a fourth of these with 300 cases. Margin 5 points, alpha 5%, seed {seed}.
+`python -m benchmarks.gate_tables --write` makes this file and the JSON beside it, which has every figure.
 
 Half of the discordance comes from cases that pass half of the time, half from cases that pass nine times of
 ten; a tenth of the cases never pass, the others always do (`benchmarks/population.py`). Pooled: 20 runs of

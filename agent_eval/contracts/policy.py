@@ -56,8 +56,9 @@ class GatePolicy(Contract):
 
     A preset fills in what is left out: `pull-request` has margin 0.05 and warns when the evidence does not
     decide, `release` has margin 0.02 and blocks. `margin` is the drop of the pass rate that would still be
-    acceptable, a share. `alpha` bounds the chance of calling noise a regression, over all judges together.
-    `confidence` is that of the printed two-sided interval, whose upper end must stay below the margin.
+    acceptable, a share. `alpha` bounds the chance of calling noise a regression: once for the tests over
+    suite, judges and topics together, and once for the cases that fresh trials confirm. `confidence` is that
+    of the printed two-sided interval, whose upper end must stay below the margin.
     A new failure of a judge in `zero_tolerance` blocks at once, unless the judge is also in
     `zero_tolerance_repeat` or `zero_tolerance_ceiling`; a release ignores these two.
 
