@@ -14,8 +14,8 @@ _PIP = f"""\
 {_PACKAGE} is what pip installs: the address of a wheel, or `git+https://...@<commit>`. Do not put the
 bare name there: on the public index it belongs to another project."""
 _SETTINGS = """\
-What the job does stands in agent-eval.yml, which `agent-eval init` writes: the suite, the policy, the agent
-to run and what installs it. Every input of `agent-eval ci` can be given there, or as AGENT_EVAL_<NAME>, which
+agent-eval.yml, which `agent-eval init` writes, says what the job does: the suite, the policy, the agent to
+run and what installs it. Every input of `agent-eval ci` can be given there, or as AGENT_EVAL_<NAME>, which
 overrides it."""
 
 
