@@ -125,11 +125,14 @@ class Browser:
         self.call("Input.dispatchKeyEvent", {"type": "keyDown", **common, **text})
         self.call("Input.dispatchKeyEvent", {"type": "keyUp", **common})
 
-    def picture(self, path: Path, *, tallest: int = 0) -> None:
-        """Draw the whole page, or as much as `tallest` pixels."""
+    def picture(self, path: Path, *, tallest: int = 0, part: str = "") -> None:
+        """Draw the whole page, or from the top of the element `part`, and as much as `tallest` pixels."""
         metrics = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        height = min(metrics["height"], tallest) if tallest else metrics["height"]
-        clip = {"x": 0, "y": 0, "width": metrics["width"], "height": height, "scale": 1}
+        box = {"y": 0, "height": metrics["height"]}
+        if part:
+            box = self.value(f"document.querySelector({json.dumps(part)}).getBoundingClientRect().toJSON()")
+        height = min(box["height"], tallest) if tallest else box["height"]
+        clip = {"x": 0, "y": box["y"], "width": metrics["width"], "height": height, "scale": 1}
         shot = self.call("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
         path.write_bytes(base64.b64decode(shot["data"]))
 

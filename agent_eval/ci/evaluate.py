@@ -14,6 +14,7 @@ from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, 
 from agent_eval.ci.both_sides import BothSides, why_not_run_again
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
 from agent_eval.ci.looks import OpenEnd, planned
 from agent_eval.ci.made_earlier import taken_packs
@@ -40,6 +41,7 @@ from agent_eval.gate.decide import (
     merge_thresholds,
 )
 from agent_eval.gate.fitness import why_no_baseline
+from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
@@ -54,12 +56,9 @@ from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
-from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
-_NAMED, _NAME_LIMIT = 3, 60
-"""Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 DECISION = Path("compare") / "gate_decision.json"
 
 
@@ -184,6 +183,7 @@ def _evaluate(
     ]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
+    search.warnings += unknown_cases(job, suites)
     search.warnings += add_to_history(job, packs, history)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
@@ -423,35 +423,11 @@ def _compare(
         return None
 
 
-def lost_datasets(search: Search) -> list[str]:
-    """Warn of datasets of the baseline that are not evaluated any more."""
-    if not search.gone:
-        return []
-    return [
-        f"The baseline has evidence of {_named(search.gone)}, which no suite of this run evaluates. If it "
-        "was removed or renamed, these cases are compared with nothing."
-    ]
-
-
-def suites_gone(search: Search) -> RuleResult | None:
-    """Build the rule that every dataset of the baseline is still evaluated."""
-    if not search.gone:
-        return None
-    return RuleResult(
-        rule="on_case_removed",
-        threshold=0,
-        value=sum(search.gone.values()),
-        passed=False,
-        message=f"Suites of the baseline are gone, so their cases are compared with nothing: "
-        f"{_named(search.gone)}.",
-    )
-
-
-def _named(gone: Mapping[str, int]) -> str:
-    """Name the first datasets as code, with their numbers of cases; count the others."""
-    named = []
-    for dataset, cases in sorted(gone.items()):
-        name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
-        named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
-    more = len(named) - _NAMED
-    return ", ".join(named[:_NAMED]) + (f" and {count(more, 'more dataset')}" if more > 0 else "")
+def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[str]:
+    """Warn of cases that the policy lists and that are in no suite of this run, nor in their baselines."""
+    known = {case_id for suite in suites for case_id in suite.candidate.index}
+    for suite in suites:
+        if suite.baseline is not None:
+            known.update(suite.baseline.view.index)
+    policy = job.rules.stated_policy or job.rules.policy
+    return unknown_case_warnings(policy, known, where="neither this run nor its baseline has it")

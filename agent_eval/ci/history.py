@@ -135,12 +135,18 @@ def _place(job: JobContext) -> HistoryDirectory | HistoryBranch:
 def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search) -> PooledRuns | None:
     """Pool the base branch's last runs for a decision; None where one run is compared with.
 
-    That is so without `baseline-runs`, where the key of this run is not that of the baseline, where fewer
-    than four whole runs have it, and where a case got worse that they do not have as it is defined now; all
-    but the first are noted.
+    That is so without `baseline-runs`, where it is less than four, where the key of this run is not that of
+    the baseline, where fewer than four whole runs have it, and where a case got worse that they do not have
+    as it is defined now; all but the first are noted.
     """
     wanted = job.settings.baseline_runs
     if wanted == 0:
+        return None
+    if wanted < FEWEST_RUNS:
+        search.notes.append(
+            f"`baseline-runs: {wanted}` is less than {FEWEST_RUNS}, which says too little of how much runs "
+            "differ, so this run was compared with one run."
+        )
         return None
     cases = comparison.cases
     slug = safe_name(pack.manifest.dataset_id)
@@ -153,7 +159,7 @@ def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search)
         return None
     apart = {*cases.new, *cases.changed, *cases.quarantined}
     compared = [case_id for case_id in pack.case_ids() if case_id not in apart]
-    pool = pooled_runs(record_of(pack), search.earlier.get(slug, []), compared, max(wanted, FEWEST_RUNS))
+    pool = pooled_runs(record_of(pack), search.earlier.get(slug, []), compared, wanted)
     if pool is None and cases.compared:
         search.notes.append(
             f"The history has fewer than {FEWEST_RUNS} whole runs with the setup of this one, so it was "

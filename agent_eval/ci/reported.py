@@ -11,7 +11,8 @@ from pathlib import Path
 
 from agent_eval.ci.candidates import Candidate, Skipped
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import Evaluation, decide_on, lost_datasets, search_baselines, suites_gone
+from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
+from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines, unknown_cases
 from agent_eval.ci.history import read_branch_history
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
@@ -47,6 +48,7 @@ def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
         decide_on(job, Target(Path(slug), slug), pack, search, missing.get(slug))
         for slug, pack in packs.items()
     ]
+    search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None, rules=job.rules, history=history)
 
 

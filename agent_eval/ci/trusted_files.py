@@ -58,6 +58,7 @@ class JudgingRules:
         from_base: Whether the base branch's rules hold, so that `changes` were not applied.
         warnings: What a user should know of how the rules were read.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
+        stated_policy: The change's policy with the exceptions that do not count; None where all count.
     """
 
     policy: GatePolicy
@@ -70,6 +71,7 @@ class JudgingRules:
     warnings: list[str] = field(default_factory=list)
     base_policy: GatePolicy | None = None
     baseline_key: PublicKey | None = None
+    stated_policy: GatePolicy | None = None
 
     @property
     def is_release(self) -> bool:
@@ -319,6 +321,7 @@ def _held_to_base(
         changes=[*rules.changes, *unreviewed_exceptions(policy, rules.policy, now=now), *waivers],
         loosened=[*rules.loosened, *loosened],
         base_policy=policy,
+        stated_policy=rules.policy,
     )
 
 

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 
     from agent_eval.operations.bless import Blessing
 
+_IN_CI = (
+    "`agent-eval ci` compares with it where agent-eval.yml says `baseline: {name}`, and the registry and the",
+    "pack are in the checkout. The default, `baseline: auto`, never reads the registry.",
+)
+
 
 @click.command(cls=TableCommand, path="bless")
 def bless(  # more than six parameters: one for each option
@@ -60,6 +65,6 @@ def _lines(blessing: Blessing) -> list[str]:
         lines.append(f"  {difference.case_id}  {outcomes}  {difference.reason}".rstrip())
     if blessing.approval is not None:
         done = f"{blessing.name} is now run {blessing.run_id}, {blessing.approval.approval_id}"
-        return [*lines, "", done]
+        return [*lines, "", done, *(line.format(name=blessing.name) for line in _IN_CI)]
     words = f"--accept {blessing.digest} --approved-by WHO --rationale WHY"
     return [*lines, "", f"Accept exactly this with {words}"]

@@ -92,7 +92,7 @@ def init(
     force: bool,
     output_format: str,
 ) -> None:
-    """Write a starter suite, judge configuration, a gate policy and thresholds, and files of CI platforms.
+    """Write a starter suite, judge configuration, a gate policy, agent-eval.yml, and files of CI platforms.
 
     On a terminal and without flags, asks which agent, which CI and which action. Writes nothing if one of the
     files exists, unless --force is set.
@@ -170,7 +170,7 @@ def starter_agent(agent: str) -> StarterAgent:
             field="agent",
         )
     if kind.name == "command":
-        return StarterAgent("agent-command", agent.removeprefix("command:"))
+        return StarterAgent("agent-command", agent.removeprefix("command:"), in_settings=True)
     if kind.name == "http":
         return StarterAgent("agent-url", agent)
     keys = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}

@@ -24,8 +24,8 @@ _LISTED = 10
 def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
     """Tell which judges and cases never failed, never passed or never ran, and what each cost.
 
-    Every PACK is an evidence pack or an archive of one, and is verified first. It says what to retire. The
-    packs are of one dataset, and each is given once.
+    Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
+    first. It says what to retire. The packs are of one dataset, and each is given once.
     """
     from agent_eval.operations.gate_health import read_health
 

@@ -23,8 +23,9 @@ class HistoryGroup(click.Group):
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take no word at all for `show` without its argument, which then says what is missing."""
-        return super().parse_args(ctx, args or ["show"])
+        """Take an option before the argument, or no word at all, for a call of `show`."""
+        of_show = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["show", *args] if of_show else args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -34,8 +35,20 @@ class HistoryGroup(click.Group):
             return super().resolve_command(ctx, args)
         return "show", history_show, args
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of `show` as well: a user who leaves its name out looks for them here."""
+        super().format_options(ctx, formatter)
+        context = click.Context(history_show, parent=ctx, info_name="show")
+        rows = [
+            record
+            for option in history_show.get_params(context)
+            if (record := option.get_help_record(context))
+        ]
+        with formatter.section("Options of `history WHERE`"):
+            formatter.write_dl(rows)
 
-@click.group(cls=HistoryGroup)
+
+@click.group(cls=HistoryGroup, subcommand_metavar="WHERE | COMMAND [ARGS]...")
 def history() -> None:
     """Show what the last runs of the base branch counted: `history WHERE`, or `history badge WHERE`."""
 
@@ -55,12 +68,16 @@ def history_show(
     WHERE is the evidence of a run on the base branch (a pack, an archive), or the directory that the option
     `history` of `ci` names.
     """
-    from agent_eval.history.board import board
-    from agent_eval.operations.history import declared_tiers, history_json, read_history_at
+    from agent_eval.history.board import board, tiers_of_policy
+    from agent_eval.operations.history import history_json, policy_at, read_history_at, unknown_cases
     from agent_eval.reports.terminal_history import history_text
+    from agent_eval.text.escape import clean
 
     records = read_history_at(where, dataset_id)
-    declared = declared_tiers(policy)
+    stated = policy_at(policy)
+    declared, warnings = tiers_of_policy(stated), unknown_cases(stated, records)
+    # In a recommendation, which is YAML, they are comments.
+    warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, declared=declared)
     if recommend:
         from agent_eval.history.recommendation import recommendation
@@ -69,12 +86,16 @@ def history_show(
         recommended = recommendation(table, declared)
         emit(
             output_format,
-            recommendation_json(recommended),
-            lambda _colour: recommendation_lines(recommended, table),
+            {**recommendation_json(recommended), "warnings": warnings},
+            lambda _colour: [*warning_lines, *recommendation_lines(recommended, table)],
         )
         return
     name = records[0].run.dataset_id
-    emit(output_format, history_json(table), lambda colour: history_text(table, name, colour=colour))
+    emit(
+        output_format,
+        history_json(table, warnings),
+        lambda colour: [*history_text(table, name, colour=colour), *warning_lines],
+    )
 
 
 @history.command(name="badge", cls=TableCommand, path="history badge")

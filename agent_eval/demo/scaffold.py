@@ -15,10 +15,9 @@ from agent_eval.storage.atomic import write_file
 SCAFFOLD = {
     "suites/starter_suite.json": "demo/starter/starter_suite.json",
     "config/judges.json": "demo/starter/judges.json",
-    "config/gate.json": "demo/starter/gate.json",
     "config/gate.yml": "demo/starter/gate.yml",
+    "agent-eval.yml": "demo/starter/agent-eval.yml",
     ".agent_eval/schemas/suite.schema.json": "schemas/suite.schema.json",
-    ".agent_eval/schemas/thresholds.schema.json": "schemas/thresholds.schema.json",
     ".agent_eval/schemas/gate_policy.schema.json": "schemas/gate_policy.schema.json",
 }
 """Path of each file below the target directory, with that of the bundled file in the package."""
@@ -56,8 +55,11 @@ _TO_BE_FILLED_IN = {
 _TO_FILL_IN = re.compile(
     r"^(?:#|//) Put in place of (?:[^\n]*\n(?:#|//) )*?[^\n]*name@sha256:\.\.\.\n", re.MULTILINE
 )
-_SUITE_OF_THE_ACTION = re.compile(r"^( +)suite: suites/\*\.json\n", re.MULTILINE)
-_SUITE_VARIABLE = re.compile(r"^( +)AGENT_EVAL_SUITE(: | = )[^\n]*\n", re.MULTILINE)
+_COMMAND_IN_SETTINGS = re.compile(r"^#agent-command: [^\n]*\n", re.MULTILINE)
+_VARIABLES = re.compile(r"^(env:| +variables:| +environment:| +environment \{)\n( +)", re.MULTILINE)
+"""Where a platform's file lists the variables of its job, up to the indent of the first."""
+_BEFORE_THE_STEPS = re.compile(r"^(?=# Buildkite replaces variables )", re.MULTILINE)
+"""Where Buildkite's file lists them, if it has none yet."""
 _CHECKOUT_OF_THE_WORKFLOW = re.compile(r"with: \{ (?=persist-credentials: )([^\n]*)")
 _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
 
@@ -67,18 +69,20 @@ class StarterAgent:
     """The agent that the starter files run.
 
     Example:
-        >>> StarterAgent("agent-command", "python agent.py").variable
-        'AGENT_EVAL_AGENT_COMMAND'
+        >>> StarterAgent("agent-url", "https://agent.example/ask").variable
+        'AGENT_EVAL_AGENT_URL'
 
     Attributes:
         option: The input of the CI job that names it.
         value: The value of that input.
         key: The environment variable of its credentials; empty if it is not known to need one.
+        in_settings: Whether `agent-eval.yml` names it; otherwise the file of the CI platform does.
     """
 
     option: str
     value: str
     key: str = ""
+    in_settings: bool = False
 
     @property
     def variable(self) -> str:
@@ -187,6 +191,9 @@ def _contents(platforms: Sequence[str], agent: StarterAgent | None, action: str 
     if agent is not None:
         places["suites/starter_suite.json"] = SUITE_FOR_AN_AGENT
     contents = {place: _bundled(name) for place, name in places.items()}
+    if agent is not None and agent.in_settings:
+        named = f"{agent.option}: {_quoted(agent.value)}\n"
+        contents["agent-eval.yml"] = _COMMAND_IN_SETTINGS.sub(lambda _: named, contents["agent-eval.yml"])
     for platform in platforms:
         place, name = PLATFORMS[platform]
         text = _bundled(name)
@@ -202,9 +209,6 @@ def _bundled(name: str) -> str:
 
 def _running(text: str, agent: StarterAgent) -> str:
     """Make a platform's file run the agent, where it judged recorded traces."""
-    value = json.dumps(agent.value, ensure_ascii=False)
-    inputs = f"{agent.option}: {value}\n"
-    text = _SUITE_OF_THE_ACTION.sub(lambda match: f"{match[0]}{match[1]}{inputs}", text)
     if agent.option == "agent-command":
         # On the other platforms the whole history is in the checkout anyway.
         text = _CHECKOUT_OF_THE_WORKFLOW.sub(
@@ -213,12 +217,8 @@ def _running(text: str, agent: StarterAgent) -> str:
     if agent.key:
         secret = f"env:\n  {agent.key}: ${{{{ secrets.{agent.key} }}}} # empty for a change from a fork\n"
         text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(secret, match[1]), text)
-
-    def variable(match: re.Match[str]) -> str:
-        quoted = value if match[2] == ": " else _groovy(agent.value)
-        return f"{match[0]}{match[1]}{agent.variable}{match[2]}{quoted}\n"
-
-    text = _SUITE_VARIABLE.sub(variable, text)
+    if not agent.in_settings:
+        text = _naming(text, agent)
     text = text.replace(
         "Judges the agent's recorded traces on every", "Runs the agent and judges it on every"
     )
@@ -226,6 +226,26 @@ def _running(text: str, agent: StarterAgent) -> str:
         ": judges the recorded traces of a suite on every change, compares them",
         ": runs the agent over a suite on every change, compares the results",
     )
+
+
+def _naming(text: str, agent: StarterAgent) -> str:
+    """Name the agent in a platform's file: as an input of the action, or a variable of the job."""
+    inputs = f"with:\n  {agent.option}: {_quoted(agent.value)}\n"
+    text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(inputs, match[1]), text)
+
+    def variable(match: re.Match[str]) -> str:
+        if match[1].endswith("{"):
+            return f"{match[1]}\n{match[2]}{agent.variable} = {_groovy(agent.value)}\n{match[2]}"
+        return f"{match[1]}\n{match[2]}{agent.variable}: {_quoted(agent.value)}\n{match[2]}"
+
+    if _VARIABLES.search(text):
+        return _VARIABLES.sub(variable, text)
+    return _BEFORE_THE_STEPS.sub(lambda _: f"env:\n  {agent.variable}: {_quoted(agent.value)}\n\n", text)
+
+
+def _quoted(value: str) -> str:
+    """Write a value of YAML in double quotes."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _indented(text: str, indent: str) -> str:

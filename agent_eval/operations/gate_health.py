@@ -7,14 +7,14 @@ from pathlib import Path
 
 from agent_eval.errors import UsageError
 from agent_eval.gate.health import GateHealth
-from agent_eval.operations.packs import open_to_show
+from agent_eval.operations.packs import open_to_show, packs_below
 
 
 def read_health(packs: Sequence[Path]) -> GateHealth:
     """Verify the packs, and count their verdicts.
 
     Args:
-        packs: Packs or archives of runs of one dataset, each run once.
+        packs: Packs, archives or directories of packs, of runs of one dataset, each run once.
 
     Raises:
         InvalidInput, InvalidPack: A pack cannot be read, or does not verify.
@@ -23,7 +23,7 @@ def read_health(packs: Sequence[Path]) -> GateHealth:
     health = GateHealth()
     paths: dict[str, Path] = {}
     dataset_id: str | None = None
-    for path in packs:
+    for path in (pack_path for named in packs for pack_path in packs_below(named)):
         pack = open_to_show(path)
         if dataset_id is None:
             dataset_id = pack.manifest.dataset_id

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.history import HistoryRun
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.history.board import Board, CaseBoard, DeclaredTiers, tiers_of_policy
+from agent_eval.gate.listed_cases import unknown_case_warnings
+from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.evidence import read_history
 from agent_eval.history.files import decode_file, is_record_name, newest_first
 from agent_eval.history.record import RunRecord
@@ -86,19 +89,24 @@ def _by_dataset(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
     return {dataset_id: newest_first(each) for dataset_id, each in histories.items()}
 
 
-def declared_tiers(policy: Path | None) -> DeclaredTiers:
-    """Read which cases a policy has in quarantine or expects to fail; nothing without a policy.
+def policy_at(path: Path | None) -> GatePolicy:
+    """Read the policy that says which cases are in quarantine, tracked or expected to fail; none lists none.
 
     Raises:
         InvalidInput: The policy cannot be read.
     """
-    if policy is None:
-        return DeclaredTiers()
-    read = parse_policy_file(read_bytes(policy, max_bytes=_MAX_POLICY), str(policy))
-    return tiers_of_policy(read)
+    if path is None:
+        return GatePolicy()
+    return parse_policy_file(read_bytes(path, max_bytes=_MAX_POLICY), str(path))
 
 
-def history_json(history: Board) -> dict[str, Any]:
+def unknown_cases(policy: GatePolicy, records: Sequence[RunRecord]) -> list[str]:
+    """Warn of cases that a policy lists and that no run of a history has, as sentences."""
+    known = {case_id for record in records for case_id in record.cases}
+    return unknown_case_warnings(policy, known, where="none of these runs has it")
+
+
+def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """Describe a history as JSON: the runs, the oldest first, and the cases."""
     return {
         "runs": [
@@ -110,6 +118,7 @@ def history_json(history: Board) -> dict[str, Any]:
             for number, run in enumerate(history.runs)
         ],
         "cases": [_case_json(case) for case in history.cases],
+        "warnings": list(warnings),
     }
 
 

@@ -16,13 +16,16 @@ from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import layout
 from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import compact, expand
-from agent_eval.evidence.derived import enclosing_pack
+from agent_eval.evidence.derived import enclosing_pack, is_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.evidence.verify import Admit
 from agent_eval.operations.environment import redactor_for
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, parse, read_json
+
+_ZIP = b"PK\x03\x04"
+"""How a zip with a file in it begins."""
 
 
 def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
@@ -61,6 +64,18 @@ def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
         InvalidInput, InvalidPack: As for `open_run`.
     """
     return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
+
+
+def packs_below(path: Path) -> list[Path]:
+    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone.
+
+    Example:
+        >>> packs_below(Path("runs/evidence.zip"))
+        [PosixPath('runs/evidence.zip')]
+    """
+    if not path.is_dir() or is_pack(path):
+        return [path]
+    return sorted(entry for entry in path.iterdir() if entry.is_dir() and is_pack(entry)) or [path]
 
 
 def view(pack: Pack) -> RunView:
@@ -186,12 +201,19 @@ def comparison_file(path: Path) -> Path:
     """Return the file of a comparison that a user names by itself, or by the candidate's pack that holds it.
 
     Raises:
-        InvalidInput: The path is a pack without a comparison.
+        InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
 
     Example:
         >>> comparison_file(Path("delta.json")).name
         'delta.json'
     """
+    if path.is_file() and _is_archive(path):
+        raise InvalidInput(
+            f"{path} is an archive of evidence, and a comparison is a file or a pack",
+            remedy="Unpack it, and name the pack's directory in it; or compare it again, with "
+            "`agent-eval compare --candidate ARCHIVE --out FILE`, and name that file.",
+            file=str(path),
+        )
     if not path.is_dir():
         return path
     within = path / DEFAULT_PATH_IN_PACK
@@ -203,6 +225,15 @@ def comparison_file(path: Path) -> Path:
             file=str(path),
         )
     return within
+
+
+def _is_archive(path: Path) -> bool:
+    """Tell whether a file begins as a zip does; one that cannot be read is none."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_ZIP)) == _ZIP
+    except OSError:
+        return False
 
 
 def read_comparison(path: Path) -> ReadComparison:

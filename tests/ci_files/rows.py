@@ -16,11 +16,10 @@ IMAGE = "ghcr.io/your-organisation/agent-eval:v1"
 
 FIRST = (
     ("suite", "suites/starter_suite.json"),
-    ("judge-config", "config/judges.json"),
     ("min-pass-rate", "0.95"),
     ("preset", "pull-request"),
 )
-"""Inputs that the files to start from give, with their values: those of GitHub's workflow everywhere."""
+"""Inputs that a file for several jobs gives, with their values: one of them is no `agent-eval ci`."""
 
 NAMES_VARIABLES = frozenset({"variables", "headers"})
 """Kinds of inputs that name environment variables, which a container must be given as well."""
@@ -37,17 +36,12 @@ def variable(name: str) -> str:
     return INPUT_BY_NAME[name].variable
 
 
-def first_inputs(indent: str, written: str, *, without: str = "") -> str:
-    """The lines that give the first inputs but one. `written` is a line with `NAME` and `VALUE`."""
-    lines = []
-    for name, value in FIRST:
-        if name == without:
-            continue
-        is_text = isinstance(yaml.safe_load(value), str)
-        quoted = f"'{value}'" if "'VALUE'" in written else value if is_text else json.dumps(value)
-        line = written.replace("'VALUE'", quoted).replace("VALUE", quoted).replace("NAME", variable(name))
-        lines.append(f"{indent}{line}")
-    return "\n".join(lines)
+def first_inputs(indent: str) -> str:
+    """The lines that give the first inputs, as YAML."""
+    return "\n".join(
+        f"{indent}{variable(name)}: {value if isinstance(yaml.safe_load(value), str) else json.dumps(value)}"
+        for name, value in FIRST
+    )
 
 
 def as_yaml(value: object, indent: str) -> str:

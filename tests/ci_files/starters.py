@@ -13,13 +13,10 @@ you have reviewed: name@sha256:..."""
 _PIP = f"""\
 {_PACKAGE} is what pip installs: the address of a wheel, or `git+https://...@<commit>`. Do not put the
 bare name there: on the public index it belongs to another project."""
-_AGENT = f"""\
-Name an agent with {variable("agent-command")}, and the job runs it;
-{variable("setup-command")} installs what it needs.
-Every input of `agent-eval ci` can be given as AGENT_EVAL_<NAME>, or in a file agent-eval.yml."""
-_AGENT_OF_PIP = f"""\
-Name an agent with {variable("agent-command")}, and the job runs it, in the job's own environment.
-Every input of `agent-eval ci` can be given as AGENT_EVAL_<NAME>, or in a file agent-eval.yml."""
+_SETTINGS = """\
+agent-eval.yml, which `agent-eval init` writes, says what the job does: the suite, the policy, the agent to
+run and what installs it. Every input of `agent-eval ci` can be given there, or as AGENT_EVAL_<NAME>, which
+overrides it."""
 
 
 def passed_on(own: str, dollar: str) -> str:
@@ -80,13 +77,12 @@ GITLAB_TAIL = """\
 
 def gitlab() -> str:
     return f"""\
-{comments("#", _GITLAB_HEAD, _IMAGE, _GITLAB_TOKEN, _AGENT)}
+{comments("#", _GITLAB_HEAD, _IMAGE, _GITLAB_TOKEN, _SETTINGS)}
 agent-eval:
   image:
     name: {IMAGE}
     entrypoint: [""]
-{_GITLAB_JOB}{first_inputs("    ", "NAME: VALUE")}
-{GITLAB_SCRIPT}{GITLAB_TAIL}"""
+{_GITLAB_JOB}{GITLAB_SCRIPT}{GITLAB_TAIL}"""
 
 
 _GITLAB_NIGHTLY_HEAD = """\
@@ -104,7 +100,7 @@ repository, or what a step before downloads there."""
 
 def gitlab_nightly() -> str:
     return f"""\
-{comments("#", _GITLAB_NIGHTLY_HEAD, _IMAGE, _GITLAB_NIGHTLY_TOKEN, _GITLAB_NIGHTLY_RELEASE, _AGENT)}
+{comments("#", _GITLAB_NIGHTLY_HEAD, _IMAGE, _GITLAB_NIGHTLY_TOKEN, _GITLAB_NIGHTLY_RELEASE, _SETTINGS)}
 agent-eval-nightly:
   image:
     name: {IMAGE}
@@ -113,7 +109,6 @@ agent-eval-nightly:
     - if: $CI_PIPELINE_SOURCE == "schedule" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH
   variables:
     GIT_DEPTH: "0" # the whole history: with the release, whose agent is built to tell what moved
-{first_inputs("    ", "NAME: VALUE")}
     {variable("drift-release")}: releases/v1
     {variable("release-agent")}: auto
 {GITLAB_SCRIPT}{GITLAB_TAIL}"""
@@ -121,11 +116,10 @@ agent-eval-nightly:
 
 def gitlab_pip() -> str:
     return f"""\
-{comments("#", _GITLAB_HEAD, _PIP, _GITLAB_TOKEN, _AGENT_OF_PIP)}
+{comments("#", _GITLAB_HEAD, _PIP, _GITLAB_TOKEN, _SETTINGS)}
 agent-eval:
   image: python:3.11
 {_GITLAB_JOB}    {_PACKAGE}: ""
-{first_inputs("    ", "NAME: VALUE")}
   before_script:
     - python -I -m pip install "${{{_PACKAGE}:?set it to the package to install}}"
 {GITLAB_SCRIPT}{GITLAB_TAIL}"""
@@ -154,9 +148,7 @@ _DOLLARS = (
 
 def buildkite() -> str:
     return f"""\
-{comments("#", _BUILDKITE_HEAD, _IMAGE, _BUILDKITE_TOKEN, _AGENT)}
-env:
-{first_inputs("  ", "NAME: VALUE")}
+{comments("#", _BUILDKITE_HEAD, _IMAGE, _BUILDKITE_TOKEN, _SETTINGS)}
 
 {_DOLLARS} The container is
 # given those variables alone whose names begin so, and those of {variable("agent-env")}.
@@ -175,10 +167,9 @@ steps:
 
 def buildkite_pip() -> str:
     return f"""\
-{comments("#", _BUILDKITE_HEAD, _PIP, _BUILDKITE_TOKEN, _AGENT_OF_PIP)}
+{comments("#", _BUILDKITE_HEAD, _PIP, _BUILDKITE_TOKEN, _SETTINGS)}
 env:
   {_PACKAGE}: ""
-{first_inputs("  ", "NAME: VALUE")}
 
 {_DOLLARS}
 steps:
@@ -211,7 +202,7 @@ def buildkite_shards() -> str:
 {comments("#", _SHARDS_HEAD, _PIP, _BUILDKITE_TOKEN)}
 env:
   {_PACKAGE}: ""
-{first_inputs("  ", "NAME: VALUE", without="judge-config")}
+{first_inputs("  ")}
   {agent}: python3 agent.py
 {_DOLLARS}
 steps:
@@ -275,15 +266,14 @@ _SLUG = f"      {variable('circleci-project-slug')}: << pipeline.project.slug >>
 def circleci() -> str:
     command = "\n".join(f"          {line}" for line in CIRCLECI_DOCKER.split("\n"))
     return f"""\
-{comments("#", _CIRCLECI_HEAD, _IMAGE, _CIRCLECI_TOKEN, _AGENT)}
+{comments("#", _CIRCLECI_HEAD, _IMAGE, _CIRCLECI_TOKEN, _SETTINGS)}
 version: 2.1
 jobs:
   agent-eval:
     machine:
       image: ubuntu-2404:current
     environment:
-{_SLUG}{first_inputs("      ", "NAME: VALUE")}
-    steps:
+{_SLUG}    steps:
       - checkout:
           method: full # with the files of the commit where the branch began
       - run: >- # the container is given variables whose names begin so, and those of {variable("agent-env")}
@@ -293,7 +283,7 @@ jobs:
 
 def circleci_pip() -> str:
     return f"""\
-{comments("#", _CIRCLECI_HEAD, _PIP, _CIRCLECI_TOKEN, _AGENT_OF_PIP)}
+{comments("#", _CIRCLECI_HEAD, _PIP, _CIRCLECI_TOKEN, _SETTINGS)}
 version: 2.1
 jobs:
   agent-eval:
@@ -301,8 +291,7 @@ jobs:
       - image: cimg/python:3.11
     environment:
       {_PACKAGE}: ""
-{_SLUG}{first_inputs("      ", "NAME: VALUE")}
-    steps:
+{_SLUG}    steps:
       - checkout:
           method: full # with the files of the commit where the branch began
       - run: python -I -m pip install "${{{_PACKAGE}:?set it to the package to install}}"
@@ -317,13 +306,12 @@ the gate says no; where it cannot tell and the policy blocks on that, it is unst
 _JENKINS_ACCOUNT = """\
 The credentials `agent-eval` are an account that may read the base branch's job, with its API token. Let the
 branch source fetch the target branch as well, and trust no fork."""
-_JENKINS_ENVIRONMENT = f"""\
-{first_inputs("        ", "NAME = 'VALUE'")}
+_JENKINS_ENVIRONMENT = """\
         ACCOUNT = credentials('agent-eval')
-    }}
-    stages {{
-        stage('Evaluate') {{
-            steps {{
+    }
+    stages {
+        stage('Evaluate') {
+            steps {
 """
 _JENKINS_TAIL = """\
                     if (code == 3) { unstable('agent-eval cannot tell') }
@@ -350,7 +338,7 @@ def _jenkins_ci(program: str) -> str:
 
 def jenkins() -> str:
     return f"""\
-{comments("//", _JENKINS_HEAD, _IMAGE, _JENKINS_ACCOUNT, _AGENT)}
+{comments("//", _JENKINS_HEAD, _IMAGE, _JENKINS_ACCOUNT, _SETTINGS)}
 pipeline {{
     agent {{ docker {{ image '{IMAGE}'; args "--entrypoint=''" }} }}
     environment {{
@@ -362,7 +350,7 @@ pipeline {{
 
 def jenkins_pip() -> str:
     return f"""\
-{comments("//", _JENKINS_HEAD, _PIP, _JENKINS_ACCOUNT, _AGENT_OF_PIP)}
+{comments("//", _JENKINS_HEAD, _PIP, _JENKINS_ACCOUNT, _SETTINGS)}
 pipeline {{
     agent {{ docker {{ image 'python:3.11' }} }}
     environment {{

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import fields
@@ -134,13 +133,11 @@ def test_a_check_that_is_no_rule_is_not_in_the_table() -> None:
     assert find_rule("something_measured") is None
 
 
-def starter_json() -> str:
-    schema = {"$schema": "../.agent_eval/schemas/thresholds.schema.json"}
-    return json.dumps(schema | {rule.field: rule.example for rule in RULES}, indent=2) + "\n"
-
-
 def starter_policy() -> str:
-    return "".join(f"#  {rule.field}: {rule.example}\n" for rule in RULES)
+    """Every rule as the policy to start from shows it: one holds, the others are to be uncommented."""
+    return "".join(
+        f"{'  ' if rule.field == 'min_pass_rate' else '#  '}{rule.field}: {rule.example}\n" for rule in RULES
+    )
 
 
 def guide() -> str:
@@ -149,8 +146,7 @@ def guide() -> str:
 
 
 SHOWN = {
-    STARTER / "gate.json": ("", starter_json, r"\Z"),
-    STARTER / "gate.yml": ("thresholds: {}\n", starter_policy, r"\n# Cases known"),
+    STARTER / "gate.yml": ("thresholds:\n", starter_policy, r"\n# Cases known"),
     ROOT / "docs" / "guides" / "first-evaluation.md": ("<!-- rules -->\n", guide, r"\nA \*\*hard fail"),
 }
 """By file: what stands before the rules, the rules as it shows them, and what comes after."""

@@ -213,3 +213,19 @@ def test_a_base_that_is_hostile_on_a_new_case_takes_nothing_back_of_what_was_con
     step = repository.change()
     assert verdicts(step) == {"order-1": "confirmed"}
     assert (step.code, step.outcome) == (1, "failed")
+
+
+def test_a_listed_case_that_does_not_exist_is_said_with_the_nearest(
+    repository: Repository, github: FakeGitHub
+) -> None:
+    said = (
+        "`tracked` of the policy lists `ordr-1`, but neither this run nor its baseline has it. "
+        "Did you mean `order-1`?"
+    )
+    repository.push()
+    # The change that adds it is told, although what it adds does not count yet.
+    repository.commit("topic", files={"gate.yml": "tracked: [ordr-1]\n"})
+    step = repository.change(policy="gate.yml")
+    assert said in step.log
+    [comment] = github.bodies(PULL)
+    assert said in comment

@@ -118,7 +118,7 @@ def test_the_starter_suite_passes_its_own_gate(workplace: Path) -> None:
         assert ended.json()["summary"]["pass_rate"] == 1
     agent_eval("compare", "--baseline", runs / "before", "--candidate", runs / "after", cwd=workplace).json()
     ended = agent_eval(
-        *("gate", "--compare", runs / "after/compare/baseline_delta.json", "--config", "config/gate.json"),
+        *("gate", "--compare", runs / "after/compare/baseline_delta.json", "--policy", "config/gate.yml"),
         cwd=workplace,
     )
     assert ended.code == 0
@@ -126,26 +126,26 @@ def test_the_starter_suite_passes_its_own_gate(workplace: Path) -> None:
 
 
 def test_init_refuses_to_overwrite_and_writes_nothing(workplace: Path) -> None:
-    (workplace / "config" / "gate.json").write_text("mine")
+    (workplace / "config" / "gate.yml").write_text("mine")
     (workplace / "suites" / "starter_suite.json").unlink()
     ended = agent_eval("init", "--out", ".", cwd=workplace)
     assert ended.code == 2
-    assert "config/gate.json" in ended.error["message"]
+    assert "config/gate.yml" in ended.error["message"]
     assert not (workplace / "suites" / "starter_suite.json").exists()
-    assert (workplace / "config" / "gate.json").read_text() == "mine"
+    assert (workplace / "config" / "gate.yml").read_text() == "mine"
     written = agent_eval("init", "--out", ".", "--force", cwd=workplace).json()["written"]
     assert {
         "suites/starter_suite.json",
         "config/judges.json",
-        "config/gate.json",
         "config/gate.yml",
+        "agent-eval.yml",
         ".github/workflows/agent-eval.yml",
         ".gitlab-ci.yml",
         ".buildkite/pipeline.yml",
         ".circleci/config.yml",
         "Jenkinsfile",
     } <= set(written)
-    assert (workplace / "config" / "gate.json").read_text() != "mine"
+    assert (workplace / "config" / "gate.yml").read_text() != "mine"
 
 
 def test_the_same_commands_give_the_same_bytes(workplace: Path, tmp_path: Path) -> None:

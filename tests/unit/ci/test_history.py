@@ -258,6 +258,16 @@ def test_a_change_takes_no_case_that_it_breaks_out_of_the_pool(nights: Nights) -
     assert "got worse and are not in the pooled runs as defined now" in said
 
 
+def test_a_pool_of_fewer_than_four_runs_is_none_and_that_is_said(nights: Nights) -> None:
+    for _ in range(5):
+        nights.evaluate()
+    nights.repository.branch("change", nights.repository.commit())
+    nights.evaluate(bad=(1,), baseline_runs="2")
+    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
+    assert decision["evidence"]["pooled"] is None
+    assert "`baseline-runs: 2` is less than 4" in (OUT / "report.md").read_text()
+
+
 def test_with_too_few_runs_one_run_is_compared_with_and_that_is_said(nights: Nights) -> None:
     nights.evaluate()
     nights.evaluate(baseline_runs="20")

@@ -110,3 +110,30 @@ def test_recommended_tiers_are_lines_of_a_policy_and_edit_nothing(
     found = json.loads(capsys.readouterr().out)
     assert (found["tracked"], found["expected_fail"]) == (["elsewhere", "refund"], [])
     assert [change["case_id"] for change in found["changes"]] == ["cancel", "refund"]
+
+
+def test_a_case_that_the_policy_lists_and_no_run_has_is_said(
+    kept: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = kept.parent / "gate.yml"
+    policy.write_text("tracked: [refnd]\n")
+    said = "`tracked` of the policy lists `refnd`, but none of these runs has it. Did you mean `refund`?"
+    asked = ["history", str(kept), "--policy", str(policy)]
+    assert main([*asked, "--format", "text"]) == 0
+    assert f"warning: {said}" in capsys.readouterr().out
+    assert main([*asked, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == [said]
+    assert main([*asked, "--recommend", "--format", "text"]) == 0
+    shown = capsys.readouterr().out
+    assert f"# warning: {said}" in shown
+    assert parse_policy_file(shown.encode(), "gate.yml").tracked == ["refnd"]
+
+
+def test_the_help_of_the_group_has_the_options_of_what_needs_no_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["history", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "history WHERE" in shown
+    for option in ("--policy", "--recommend", "--runs", "--format", "--dataset-id"):
+        assert option in shown

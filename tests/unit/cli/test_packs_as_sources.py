@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import STDOUT, write_output
 from agent_eval.evidence.reader import open_pack
 
@@ -196,3 +197,13 @@ def test_an_export_on_a_screen_has_nothing_that_it_obeys(
     assert main([command, "--run", "bad", "--out", "-"]) == 0
     assert "book-train" in screen.getvalue()
     assert "\x1b" not in screen.getvalue()
+
+
+@pytest.mark.parametrize("command", [["gate", "--max-regressed-cases", "0"], ["report", "markdown"]])
+def test_an_archive_in_place_of_a_comparison_is_called_that(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_bundle({"bad": Path("bad")}, Path("evidence.zip"))
+    refused = error(capsys, *command, "--compare", "evidence.zip")
+    assert "is an archive of evidence" in refused["message"]
+    assert "Unpack it" in refused["details"]["remedy"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -17,7 +19,7 @@ from agent_eval.demo.scaffold import ALL, PLATFORMS, SCAFFOLD, StarterAgent, sca
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
 from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
-from agent_eval.operations.gate import read_policy, read_thresholds
+from agent_eval.operations.gate import read_policy
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 
@@ -66,19 +68,20 @@ def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
     report = validate_suite(tmp_path / "suites/starter_suite.json", strict=True, require_version="1.0.0")
     assert (report.passed, report.warnings) == (True, [])
     load_judges(DEFAULT_JUDGES, json.loads((tmp_path / "config/judges.json").read_text()))
-    limits = read_thresholds({}, tmp_path / "config/gate.json")
-    assert limits.model_fields_set == set(Thresholds.model_fields)
+    limits = read_policy(tmp_path / "config/gate.yml").thresholds
+    assert limits.model_fields_set == {"min_pass_rate"}
 
 
 def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
     scaffold(tmp_path, platforms=ALL)
     for place in (".gitlab-ci.yml", ".buildkite/pipeline.yml", ".circleci/config.yml"):
-        assert "AGENT_EVAL_SUITE: suites/starter_suite.json" in (tmp_path / place).read_text()
+        assert "agent-eval ci" in (tmp_path / place).read_text()
     assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
     scaffold(tmp_path / "other", platforms=["gitlab"])
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == [
         ".agent_eval",
         ".gitlab-ci.yml",
+        "agent-eval.yml",
         "config",
         "suites",
     ]
@@ -90,7 +93,7 @@ def test_scaffold__its_policy_is_that_of_pull_requests_and_shows_every_key(tmp_p
     stated, preset = read_policy(path), GatePolicy(preset="pull-request")
     assert stated.effective_margin == preset.effective_margin
     assert stated.blocks_on_inconclusive == preset.blocks_on_inconclusive
-    plain = {"margin": None, "on_inconclusive": None}
+    plain = {"margin": None, "on_inconclusive": None, "thresholds": preset.thresholds}
     assert stated.model_copy(update=plain) == preset
     text = path.read_text()
     keys = [*set(GatePolicy.model_fields) - {"schema_version"}, *Thresholds.model_fields]
@@ -100,9 +103,7 @@ def test_scaffold__its_policy_is_that_of_pull_requests_and_shows_every_key(tmp_p
 def test_scaffold__the_examples_in_its_policy_load_when_they_are_uncommented(tmp_path: Path) -> None:
     scaffold(tmp_path)
     path = tmp_path / "config/gate.yml"
-    text = re.sub(
-        r"^#  ", "  ", path.read_text().replace("thresholds: {}", "thresholds:"), flags=re.MULTILINE
-    )
+    text = re.sub(r"^#  ", "  ", path.read_text(), flags=re.MULTILINE)
     path.write_text(re.sub(r"^(quarantine|tracked|expected_fail): \[\]$", r"\1:", text, flags=re.MULTILINE))
     policy = read_policy(path)
     assert all(getattr(policy.thresholds, name) is not None for name in Thresholds.model_fields)
@@ -130,7 +131,7 @@ def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
 
 def test_scaffold__editors_find_a_schema_that_the_files_satisfy(tmp_path: Path) -> None:
     scaffold(tmp_path)
-    for name in ("suites/starter_suite.json", "config/gate.json", "config/gate.yml"):
+    for name in ("suites/starter_suite.json", "config/gate.yml"):
         path = tmp_path / name
         text = path.read_text()
         (reference,) = re.findall(r'\$schema"?[=:] ?"?([^\s",]+)', text)
@@ -145,12 +146,12 @@ COMMIT = "0123456789" * 4
 @pytest.mark.parametrize(
     "agent",
     [
-        StarterAgent("agent-command", 'python agent.py --say "it\'s"'),
+        StarterAgent("agent-url", "https://agent.example/ask?who='me'"),
         StarterAgent("agent", "openai:gpt-5", "OPENAI_API_KEY"),
     ],
-    ids=["command", "hosted"],
+    ids=["address", "hosted"],
 )
-def test_scaffold__ci_runs_the_agent_that_was_named(
+def test_scaffold__the_file_of_ci_names_an_agent_that_the_settings_may_not_name(
     platform: str, agent: StarterAgent, tmp_path: Path
 ) -> None:
     *_, written = scaffold(tmp_path, platforms=[platform], agent=agent, action=f"acme/agent-eval@{COMMIT}")
@@ -159,15 +160,40 @@ def test_scaffold__ci_runs_the_agent_that_was_named(
     if platform == "github":
         step = yaml.safe_load(text)["jobs"]["evaluate"]["steps"][1]
         assert step["uses"] == f"acme/agent-eval@{COMMIT}"
-        assert step["with"][agent.option] == agent.value
+        assert step["with"] == {agent.option: agent.value}
         assert list(step.get("env", ())) == [agent.key] * bool(agent.key)
         assert "Put here" not in text
     elif platform.startswith("jenkins"):
         value = agent.value.replace("'", "\\'")
-        assert f"{agent.variable} = '{value}'" in text
+        assert f"\n        {agent.variable} = '{value}'\n" in text
     else:
-        (line,) = (line for line in text.splitlines() if f"{agent.variable}:" in line)
-        assert yaml.safe_load(line) == {agent.variable: agent.value}
+        assert variables(platform, yaml.safe_load(text))[agent.variable] == agent.value
+    assert agent.value not in (tmp_path / "agent-eval.yml").read_text()
+
+
+def variables(platform: str, pipeline: dict[str, Any]) -> dict[str, str]:
+    """The variables of the job in a platform's file."""
+    where: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
+        "gitlab": lambda read: read["agent-eval"]["variables"],
+        "buildkite": lambda read: read["env"],
+        "circleci": lambda read: read["jobs"]["agent-eval"]["environment"],
+    }
+    return where[platform.removesuffix("-pip")](pipeline)
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_scaffold__a_program_is_named_in_the_settings_alone(platform: str, tmp_path: Path) -> None:
+    command = 'python agent.py --say "it\'s"'
+    agent = StarterAgent("agent-command", command, in_settings=True)
+    *_, written = scaffold(tmp_path, platforms=[platform], agent=agent)
+    assert yaml.safe_load((tmp_path / "agent-eval.yml").read_text()) == {
+        "suite": "suites/*.json",
+        "judge-config": "config/judges.json",
+        "policy": "config/gate.yml",
+        "agent-command": command,
+    }
+    assert "recorded traces" not in written.read_text()
+    assert "agent.py" not in written.read_text()
 
 
 DIGEST = "sha256:" + "4f" * 32

@@ -132,6 +132,19 @@ def test_the_command_counts_verified_packs(tmp_path: Path, capsys: pytest.Captur
     assert "2 cases too few: a, b" in capsys.readouterr().out
 
 
+def test_what_a_job_leaves_is_taken_as_its_packs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(2):
+        make_pack(tmp_path / f"out-{number}" / "shop", config=make_config(run_id=f"r{number}"))
+        (tmp_path / f"out-{number}" / "report.md").write_text("# Passed")
+    assert main(["gate-health", *(str(tmp_path / f"out-{number}") for number in range(2))]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 2
+
+
+def test_a_directory_without_a_pack_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["gate-health", str(tmp_path)]) == 2
+    assert "no evidence pack" in capsys.readouterr().err
+
+
 def test_a_pack_that_was_changed_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pack = make_pack(tmp_path / "p", [make_result("a")])
     (pack / "run" / "index.jsonl").write_text("{}\n")

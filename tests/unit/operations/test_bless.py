@@ -138,3 +138,12 @@ def test_an_approval_without_a_digest_is_an_error_and_not_a_look(capsys: pytest.
     new_run()
     said = bless(capsys, "--approved-by", "ana", "--rationale", "x", code=2)
     assert "--accept" in said
+
+
+@pytest.mark.usefixtures("home")
+def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    new_run()
+    digest = bless(capsys)["digest"]
+    words = ("--accept", digest, "--approved-by", "qa", "--rationale", "new flow", "--format", "text")
+    assert main(["bless", "--name", "main", "--run", "new", *words]) == 0
+    assert "`baseline: main`" in capsys.readouterr().out
