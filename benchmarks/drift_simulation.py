@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, quantiles
 
-from agent_eval.gate.drift import Counted, Drift, drift_since
+from agent_eval.gate.drift import Cause, Counted, Drift, drift_since
+from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.history.files import MAX_RUNS
 
 RESULTS = Path(__file__).parent / "results" / "drift_simulation.md"
@@ -26,6 +27,8 @@ EXPERIMENTS = 2_000
 LONG_NIGHTS = 40_000
 GOOD, TRIALS = 0.94, 36
 DROP, FIX, LAST = 40, 60, 100
+ISSUE_NIGHTS, QUIET_NIGHTS = 30, 100
+MOVED_ISSUES, FALSE_ISSUES = 1_000, 500
 EXACT = 1_000_000
 """Trials of a release whose rate is known."""
 
@@ -162,6 +165,78 @@ def at_the_budget() -> Iterator[str]:
         yield f"| {100 * loss:.0f} points | {means[0]:.2f} | {means[1]:.2f} |\n"
 
 
+@dataclass
+class Blamed:
+    """What one issue blamed: in which of its nights, from 1, each answer was first given."""
+
+    said: dict[Cause, int]
+
+    def night_of(self, true: Cause) -> int:
+        """The night that named the part; `LAST` where none did."""
+        return min((number for cause, number in self.said.items() if cause in (true, "both")), default=LAST)
+
+    def is_wrong(self, true: Cause) -> bool:
+        """Whether a part that did not move was ever blamed."""
+        return bool(self.said.keys() - {true, "unclear"})
+
+
+def blamed(source: random.Random, known: int, trials: int, released: float, branch: float) -> Blamed | None:
+    """Ask what moved in each of thirty nights of one issue, as a job does; None where no issue opened.
+
+    Args:
+        source: Of chance.
+        known: Trials of the release.
+        trials: Trials of a night, of either agent.
+        released: Rate of the released agent now.
+        branch: Rate of the base branch now.
+    """
+    at_release, counts, said = release(source, known), list[Counted](), dict[Cause, int]()
+    loss, asked = None, 0
+    for _ in range(QUIET_NIGHTS if branch == GOOD else LAST):
+        counts.append(night(source, branch, trials))
+        if not drift_since(at_release, counts[-MAX_RUNS:]).is_up(was_up=loss is not None):
+            if loss is not None:
+                break
+            continue
+        own = counts[-1] if loss is not None else Counted(0, 0)
+        loss = (loss or KnownLoss()).with_night(night(source, released, trials), own, "").tested(at_release)
+        asked += 1
+        said.setdefault(loss.cause, asked)
+        if asked == ISSUE_NIGHTS:
+            break
+    return Blamed(said) if loss is not None else None
+
+
+def causes() -> Iterator[str]:
+    """Tabulate how often the wrong part is blamed for a loss, and how soon the right one is."""
+    yield "| what moved, by | trials a night | trials of the release | wrong part ever blamed | right part "
+    yield "named | after nights, median (90 %) |\n|---|---:|---:|---:|---:|---:|\n"
+    moves: tuple[tuple[Cause, float, float, float], ...] = (
+        ("code", 0.10, 0.0, 0.10),
+        ("model", 0.10, 0.10, 0.10),
+        ("code", 0.30, 0.0, 0.30),
+        ("model", 0.30, 0.30, 0.30),
+        ("unclear", 0.0, 0.0, 0.0),
+    )
+    for true, by, of_released, of_branch in moves:
+        for trials, known in ((36, 360), (100, 400), (144, 576)):
+            source = random.Random(f"{SEED} cause {true} {by} {trials} {known}")
+            made: list[Blamed] = []
+            while len(made) < (MOVED_ISSUES if by else FALSE_ISSUES):
+                found = blamed(source, known, trials, GOOD - of_released, GOOD - of_branch)
+                made += [found] if found is not None else []
+            wrong = sum(each.is_wrong(true) for each in made) / len(made)
+            name = f"{true}, {100 * by:.0f} points" if by else "nothing: a false issue"
+            yield f"| {name} | {trials} | {known} | {wrong:.1%} | {_named(made, true) if by else '– | –'} |\n"
+
+
+def _named(made: Sequence[Blamed], true: Cause) -> str:
+    late = sorted(each.night_of(true) for each in made)
+    seen = [number for number in late if number < LAST]
+    deciles = quantiles(seen, n=10)
+    return f"{len(seen) / len(late):.1%} | {deciles[4]:.0f} ({deciles[8]:.0f})"
+
+
 def report() -> str:
     """Run all simulations and write them as markdown."""
     return (
@@ -179,7 +254,12 @@ def report() -> str:
         f"## A loss about the size of the budget\n\n{EXPERIMENTS // 10:,} times a hundred nights of 144 "
         "trials, a release of 576. Without hysteresis the issue would be closed on the first night on which "
         "it would not be opened.\n\n"
-        f"{''.join(at_the_budget())}"
+        f"{''.join(at_the_budget())}\n"
+        f"## What moved\n\n{MOVED_ISSUES:,} issues a line, {FALSE_ISSUES} of the false ones, asked in each "
+        f"of up to {ISSUE_NIGHTS} nights while the issue is open. The night that opens it counts for the "
+        "released agent alone. A false issue blames a part wrongly whatever it blames; a release whose rate "
+        "is known from few trials opens more of them.\n\n"
+        f"{''.join(causes())}"
     )
 
 

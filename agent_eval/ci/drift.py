@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +23,13 @@ from agent_eval.ci.issues import (
 )
 from agent_eval.ci.released import NotRun, ReleasedAgent
 from agent_eval.ci.signing import admission_by
-from agent_eval.errors import InvalidInput, NothingMeasured, RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, RemoteError, UsageError
 from agent_eval.evidence.reader import Pack, refuse_incomplete
-from agent_eval.gate.drift import Counted, together
+from agent_eval.gate.drift import DriftReport
+from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.gate.fitness import why_no_baseline
 from agent_eval.history.record import RunRecord, record_of
-from agent_eval.operations.drift import drift_of, released_counts
+from agent_eval.operations.drift import drift_of, loss_with_night
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
 from agent_eval.reports.drift_issue import (
@@ -42,6 +43,10 @@ from agent_eval.reports.drift_issue import (
 from agent_eval.storage.files import safe_name
 
 _NO_EVIDENCE = "The release has no evidence of this suite: name a release that was evaluated with it."
+_NOT_KEPT = (
+    "There is no issue in which the released agent's trials are added up from night to night. So those of "
+    "this run alone are shown, and nothing is blamed."
+)
 _GONE = (
     "This suite had lost quality, and this job does not evaluate it any more, so nothing shows whether that "
     "is mended. Where it was removed on purpose, close this issue by hand."
@@ -132,9 +137,16 @@ class Watcher:
         issues, known, warnings = self._known()
         with ExitStack() as stack:
             agent = stack.enter_context(ReleasedAgent(job)) if job.settings.release_agent else None
-            suites = [self._suite(suite, evaluation, known, agent) for suite in evaluation.suites]
+            suites = [
+                self._suite(suite, evaluation, known, agent, is_kept=issues is not None)
+                for suite in evaluation.suites
+            ]
         suites += _gone(known, {suite.slug for suite in suites})
-        up = {suite.slug: _again(suite, known) for suite in suites if suite.is_up}
+        up = {
+            suite.slug: suite.loss or known.loss_of(suite.slug) or KnownLoss()
+            for suite in suites
+            if suite.is_up
+        }
         watch = DriftWatch(
             title=job.settings.report_title,
             release=job.settings.drift_release,
@@ -174,6 +186,8 @@ class Watcher:
         evaluation: Evaluation,
         known: KnownIssue,
         agent: ReleasedAgent | None,
+        *,
+        is_kept: bool,
     ) -> SuiteDrift:
         slug = suite.target.slug
         loss = known.loss_of(slug)
@@ -182,22 +196,39 @@ class Watcher:
             return SuiteDrift(slug=slug, problem=_NO_EVIDENCE, is_up=loss is not None)
         own = record_of(suite.evidence)
         earlier = [row for row in evaluation.history.of(slug) if row.run.run_id != own.run.run_id]
-        hold = partial(drift_of, [own, *earlier], release, budget=self._job.settings.quality_budget)
+        records = [own, *earlier]
         try:
-            report = hold(again=loss if loss is not None and loss.scored else None)
+            report = drift_of(records, release, budget=self._job.settings.quality_budget)
         except (NothingMeasured, UsageError) as error:
-            problem = f"Not held against the release: {error.message}. {error.remedy}"
+            problem = f"Not held against the release: {_sentences(error)}"
             return SuiteDrift(slug=slug, problem=problem, is_up=loss is not None)
         if not report.drift.is_up(was_up=loss is not None):
             return SuiteDrift(slug=slug, report=report)
-        if agent is None:
-            return SuiteDrift(slug=slug, report=report, is_up=True)
+        drift = SuiteDrift(slug=slug, report=_with_cause(report, loss), is_up=True, loss=loss)
+        # A person who closed the issue knows enough of this loss.
+        if agent is None or known.is_closed:
+            return drift
         try:
-            tonight = released_counts(release, agent.run(suite.target, release[0].run.git_commit))
+            again = agent.run(suite.target, release[0].run.git_commit)
+            now = loss_with_night(loss, records, release, again)
         except NotRun as error:
-            return SuiteDrift(slug=slug, report=report, is_up=True, note=error.message)
-        total = together([loss, tonight] if loss is not None else [tonight])
-        return SuiteDrift(slug=slug, report=hold(again=total), is_up=True)
+            return replace(drift, note=error.message)
+        except (NothingMeasured, UsageError) as error:
+            return replace(drift, note=f"The released agent's run does not count: {_sentences(error)}")
+        if not is_kept:
+            return replace(drift, report=replace(report, again=now.again), note=_NOT_KEPT)
+        return replace(drift, report=_with_cause(report, now), loss=now)
+
+
+def _sentences(error: AgentEvalError) -> str:
+    return f"{error.message} {error.remedy}".strip()
+
+
+def _with_cause(report: DriftReport, loss: KnownLoss | None) -> DriftReport:
+    """Say what the released agent has shown so far; nothing where none of its trials was scored."""
+    if loss is None or not loss.again.scored:
+        return report
+    return replace(report, again=loss.again, cause=loss.cause)
 
 
 def _release_of(job: JobContext) -> dict[str, list[RunRecord]]:
@@ -248,12 +279,6 @@ def _packs_at(where: Path, key: PublicKey | None) -> Iterator[Pack]:
             if admission is not None:
                 admission.check(pack)
             yield pack
-
-
-def _again(suite: SuiteDrift, known: KnownIssue) -> Counted:
-    if suite.report is not None and suite.report.again is not None:
-        return suite.report.again
-    return known.loss_of(suite.slug) or Counted(0, 0)
 
 
 def _gone(known: KnownIssue, evaluated: set[str]) -> list[SuiteDrift]:

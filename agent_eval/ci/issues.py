@@ -8,14 +8,21 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 from agent_eval.errors import RemoteError
-from agent_eval.gate.drift import Counted
+from agent_eval.gate.drift import Cause, Counted
+from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.http.errors import HttpError, RateLimited, UncertainOutcome
 
 _ATTEMPTS_TO_CREATE = 3
+_CAUSES: dict[str, Cause] = {"model": "model", "code": "code", "both": "both", "unclear": "unclear"}
 _NOT_KNOWN = 401
 _NOT_PERMITTED = frozenset({403, 404})
 _SWITCHED_OFF = 410
-_COUNT = re.compile(r"([a-z0-9._-]{1,128}):([0-9]{1,9})/([0-9]{1,9})", re.ASCII)
+_LOSS = re.compile(
+    r"(?P<slug>[a-z0-9._-]{1,128}):(?P<passed>[0-9]{1,9})/(?P<scored>[0-9]{1,9})"
+    r"(?::(?P<branch_passed>[0-9]{1,9})/(?P<branch_scored>[0-9]{1,9})"
+    r":(?P<tested_at>[0-9]{1,9}):(?P<cause>model|code|both|unclear):(?P<cases>[0-9a-f]{0,16}))?",
+    re.ASCII,
+)
 _REST = re.compile(
     r"run=(?P<run>[0-9]{1,18}) attempt=(?P<attempt>[0-9]{1,9}) up=(?P<up>[a-z0-9._:/,-]*) -->", re.ASCII
 )
@@ -82,21 +89,22 @@ class IssueMarker:
     """The first line of the issue: which evaluation wrote it, in which run, and what it knows of the loss.
 
     Example:
-        >>> str(IssueMarker("default", 17, 1, {"shop": Counted(30, 36)}))
-        '<!-- agent-eval-drift id=default run=17 attempt=1 up=shop:30/36 -->'
+        >>> str(IssueMarker("default", 17, 1, {"shop": KnownLoss(Counted(30, 36), cases="9be1f04c")}))
+        '<!-- agent-eval-drift id=default run=17 attempt=1 up=shop:30/36:0/0:0:unclear:9be1f04c -->'
 
     Args:
         comment_id: The evaluation.
         run_id: The run that wrote it.
         attempt: Which attempt of that run, from 1.
-        up: The suites whose loss is not yet mended, with the trials of the released agent since it was shown.
+        up: The suites whose loss is not yet mended, with what the released agent has shown of its cause: its
+            trials and those of the base branch, its trials at the last test, the answer, the cases.
         is_readable: Whether it was written by this version; else it says only whose it is.
     """
 
     comment_id: str
     run_id: int
     attempt: int
-    up: Mapping[str, Counted] = field(default_factory=dict)
+    up: Mapping[str, KnownLoss] = field(default_factory=dict)
     is_readable: bool = True
 
     @property
@@ -105,7 +113,7 @@ class IssueMarker:
         return f"<!-- agent-eval-drift id={self.comment_id} "
 
     def __str__(self) -> str:
-        up = ",".join(f"{slug}:{again.passed}/{again.scored}" for slug, again in sorted(self.up.items()))
+        up = ",".join(f"{slug}:{_written_loss(loss)}" for slug, loss in sorted(self.up.items()))
         return f"{self.prefix}run={self.run_id} attempt={self.attempt} up={up} -->"
 
     def read(self, body: str) -> IssueMarker | None:
@@ -118,17 +126,33 @@ class IssueMarker:
         rest = _REST.match(body, len(self.prefix))
         if rest is None:
             return IssueMarker(self.comment_id, 0, 0, is_readable=False)
-        counts = (_COUNT.fullmatch(part) for part in rest["up"].split(","))
-        up = {
-            count[1]: Counted(int(count[2]), int(count[3]))
-            for count in counts
-            if count is not None and int(count[2]) <= int(count[3])
-        }
+        written = (_LOSS.fullmatch(part) for part in rest["up"].split(","))
+        up = {each["slug"]: loss for each in written if each is not None and (loss := _read_loss(each))}
         return IssueMarker(self.comment_id, int(rest["run"]), int(rest["attempt"]), up)
 
     def is_newer_than(self, other: IssueMarker) -> bool:
         """Whether this run began after the other. Run ids grow with time; a re-run keeps its id."""
         return (self.run_id, self.attempt) > (other.run_id, other.attempt)
+
+
+def _written_loss(loss: KnownLoss) -> str:
+    counts = f"{loss.again.passed}/{loss.again.scored}:{loss.branch.passed}/{loss.branch.scored}"
+    return f"{counts}:{loss.tested_at}:{loss.cause}:{loss.cases}"
+
+
+def _read_loss(written: re.Match[str]) -> KnownLoss | None:
+    """Read a loss, of which only the first count must be there; None where its counts are impossible."""
+    again = Counted(int(written["passed"]), int(written["scored"]))
+    branch = Counted(int(written["branch_passed"] or 0), int(written["branch_scored"] or 0))
+    if again.passed > again.scored or branch.passed > branch.scored:
+        return None
+    return KnownLoss(
+        again,
+        branch,
+        tested_at=int(written["tested_at"] or 0),
+        cause=_CAUSES.get(written["cause"] or "", "unclear"),
+        cases=written["cases"] or "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +171,19 @@ class KnownIssue:
     issue: Issue | None = None
     marker: IssueMarker | None = None
 
-    def loss_of(self, slug: str) -> Counted | None:
-        """Trials of the released agent since a suite's loss was shown; None where it has none to be mended.
+    def loss_of(self, slug: str) -> KnownLoss | None:
+        """What is known of a suite's loss; None where it has none to be mended.
 
         An issue that does not say which suites it is about, because its marker was edited, is about each.
         """
         if self.marker is None:
             return None
-        return self.marker.up.get(slug) if self.marker.is_readable else Counted(0, 0)
+        return self.marker.up.get(slug) if self.marker.is_readable else KnownLoss()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a person closed the issue before the loss was mended."""
+        return self.issue is not None and not self.issue.is_open
 
     @property
     def is_up(self) -> bool:

@@ -53,18 +53,38 @@ class Counted:
         return self.passed / self.scored if self.scored else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class SuiteCount(Counted):
+    """Trials of one run in the shared cases, with a rate in which each case counts the same.
+
+    Example:
+        >>> SuiteCount(passed=9, scored=13, mean=0.75).rate
+        0.75
+
+    Attributes:
+        mean: Mean over the cases of the share of their trials that passed.
+    """
+
+    mean: float
+
+    @property
+    def rate(self) -> float:
+        """The mean over the cases: one of which trials were lost weighs no less."""
+        return self.mean
+
+
 @dataclass(frozen=True, kw_only=True)
 class Drift:
     """What the base branch lost since a release.
 
     Attributes:
-        release_rate: The release's pass rate over the shared cases, each case counting the same.
+        release_rate: The release's pass rate over the shared cases: as `SuiteCount`, each counts the same.
         latest_rate: Mean of the newest runs' rates; None with no run.
         runs: How many runs that mean is of.
         lost: `release_rate` minus `latest_rate`; negative where the branch is better.
         lost_at_least: Lower end of `lost`, 95 % one-sided, where a run is a cluster; None below FEWEST_RUNS.
         budget: What may be lost.
-        sums: The cumulative sum after each run, the oldest first.
+        sums: The cumulative sum after each run, the oldest first; it counts trials, not cases.
         is_alarmed: Whether the alarm is up after the newest run.
         alarmed_at: Number of the run, from 0, that raised the alarm that is up; None where none is.
 
@@ -152,13 +172,14 @@ class DriftReport:
     Attributes:
         drift: The figures.
         runs: The runs that were counted, the oldest first.
-        left_out: How many runs were judged otherwise than the release.
-        cases: How many cases both sides have, defined alike.
+        left_out: How many runs were judged otherwise than the release, or scored too few of the cases.
+        cases: How many cases are compared: the newest run defines them as the release did.
         released_agent_fell: Whether the released agent, run again, passes less often too; None where it was
             not run again.
-        release: The release's trials; None where they are not known.
-        latest: The trials since the alarm; without an alarm those of the newest runs.
+        release: The release's trials of these cases; None where they are not known.
         again: The trials of the released agent, run again; None where it was not.
+        cause: What moved, as far as the released agent shows it; None where it was not run again.
+        cases_left_out: How many cases of the release are not compared, because they changed or are gone.
         fallen: The cases that pass less often than in the release, the worst first.
         newest_scored: Trials of the newest run.
 
@@ -172,8 +193,9 @@ class DriftReport:
     cases: int
     released_agent_fell: bool | None = None
     release: Counted | None = None
-    latest: Counted | None = None
     again: Counted | None = None
+    cause: Cause | None = None
+    cases_left_out: int = 0
     fallen: Sequence[FallenCase] = ()
     newest_scored: int = 0
 
@@ -182,13 +204,6 @@ class DriftReport:
         """Whether the alarm is up, or more than the budget is lost."""
         return self.drift.is_worse
 
-    @property
-    def cause(self) -> Cause | None:
-        """What moved, as far as the released agent shows it; None where it was not run again."""
-        if self.release is None or self.latest is None or self.again is None or not self.again.scored:
-            return None
-        return what_moved(self.release, self.again, self.latest)
-
     def to_json(self) -> dict[str, Any]:
         """Return the figures, and the runs by id."""
         return {
@@ -196,6 +211,7 @@ class DriftReport:
             "is_over_budget": self.drift.is_over_budget,
             "is_worse": self.is_worse,
             "cases": self.cases,
+            "left_out_cases": self.cases_left_out,
             "left_out_runs": self.left_out,
             "released_agent_fell": self.released_agent_fell,
             "cause": self.cause,
@@ -247,7 +263,9 @@ def drift_since(
 
     Args:
         release: Trials of the release's runs: of one, or of several, which know its rate better.
-        counts: Trials of the same cases in each run of the base branch, the oldest first.
+        counts: Trials of the same cases in each run of the base branch, the oldest first. Rates, and so the
+            budget, are those of the counts: as `SuiteCount`, each case counts the same. The sum of the alarm
+            counts trials.
         budget: Share of the pass rate that may be lost.
         notable_drop: The fall that the alarm is tuned to.
 
@@ -256,7 +274,7 @@ def drift_since(
     """
     if not release.scored:
         raise NothingMeasured(
-            "no trial of the release was scored",
+            "no trial of the release was scored.",
             remedy="Evaluate the release again, with the judges of the base branch.",
         )
     good = _inside((release.passed + 1) / (release.scored + 2), notable_drop)
@@ -276,41 +294,41 @@ def drift_since(
     )
 
 
-def fell_too(release: Counted, again: Counted) -> bool:
+def fell_too(release: Counted, again: Counted, *, level: float = FELL_AT) -> bool:
     """Tell whether the released agent itself passes less often now: then the code is not why.
 
     Args:
         release: Its trials when it was released.
         again: Its trials now.
-
-    One-sided exact test of Fisher at 5 %.
+        level: Of the test, Fisher's one-sided exact one.
 
     Example:
         >>> fell_too(Counted(95, 100), Counted(80, 100)), fell_too(Counted(95, 100), Counted(93, 100))
         (True, False)
     """
-    return fisher(again.passed, again.scored, release.passed, release.scored) <= FELL_AT
+    return fisher(again.passed, again.scored, release.passed, release.scored) <= level
 
 
-def what_moved(release: Counted, again: Counted, branch: Counted) -> Cause:
+def what_moved(release: Counted, again: Counted, branch: Counted, *, level: float = FELL_AT) -> Cause:
     """Tell a model that moved from code that moved, by the released agent run again.
 
     Args:
         release: Trials of the released agent when it was released.
         again: Its trials now.
-        branch: Trials of the base branch now.
+        branch: Trials of the base branch now. Runs chosen for their misses blame the code too often.
+        level: Of each of the two tests. To ask again the next night, see `gate.drift_cause`.
 
     Where the released agent passes less often than it did, what both agents use moved. Where the base branch
-    passes less often than the released agent does now, the code did. Each by Fisher's one-sided exact test at
-    5 %, so few trials say neither.
+    passes less often than the released agent does now, the code did. Each by Fisher's one-sided exact test,
+    so few trials say neither.
 
     Example:
         >>> good, bad = Counted(95, 100), Counted(75, 100)
         >>> what_moved(good, bad, bad), what_moved(good, good, bad), what_moved(good, Counted(5, 5), bad)
         ('model', 'code', 'unclear')
     """
-    model = fell_too(release, again)
-    code = fell_too(again, branch)
+    model = fell_too(release, again, level=level)
+    code = fell_too(again, branch, level=level)
     if model and code:
         return "both"
     if model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from agent_eval.contracts.history import WINDOW, CaseRecord, HistoryRun, Tier, tier_of
 from agent_eval.contracts.policy import GatePolicy
@@ -31,7 +32,8 @@ class CaseBoard:
         letters: The last outcomes, the newest at the end.
         missed: Scored trials of the window that did not pass, by kind of failure.
         lost: Trials of the window that say nothing about the agent, by what they were lost to.
-        since: The first run of those that it has missed in a row up to the newest; None where that passed.
+        since: The first run of those that it has missed in a row up to the newest, however long ago that is;
+            None where the newest passed.
         cells: What each run of the history counted, the oldest first; None where it is not in the run.
         promote: Whether it is expected to fail and has passed in the last runs.
     """
@@ -64,17 +66,24 @@ class Board:
     Attributes:
         runs: The oldest first.
         cases: Those to look at first: with the lowest rate first, then by id.
-        earlier: How many runs, the oldest, were made under another key; they are shown and not counted.
     """
 
     runs: Sequence[RunRecord]
     cases: Sequence[CaseBoard]
-    earlier: int = 0
 
     @property
     def counted(self) -> Sequence[RunRecord]:
-        """The runs under the key of the newest, the oldest first."""
-        return self.runs[self.earlier :]
+        """The runs under the key of the newest, the oldest first, wherever others are between them."""
+        return [run for run in self.runs if self.counts(run)]
+
+    @property
+    def other_keys(self) -> int:
+        """How many runs were made under another key than the newest: they are shown and not counted."""
+        return len(self.runs) - len(self.counted)
+
+    def counts(self, run: RunRecord) -> bool:
+        """Whether a run was made under the key of the newest."""
+        return run.run.key == self.runs[-1].run.key
 
 
 @dataclass(frozen=True)
@@ -126,29 +135,36 @@ def board(
     declared = declared or DeclaredTiers()
     if not records:
         return Board((), ())
-    key = records[0].run.key
-    same = [record for record in records if record.run.key == key]
+    same = _of_newest_key(records)
     shown = list(records[:runs])[::-1]
     ids = sorted({case_id for record in same for case_id in record.cases})
     cases = [_case(case_id, same, shown, declared.of(case_id)) for case_id in ids]
-    earlier = next((at for at, record in enumerate(shown) if record.run.key == key), len(shown))
-    return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)), earlier)
+    return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)))
 
 
-def window_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryRun, CaseRecord]]:
-    """Select the newest runs of a case, the newest first, until they have `WINDOW` scored trials.
+def _of_newest_key(records: Sequence[RunRecord]) -> list[RunRecord]:
+    return [record for record in records if record.run.key == records[0].run.key]
 
-    A run with another definition of the case ends it.
+
+def runs_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryRun, CaseRecord]]:
+    """Select the runs of a case, the newest first, back to where it was defined otherwise.
+
+    Args:
+        case_id: The case.
+        records: Of one key, the newest first.
     """
+    counted = [(record.run, record.cases[case_id]) for record in records if case_id in record.cases]
+    return list(takewhile(lambda each: each[1].definition == counted[0][1].definition, counted))
+
+
+def window_of(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> list[tuple[HistoryRun, CaseRecord]]:
+    """Select the newest runs of a case until they have `WINDOW` scored trials; `runs` are from `runs_of`."""
     chosen: list[tuple[HistoryRun, CaseRecord]] = []
     scored = 0
-    for record in records:
-        case = record.cases.get(case_id)
-        if case is None:
-            continue
-        if scored >= WINDOW or (chosen and case.definition != chosen[0][1].definition):
+    for run, case in runs:
+        if scored >= WINDOW:
             break
-        chosen.append((record.run, case))
+        chosen.append((run, case))
         scored += case.scored
     return chosen
 
@@ -160,17 +176,17 @@ def to_promote(records: Sequence[RunRecord], declared: DeclaredTiers) -> list[st
         records: The newest first; those of another setup than the newest do not count.
         declared: What the policy says of cases.
     """
-    same = [record for record in records if record.run.key == records[0].run.key]
+    same = _of_newest_key(records)
     return [
         case_id
         for case_id in sorted(declared.expected_fail)
-        if declared.of(case_id) == "expected-fail" and _passed_lately(window_of(case_id, same))
+        if declared.of(case_id) == "expected-fail" and _passed_lately(runs_of(case_id, same))
     ]
 
 
-def _passed_lately(window: Sequence[tuple[HistoryRun, CaseRecord]]) -> bool:
+def _passed_lately(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> bool:
     """Tell whether every trial of the last `PROMOTED_AFTER` runs passed, each of which scored one."""
-    passes = [case for _, case in window[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
+    passes = [case for _, case in runs[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
     return len(passes) == PROMOTED_AFTER
 
 
@@ -186,7 +202,7 @@ def counted_before(case_id: str, own: RunRecord, earlier: Sequence[RunRecord]) -
         Both counts; 0 and 0 where the case was defined otherwise in the newest of these runs.
     """
     same = [record for record in earlier if record.run.key == own.run.key]
-    window = window_of(case_id, [record for record in same if record.run.run_id != own.run.run_id])
+    window = window_of(runs_of(case_id, [record for record in same if record.run.run_id != own.run.run_id]))
     if not window or case_id not in own.cases or window[0][1].definition != own.cases[case_id].definition:
         return 0, 0
     return sum(case.passed for _, case in window), sum(case.scored for _, case in window)
@@ -207,7 +223,8 @@ def letters_of(case: CaseRecord) -> str:
 def _case(
     case_id: str, records: Sequence[RunRecord], shown: Sequence[RunRecord], declared: Tier | None
 ) -> CaseBoard:
-    window = window_of(case_id, records)
+    runs = runs_of(case_id, records)
+    window = window_of(runs)
     passed = sum(case.passed for _, case in window)
     scored = sum(case.scored for _, case in window)
     missed, lost = Counter[str](), Counter[str]()
@@ -222,15 +239,15 @@ def _case(
         letters="".join(letters_of(case) for _, case in reversed(window))[-WINDOW:],
         missed=dict(missed.most_common()),
         lost=dict(lost.most_common()),
-        since=_since(window),
+        since=_since(runs),
         cells=tuple(record.cases.get(case_id) for record in shown),
-        promote=declared == "expected-fail" and _passed_lately(window),
+        promote=declared == "expected-fail" and _passed_lately(runs),
     )
 
 
-def _since(window: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:
+def _since(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:
     since = None
-    for run, case in window:
+    for run, case in runs:
         if case.passed == case.scored:
             if case.scored:
                 break

@@ -113,9 +113,9 @@ def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]
             {
                 **run.run.to_json(),
                 "pass_rate": run.pass_rate,
-                "counted": number >= history.earlier,
+                "counted": history.counts(run),
             }
-            for number, run in enumerate(history.runs)
+            for run in history.runs
         ],
         "cases": [_case_json(case) for case in history.cases],
         "warnings": list(warnings),

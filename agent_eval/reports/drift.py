@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.contracts.history import HistoryRun
 from agent_eval.gate.drift import ALARM_AT, FEWEST_RUNS, Cause, DriftReport
+from agent_eval.text.numbers import count
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SHOWN_DIGITS = 12
@@ -62,6 +63,15 @@ def change(lost: float, at_least: float | None) -> str:
     if at_least is not None:
         sure = f", at least {100 * at_least:.1f} (95 %)" if at_least > 0 else ", which may be chance"
     return f"{100 * lost:.1f} points lost{sure}"
+
+
+def left_out_words(report: DriftReport) -> str:
+    """Say what is not compared; empty where everything is."""
+    cases, runs = report.cases_left_out, report.left_out
+    parts = [f"{count(cases, 'case')} of the release, changed or gone since"] if cases else []
+    if runs:
+        parts.append(f"{count(runs, 'run')} from before it, judged otherwise, or with too few of these cases")
+    return "; ".join(parts)
 
 
 def sparkline(sums: Sequence[float]) -> str:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from agent_eval.contracts.history import HistoryRun
 from agent_eval.gate.drift import ALARM_AT, CLEARED_BELOW, MENDED_SHARE, Counted, DriftReport, FallenCase
+from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.reports.blocks import bullets, document, table
-from agent_eval.reports.drift import CAUSES, change, since_run, sparkline
+from agent_eval.reports.drift import CAUSES, change, left_out_words, since_run, sparkline
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent
 
@@ -39,6 +40,7 @@ class SuiteDrift:
         problem: Why there are none, as a sentence; empty where there are.
         is_up: Whether a loss is shown, or one that was shown is not yet mended.
         note: What is to be said of the released agent's run, as a sentence; usually empty.
+        loss: What the issue keeps of the loss; None where there is none, or where it stays as it was.
     """
 
     slug: str
@@ -46,6 +48,7 @@ class SuiteDrift:
     problem: str = ""
     is_up: bool = False
     note: str = ""
+    loss: KnownLoss | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,7 @@ def _figures(report: DriftReport, watch: DriftWatch) -> Iterator[tuple[str, str]
     drift = report.drift
     if report.release is not None:
         name = code_span(watch.release, limit=_NAME_LIMIT)
-        yield f"Release {name}", f"{_rate(report.release)} passed"
+        yield f"Release {name}", _rate(report.release)
     if drift.latest_rate is not None and drift.lost is not None:
         lost = change(drift.lost, drift.lost_at_least)
         figures = f"{percent(drift.latest_rate)}: {lost}; budget {100 * drift.budget:.1f}"
@@ -174,16 +177,14 @@ def _figures(report: DriftReport, watch: DriftWatch) -> Iterator[tuple[str, str]
         figures = f"raised at {ALARM_AT:g}, ends below {CLEARED_BELOW:g}"
         yield "Alarm, run by run", f"`{drawn}` {drift.sums[-1]:.1f}; {figures}"
     if report.again is not None:
-        yield "Released agent, run again", f"{_rate(report.again)} passed"
-    left_out = f"; {count(report.left_out, 'run')} left out" if report.left_out else ""
-    yield (
-        "Compared",
-        f"{count(report.cases, 'case')} defined alike, {count(len(report.runs), 'run')}{left_out}",
-    )
+        yield "Released agent, run again", _rate(report.again)
+    yield "Compared", f"{count(report.cases, 'case')} defined alike, {count(len(report.runs), 'run')}"
+    if left_out := left_out_words(report):
+        yield "Left out", left_out
 
 
 def _rate(counted: Counted) -> str:
-    return f"{percent(counted.rate)} of {count(counted.scored, 'trial')}"
+    return f"{percent(counted.rate)} passed ({count(counted.scored, 'trial')})"
 
 
 def _run(run: HistoryRun) -> str:

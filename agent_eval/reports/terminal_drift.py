@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.gate.drift import ALARM_AT, FEWEST_RUNS, DriftReport
-from agent_eval.reports.drift import change, sparkline, verdict
+from agent_eval.reports.drift import change, left_out_words, sparkline, verdict
 from agent_eval.text.numbers import count
 
 
@@ -19,7 +19,7 @@ def drift_text(report: DriftReport) -> list[str]:
     lines.append(f"Alarm   {sparkline(drift.sums)}  {drift.sums[-1]:.1f}, raised at {ALARM_AT:g}")
     if drift.runs < FEWEST_RUNS:
         lines.append(f"With fewer than {FEWEST_RUNS} runs the budget is not checked.")
-    left_out = f"; {count(report.left_out, 'run')} left out, judged or defined otherwise" * bool(
-        report.left_out
-    )
-    return [*lines, f"{count(report.cases, 'case')} defined alike in both{left_out}"]
+    lines.append(f"{count(report.cases, 'case')} defined alike in both")
+    if left_out := left_out_words(report):
+        lines.append(f"Left out: {left_out}")
+    return lines

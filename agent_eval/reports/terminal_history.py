@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.reports.history import (
@@ -40,9 +41,9 @@ def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> li
     span = f"{count(len(history.runs), 'run')} from {first.started_at[:10]} to {last.started_at[:10]}"
     title = f"History of {shown_name(dataset_id, 60)}: {span}"
     lines = [title, f"Key {last.key}, model {shown_name(last.model, 60)}"]
-    if history.earlier:
-        words = count(history.earlier, "older run")
-        lines.append(f"{words} with another key (left of the |): shown, and not counted below")
+    if history.other_keys:
+        words = count(history.other_keys, "run")
+        lines.append(f"{words} with another key, in [brackets]: shown, and not counted below")
     return [*lines, "", *_trend(history), "", *_heat_map(history, colour), "", *_flake_board(history, colour)]
 
 
@@ -67,8 +68,10 @@ def _figures(series: Series, unit: str) -> str:
 
 
 def _marked(line: str, history: Board) -> str:
-    """Put a bar between the runs of another key and those that count."""
-    return f"{line[: history.earlier]}|{line[history.earlier :]}" if history.earlier else line
+    """Put the runs of another key, which do not count, into brackets; `line` has a character for each run."""
+    stretches = groupby(zip(line, history.runs, strict=True), key=lambda each: history.counts(each[1]))
+    parts = [(counts, "".join(sign for sign, _ in stretch)) for counts, stretch in stretches]
+    return "".join(signs if counts else f"[{signs}]" for counts, signs in parts)
 
 
 def _heat_map(history: Board, colour: bool) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from agent_eval.gate.drift import Counted
-from benchmarks.drift_simulation import DROP, FIX, dropped, night, season
+from benchmarks.drift_simulation import DROP, FIX, blamed, dropped, night, season
 
 ROOT = Path(__file__).parents[2]
 RESULTS = (ROOT / "benchmarks/results/drift_simulation.md").read_text(encoding="utf-8")
@@ -41,6 +41,20 @@ def test_the_guide_says_what_the_simulation_found():
         drop = seen["10 points", trials, release]
         assert (after, within, closed) == (drop[3], drop[4], figure(drop[7]))
         assert false == quiet[trials, release][3]
+
+
+def test_the_guide_says_how_often_the_wrong_part_is_blamed_and_it_is_seldom():
+    found = cells(RESULTS, "## What moved")
+    assert cells(GUIDE, "| what moved, by |") == found
+    assert len(found) == 15
+    assert all(float(row[3].removesuffix("%")) <= 5 for row in found)
+
+
+def test_what_moved_is_asked_as_a_job_does():
+    asked = blamed(random.Random(3), 360, 144, released=0.94, branch=0.74)
+    assert asked is not None
+    assert asked.night_of("code") <= 4
+    assert not asked.is_wrong("code")
 
 
 def test_the_simulation_opens_and_closes_by_the_gates_own_decision():

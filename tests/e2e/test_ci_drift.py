@@ -176,7 +176,8 @@ class Watched(Repository):
             "GITHUB_SHA": commit,
             "AGENT_EVAL_CLOCK": clock(run_id - 599 if run_id >= 600 else 0),
         }
-        given = {"agent_command": COMMAND, "baseline_workflow": "nightly.yml", **LENIENT, **inputs}
+        own = {"agent_command": COMMAND, "baseline_workflow": "nightly.yml", "trials": "6"}
+        given = {**own, **LENIENT, **inputs}
         step = self.runner.push(run_id=run_id, event=event, environ=environ, **given)
         assert list(self.temporary.iterdir()) == []
         return step
@@ -201,10 +202,11 @@ def test_the_released_program_is_built_in_a_worktree_and_shows_that_the_code_mov
         step = watched.night(number, release_agent="auto")
     [issue] = github.issues.values()
     assert "did not fall: look at what was merged" in issue["body"], step.log
-    assert "| Released agent, run again | 100% of 6 trials passed |" in issue["body"]
+    assert "| Released agent, run again | 100% passed (72 trials) |" in issue["body"]
     where = set(watched.calls("order-1", "base"))
-    assert len(where) == 1
-    assert not next(iter(where)).is_relative_to(watched.top.resolve())
+    # One worktree a night.
+    assert len(where) == 2
+    assert not any(place.is_relative_to(watched.top.resolve()) for place in where)
     assert "Running" not in step.log or "of the merge base" not in step.log
 
 
@@ -215,8 +217,8 @@ def test_a_model_that_moved_is_not_blamed_on_the_code(watched: Watched, github: 
         watched.night(number, release_agent="auto")
     [issue] = github.issues.values()
     assert "the model or a service moved, not the code" in issue["body"]
-    # The trials of the released agent are added up, night by night.
-    assert "up=shop:2/12 -->" in issue["body"]
+    # Trials are added up night by night: of the released agent, and from the second one of the base branch.
+    assert "up=shop:18/108:12/72:72:model:" in issue["body"]
 
 
 def test_the_released_agent_is_run_only_while_a_loss_is_shown(watched: Watched, github: FakeGitHub) -> None:
@@ -227,13 +229,26 @@ def test_the_released_agent_is_run_only_while_a_loss_is_shown(watched: Watched, 
     assert github.issues == {}
 
 
+def test_an_issue_that_a_person_closed_costs_no_run_of_the_released_agent(
+    watched: Watched, github: FakeGitHub
+) -> None:
+    watched.commit("worse", WORSE)
+    watched.night(1, release_agent="auto")
+    [issue] = github.issues.values()
+    issue["state"] = "closed"
+    (watched.world / "calls").write_text("")
+    step = watched.night(2, release_agent="auto")
+    assert watched.calls("order-1", "base") == []
+    assert "lost quality since the release" in step.summary
+
+
 def test_a_released_agent_that_is_named_is_run_as_such(watched: Watched, github: FakeGitHub) -> None:
     old = watched.runner.root / "old.py"
     old.write_text(watched.agent("old", ""))
     watched.commit("worse", WORSE)
     for number in (1, 2):
         watched.night(number, release_agent=f"command:{sys.executable} -S -E {old}")
-    assert len(watched.calls("order-1", "old")) == 1
+    assert len(watched.calls("order-1", "old")) == 12
     [issue] = github.issues.values()
     assert "did not fall: look at what was merged" in issue["body"]
 

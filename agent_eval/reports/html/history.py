@@ -55,12 +55,25 @@ class Point:
     Example:
         >>> Point(x=16.0, y=40.0, words="91.0% (run 17)").is_own
         False
+
+    Attributes:
+        x: Pixels from the left.
+        y: Pixels from the top.
+        words: The figure and the run.
+        is_own: Whether it is the run of the report.
+        counts: Whether it was made under the key of that run.
     """
 
     x: float
     y: float
     words: str
     is_own: bool = False
+    counts: bool = True
+
+    @property
+    def css_class(self) -> str:
+        """The class by which it is drawn: `own`, `other` for one of another key, or empty."""
+        return "own" if self.is_own else "" if self.counts else "other"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +86,6 @@ class Chart:
         points: The runs in which the figure is known.
         lines: Points of lines, one for each key.
         band: Where a new run is expected; None where that is not known.
-        divider: Where runs of the newest key begin; None where all have it.
         lowest: The label of the bottom.
         highest: The label of the top.
 
@@ -88,7 +100,6 @@ class Chart:
     lowest: str
     highest: str
     band: Band | None = None
-    divider: float | None = None
     width: int = _WIDTH
     height: int = _HEIGHT
 
@@ -104,6 +115,19 @@ class HeatRow:
 
     name: str
     cells: str
+
+
+@dataclass(frozen=True)
+class HeatColumn:
+    """A run in the head of the cases over runs.
+
+    Example:
+        >>> HeatColumn("commit 9be1f04, 2026-11-21", counts=False).counts
+        False
+    """
+
+    words: str
+    counts: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +157,8 @@ class HistoryView:
 
     branch: str
     charts: Sequence[Chart]
-    earlier: int
-    runs: Sequence[str]
+    other_keys: int
+    runs: Sequence[HeatColumn]
     rows: Sequence[HeatRow]
     others: str
     tiers: str
@@ -152,8 +176,8 @@ def history_view(history: SuiteHistory) -> HistoryView:
     return HistoryView(
         branch=one_line(history.branch, limit=60),
         charts=_charts(with_own, history),
-        earlier=with_own.earlier,
-        runs=[_run_words(run) for run in with_own.runs],
+        other_keys=with_own.other_keys,
+        runs=[HeatColumn(_run_words(run), with_own.counts(run)) for run in with_own.runs],
         rows=[HeatRow(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
         others=_others(len(unsteady), len(with_own.cases)),
         tiers=_tiers(of_branch),
@@ -236,29 +260,27 @@ def _chart(
         return round(_MARGIN + room * (0.5 if high == low else (high - value) / (high - low)), 1)
 
     own = history.runs[-1]
-    points = [
-        (
-            number,
-            Point(across(number), down(value), f"{write(value)}: {_run_words(run)}", run is own),
-        )
-        for number, (value, run) in enumerate(zip(series.values, history.runs, strict=True))
-        if value is not None
-    ]
-    keys = ([at for number, at in points if (number < history.earlier) == is_old] for is_old in (True, False))
+    points: list[Point] = []
+    of_key: dict[str, list[Point]] = {}
+    for number, (value, run) in enumerate(zip(series.values, history.runs, strict=True)):
+        if value is None:
+            continue
+        words = f"{write(value)}: {_run_words(run)}"
+        points.append(Point(across(number), down(value), words, run is own, history.counts(run)))
+        of_key.setdefault(run.run.key, []).append(points[-1])
     band = None
     if usual is not None:
         top, bottom = down(min(1.0, usual.high)), down(max(0.0, usual.low))
-        begin = across(history.earlier)
+        begin = across(history.runs.index(history.counted[0]))
         band = Band(begin, top, round(across(len(series.values) - 1) - begin, 1), round(bottom - top, 1))
     return Chart(
         name=name,
         words=words,
-        points=[point for _, point in points],
-        lines=[" ".join(f"{point.x},{point.y}" for point in part) for part in keys if part],
+        points=points,
+        lines=[" ".join(f"{point.x},{point.y}" for point in line) for line in of_key.values()],
         lowest=write(low),
         highest=write(high),
         band=band,
-        divider=across(history.earlier - 0.5) if 0 < history.earlier < len(history.runs) else None,
     )
 
 

@@ -12,11 +12,14 @@ from agent_eval.ci.issues import Issue, IssueMarker
 from agent_eval.ci.job import run_job
 from agent_eval.ci.loosening import loosened_options
 from agent_eval.ci.platforms.redacting import RedactingIssues
-from agent_eval.gate.drift import Counted
+from agent_eval.evidence.reader import open_pack
+from agent_eval.gate.drift_cause import KnownLoss
+from agent_eval.history.record import record_of
 from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders
 from tests.unit.ci.evaluations import write_suite
 from tests.unit.ci.platforms.repository import Repository
+from tests.unit.history.made import made_case
 
 WELL, ILL = orders(8), orders(8, bad=(1, 2, 3, 4, 5, 6, 7))
 
@@ -55,6 +58,22 @@ def test_without_issues_the_loss_is_a_warning_and_in_the_report(checkout: Reposi
     assert "lost quality since the release" in Path("agent-eval-out/report.md").read_text()
 
 
+def test_without_an_issue_that_adds_nights_up_the_released_agent_blames_nothing(
+    checkout: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked anew every night, the test would sooner or later blame the wrong part."""
+    ill = record_of(open_pack(Path("release")))
+    ill.cases.update(
+        {name: made_case(name, 0, 1, definition=ill.cases[name].definition) for name in ill.cases}
+    )
+    monkeypatch.setattr("agent_eval.ci.drift.ReleasedAgent.run", lambda *_: ill)
+    evaluated(ILL, release_agent="command:cat")
+    report = Path("agent-eval-out/report.md").read_text()
+    assert "| Released agent, run again | 0% passed (8 trials) |" in report
+    assert "There is no issue in which" in report
+    assert "the model or a service moved" not in report
+
+
 def test_an_issue_that_was_asked_for_where_there_are_none_is_a_warning(checkout: Repository) -> None:
     assert "this platform has no issues that the job could write" in evaluated(WELL, drift_issue="always")
 
@@ -78,7 +97,7 @@ def test_several_archives_in_a_directory_know_the_rate_of_the_release_better(che
         evaluated(WELL, number, drift_release="")
         shutil.copy("agent-eval-out/evidence.zip", f"release/{number}.zip")
     evaluated(WELL, 4)
-    assert "100% of 16 trials passed" in Path("agent-eval-out/report.md").read_text()
+    assert "100% passed (16 trials)" in Path("agent-eval-out/report.md").read_text()
 
 
 def test_a_release_without_the_suite_is_said(checkout: Repository) -> None:
@@ -111,13 +130,13 @@ def test_a_suite_that_is_gone_does_not_close_the_issue(
     checkout: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Kept()
-    marker = IssueMarker("default", 0, 1, {"shop": Counted(0, 0)})
+    marker = IssueMarker("default", 0, 1, {"shop": KnownLoss()})
     kept.open = Issue(7, "bot", f"{marker}\n\nlost", True, "https://issues.example/7")
     monkeypatch.setattr("agent_eval.ci.platforms.local.job.LocalDirectory.issues", lambda _: kept)
     write_suite(WELL, name="renamed.json", dataset_id="renamed")
     evaluated(WELL, suite="renamed.json")
     assert kept.closed == 0
-    assert "up=shop:0/0 -->" in kept.written[-1]
+    assert "up=shop:0/0:0/0:0:unclear: -->" in kept.written[-1]
     assert "this job does not evaluate it any more" in kept.written[-1]
 
 

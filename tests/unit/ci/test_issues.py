@@ -11,11 +11,13 @@ from agent_eval.ci.issues import IssueMarker, WrittenIssue, explain, find_issue,
 from agent_eval.ci.platforms.github.issues import RepositoryIssues
 from agent_eval.errors import RemoteError
 from agent_eval.gate.drift import Counted
+from agent_eval.gate.drift_cause import KnownLoss
 from tests.fakes.contract import Contract
 from tests.fakes.github import BOT, FakeGitHub
 from tests.unit.ci.test_comment import api
 
-LOST = {"shop": Counted(0, 0)}
+LOST = {"shop": KnownLoss()}
+LOSS = KnownLoss(Counted(3, 6), Counted(5, 7), tested_at=4, cause="model", cases="9be1f04c")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ class Night:
         self.github, self.comment_id, self.author = github, comment_id, author
         self.run = 500
 
-    def __call__(self, up: dict[str, Counted], *, run: int = 0, attempt: int = 1) -> WrittenIssue:
+    def __call__(self, up: dict[str, KnownLoss], *, run: int = 0, attempt: int = 1) -> WrittenIssue:
         self.run += 1
         issues = RepositoryIssues(api(self.github), self.author)
         marker = IssueMarker(self.comment_id, run or self.run, attempt, up)
@@ -148,7 +150,7 @@ def test_an_issue_whose_marker_was_edited_is_still_ours(github: FakeGitHub, nigh
     night(LOST)
     only(github)["body"] = only(github)["body"].replace(" run=", " ran=")
     known = find_issue(RepositoryIssues(api(github), ""), IssueMarker("default", 600, 1))
-    assert known.loss_of("shop") == known.loss_of("another") == Counted(0, 0)
+    assert known.loss_of("shop") == known.loss_of("another") == KnownLoss()
     assert night({}).action == "closed"
 
 
@@ -242,14 +244,22 @@ def test_a_missing_permission_to_read_is_named(github: FakeGitHub, night: Night)
 @pytest.mark.parametrize(
     ("body", "up"),
     [
-        ("<!-- agent-eval-drift id=default run=1 attempt=1 up=shop:3/6 -->\nx", {"shop": Counted(3, 6)}),
-        ("<!-- agent-eval-drift id=default run=1 attempt=1 up= -->\nx", {}),
-        ("<!-- agent-eval-drift id=default run=1 attempt=1 up=shop:9/6,b:1/1 -->", {"b": Counted(1, 1)}),
+        ("up=shop:3/6:5/7:4:model:9be1f04c -->\nx", {"shop": LOSS}),
+        ("up=shop:3/6 -->\nx", {"shop": KnownLoss(Counted(3, 6))}),
+        ("up= -->\nx", {}),
+        ("up=shop:9/6,b:1/1 -->", {"b": KnownLoss(Counted(1, 1))}),
+        ("up=shop:3/6:8/7:4:model:9be1f04c,b:1/1 -->", {"b": KnownLoss(Counted(1, 1))}),
+        ("up=shop:3/6:5/7:4:somebody:9be1f04c,b:1/1 -->", {"b": KnownLoss(Counted(1, 1))}),
     ],
 )
-def test_a_marker_is_read_and_what_cannot_be_a_count_is_dropped(body: str, up: dict[str, Counted]) -> None:
-    read = IssueMarker("default", 9, 1).read(body)
+def test_a_marker_is_read_and_what_cannot_be_a_count_is_dropped(body: str, up: dict[str, KnownLoss]) -> None:
+    read = IssueMarker("default", 9, 1).read(f"<!-- agent-eval-drift id=default run=1 attempt=1 {body}")
     assert read == IssueMarker("default", 1, 1, up)
+
+
+def test_what_a_marker_keeps_of_a_loss_is_read_again() -> None:
+    marker = IssueMarker("default", 17, 2, {"shop": LOSS, "a.b-c": KnownLoss()})
+    assert marker.read(f"{marker}\n\nbody") == marker
 
 
 def test_a_marker_of_another_evaluation_is_none_of_ours() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts.history import tier_of
-from agent_eval.history.board import DeclaredTiers, board, counted_before
+from agent_eval.history.board import DeclaredTiers, board, counted_before, to_promote
 from agent_eval.history.record import RunRecord
 from tests.unit.history.made import made_case, made_run
 
@@ -46,8 +46,16 @@ def test_a_window_is_whole_runs_until_twenty_trials() -> None:
 def test_runs_of_another_key_are_shown_and_not_counted() -> None:
     records = [made_run(2, {"a": (1, 1)}), made_run(1, {"a": (0, 1)}, key="other")]
     shown = board(records)
-    assert (shown.earlier, shown.cases[0].passed, shown.cases[0].scored) == (1, 1, 1)
+    assert (shown.other_keys, shown.cases[0].passed, shown.cases[0].scored) == (1, 1, 1)
     assert [cell is not None for cell in shown.cases[0].cells] == [True, True]
+
+
+def test_where_keys_alternate_only_the_runs_of_the_newest_one_count() -> None:
+    keys = ["0f" * 8, "a1" * 8]
+    records = [made_run(number, {"a": (1, 1)}, key=keys[number % 2]) for number in range(7)][::-1]
+    shown = board(records)
+    assert [run.run.run_id for run in shown.counted] == ["ci-0", "ci-2", "ci-4", "ci-6"]
+    assert (len(shown.runs), shown.other_keys, shown.cases[0].scored) == (7, 3, 4)
 
 
 def test_a_case_that_is_defined_again_is_counted_from_then_on() -> None:
@@ -77,11 +85,47 @@ def test_a_run_without_a_scored_trial_does_not_end_a_row_of_misses() -> None:
     assert case.since.run_id == "ci-1"
 
 
+@pytest.mark.parametrize("trials", [1, 4, 10, 12])
+def test_since_reaches_back_to_the_first_miss_however_many_trials_ago_that_is(trials: int) -> None:
+    case = board(history(*[(trials, trials)] * 3, *[(0, trials)] * 40)).cases[0]
+    assert case.since is not None
+    assert case.since.run_id == "ci-3"
+
+
+def test_since_ends_where_the_case_was_defined_otherwise_and_skips_runs_of_another_key() -> None:
+    records = [
+        *[made_run(number, {"refund": (0, 4)}) for number in (9, 7, 5)],
+        made_run(4, {"refund": (0, 4)}),
+    ]
+    records.insert(1, made_run(8, {"refund": (4, 4)}, key="another"))
+    records[-1].cases["refund"] = made_case("refund", 0, 4, definition="cd" * 6)
+    case = board(records).cases[0]
+    assert case.since is not None
+    assert case.since.run_id == "ci-5"
+
+
 def test_what_the_policy_says_is_never_overruled() -> None:
     declared = DeclaredTiers(quarantined=frozenset({"a"}), expected_fail=frozenset({"b"}))
     records = [made_run(number, {"a": (9, 9), "b": (9, 9)}) for number in range(3)][::-1]
     tiers = {case.case_id: (case.tier, case.promote) for case in board(records, declared=declared).cases}
     assert tiers == {"a": ("quarantined", False), "b": ("expected-fail", True)}
+
+
+@pytest.mark.parametrize("trials", [1, 4, 9, 10, 12, 30])
+def test_three_runs_in_a_row_promote_a_case_whatever_their_number_of_trials(trials: int) -> None:
+    declared = DeclaredTiers(expected_fail=frozenset({"refund"}))
+    records = history((0, trials), *[(trials, trials)] * 3)
+    assert board(records, declared=declared).cases[0].promote
+    assert to_promote(records, declared) == ["refund"]
+    assert to_promote(records[1:], declared) == []
+    assert to_promote([], declared) == []
+
+
+def test_a_case_is_not_promoted_by_runs_of_another_definition() -> None:
+    declared = DeclaredTiers(expected_fail=frozenset({"refund"}))
+    records = history(*[(12, 12)] * 3)
+    records[-1].cases["refund"] = made_case("refund", 12, 12, definition="cd" * 6)
+    assert to_promote(records, declared) == []
 
 
 @pytest.mark.parametrize("counts", [((1, 1), (1, 1)), ((1, 1), (0, 1), (1, 1)), ((0, 1), (1, 1), (0, 0))])

@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from agent_eval.contracts.history import HistoryRun
-from agent_eval.gate.drift import Counted, DriftReport, FallenCase, drift_since
+from agent_eval.gate.drift import Cause, Counted, DriftReport, FallenCase, drift_since
 from agent_eval.reports.drift_issue import (
     MAX_CASES,
     MAX_SUITES,
@@ -37,7 +37,9 @@ def run(number: int, **fields: str) -> HistoryRun:
     return HistoryRun(schema_version="1.2.0", dataset_id="shop", key="0f", cases=36, **facts)
 
 
-def report(passed: tuple[int, ...], again: Counted | None = None, **fields: str) -> DriftReport:
+def report(
+    passed: tuple[int, ...], again: Counted | None = None, cause: Cause | None = None, **fields: str
+) -> DriftReport:
     """Nights of 36 trials, held against a release that passed 338 of 360."""
     counts = [Counted(number, 36) for number in passed]
     release = Counted(338, 360)
@@ -55,8 +57,8 @@ def report(passed: tuple[int, ...], again: Counted | None = None, **fields: str)
         cases=36,
         released_agent_fell=None,
         release=release,
-        latest=Counted(sum(passed[-4:]), 36 * len(passed[-4:])),
         again=again,
+        cause=cause,
         fallen=fallen,
         newest_scored=36,
     )
@@ -84,8 +86,8 @@ def up(**fields: object) -> SuiteDrift:
 
 SITUATIONS = {
     "fallen": watch(up()),
-    "code-moved": watch(up(report=report(FALLEN, Counted(70, 72))), runs_released_agent=True),
-    "model-moved": watch(up(report=report(FALLEN, Counted(55, 72))), runs_released_agent=True),
+    "code-moved": watch(up(report=report(FALLEN, Counted(70, 72), "code")), runs_released_agent=True),
+    "model-moved": watch(up(report=report(FALLEN, Counted(55, 72), "model")), runs_released_agent=True),
     "not-run": watch(
         up(note="The release could not be built: `setup-command` failed."), runs_released_agent=True
     ),

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from agent_eval.history.board import Board, DeclaredTiers, board
+from agent_eval.operations.history import history_json
 from agent_eval.reports.badge import badge_svg
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
 from agent_eval.reports.html.history import history_view
@@ -92,6 +93,44 @@ def test_the_terminal_shows_trend_heat_map_and_flake_board_without_colour() -> N
     assert "11 collecting" in text
     assert "FPPFPPFP" in text
     assert "3 policy violation" in text
+
+
+def alternating(runs: int = 8):  # type: ignore[no-untyped-def]
+    """Runs of two keys in turn, the newest first; those of the other key pass less often."""
+    keys = ["0f" * 8, "a1" * 8]
+    return [
+        made_run(number, {"a": (9 - 4 * (number % 2 == runs % 2), 9)}, key=keys[number % 2])
+        for number in range(runs)
+    ][::-1]
+
+
+def test_runs_of_another_key_are_in_brackets_wherever_they_are() -> None:
+    text = "\n".join(history_text(board(alternating(5)), "shop"))
+    assert "2 runs with another key, in [brackets]: shown, and not counted below" in text
+    assert "Pass rate  █[▁]█[▁]█  100% in the newest run; 3 runs: 100%" in text
+    assert "  a                                   .[5].[5]." in text
+    older = [*alternating(8)[::2], *alternating(8)[1::2]]
+    assert "[▁▁▁▁]████" in "\n".join(history_text(board(older), "shop"))
+
+
+def test_band_badge_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
+    shown = board(alternating(10))
+    assert trend_words(shown) == (
+        "100% in the newest run; 5 runs: 100%; a new run below 100% would be unusual"
+    )
+    assert "low" not in badge_svg(shown, "evaluation")
+    assert [run["counted"] for run in history_json(shown)["runs"]] == [False, True] * 5
+
+
+def test_the_page_marks_runs_of_another_key_and_draws_a_line_for_each() -> None:
+    runs = alternating(10)
+    view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:]))
+    assert (view.other_keys, [run.counts for run in view.runs]) == (5, [False, True] * 5)
+    chart = view.charts[0]
+    assert [point.css_class for point in chart.points] == [*["other", ""] * 4, "other", "own"]
+    assert [len(line.split()) for line in chart.lines] == [5, 5]
+    assert chart.band is not None
+    assert chart.band.x == chart.points[1].x
 
 
 def test_colour_adds_no_word() -> None:
