@@ -284,12 +284,9 @@ def program_of(command: str, tree: Path, environ: Mapping[str, str]) -> Path | N
     first = split_command(command)[0]
     if "/" in first:
         return Path(os.path.normpath(tree / first))
-    found = shutil.which(first, path=os.pathsep.join(_search_path(tree, environ)))
-    return Path(found) if found else None
-
-
-def _search_path(tree: Path, environ: Mapping[str, str]) -> list[str]:
-    return [str(tree / name) for name in environ.get("PATH", "").split(os.pathsep) if name]
+    folders = [str(tree / name) for name in environ.get("PATH", "").split(os.pathsep) if name]
+    program = shutil.which(first, path=os.pathsep.join(folders))
+    return Path(program) if program else None
 
 
 def _leads_into(entry: os.DirEntry[str], workspace: Path) -> bool:
