@@ -15,6 +15,7 @@ from agent_eval.ci.config import Settings
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.merge_base import MergeBase, NoMergeBase, doubt_of_base
+from agent_eval.ci.own_place import doubt_of_files, doubt_of_packages
 from agent_eval.ci.shared_build import NAMES_THE_CHANGE, leads_into, why_same_build, why_shared
 from agent_eval.ci.tree_digest import Snapshot, TreeDigest
 from agent_eval.ci.workspace import is_in_checkout
@@ -80,7 +81,8 @@ class BothSides:
         prompt: The system prompt of a hosted model at the merge base.
 
     Attributes:
-        doubt_of_base: Why the merge base's failures excuse none of the change's; empty where they may.
+        doubt_of_base: Why the merge base's failures excuse none of the change's, as far as that is known
+            before its trials; empty where they may.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class BothSides:
         self._job, self._base, self.problem = job, base, problem
         self._checked_out = _Seal(TreeDigest(base.tree), ALTERED_BASE) if base is not None else None
         self._began, self._prompt = time.monotonic(), prompt
+        self._prepared_at = time.time()
         self._sources: _Seal | None = None
         self._built: _Built | None = None
         self.doubt_of_base = doubt_of_base(
@@ -172,6 +175,14 @@ class BothSides:
                 record.problem = doubt.message
                 record.new_problem = doubt.message if question.new_cases else ""
         return _about(question, record.model_copy(update={"candidate": candidate_side, "base": base_side}))
+
+    def doubt_of(self, record: Confirmation) -> str:
+        """Say why the merge base's failures excuse none of the change's, once its trials are known."""
+        if self.doubt_of_base or self._base is None or self._built is None:
+            return self.doubt_of_base
+        if any("passed" in trials.base for trials in record.cases):
+            return ""
+        return doubt_of_files(self._base, Path.cwd(), self._job.settings)
 
     def not_run(self, question: Question, reason: str) -> Confirmation:
         """Build the record where nothing is to be run, with the reason as a sentence."""
@@ -311,10 +322,14 @@ class BothSides:
             raise Doubt("A link of the merge base leads into the change's checkout: it would run that code.")
         agent = settings.agent.environment if settings.agent is not None else ()
         seen = allowed_environment(environ, agent)
-        if why := why_shared(command, directory, base.top, seen, began):
+        if why := why_shared(command, directory, base.top, seen, began, base.tree):
             raise Doubt(why)
         if why := why_same_build(command, directory, (base.tree, base.top), frozenset(base.tracked())):
             raise Doubt(why)
+        setups = (self._job.settings.setup.command, settings.setup.command)
+        self.doubt_of_base = self.doubt_of_base or doubt_of_packages(
+            base, (command, directory, seen), setups, (self._prepared_at, began)
+        )
         return _Built(settings, directory, environ, tree, tree.take())
 
 

@@ -90,7 +90,7 @@ def confirmed(
             trials = Path(folder) / TRIALS.name
             record = sides.confirm(question, spec, trials)
             if record.cases:
-                record = record.model_copy(update={"doubt_of_base": sides.doubt_of_base})
+                record = record.model_copy(update={"doubt_of_base": sides.doubt_of(record)})
             _refuse_altered(where, question.pack)
             if trials.is_file():
                 write_output(where / TRIALS, read_bytes(trials, max_bytes=LARGEST_EVIDENCE))

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from agent_eval.text.escape import one_line
 _SECONDS = 600.0
 _OUTPUT_BYTES = 64 << 20
 _COMMIT_LENGTHS = (40, 64)
+_MOST_NOT_IN_GIT = 1000
 _OF_OTHER_SERVICES = (
     r"(.*/)?\.(forgejo|gitea|woodpecker|azure-pipelines)/.*"
     r"|(.*/)?(azure|bitbucket)-pipelines[^/]*"
@@ -74,14 +75,26 @@ class MergeBase:
         top: The top of the change's checkout.
         commit: The merge base.
         tree: The top of the worktree.
-        is_unchanged: Whether the change alters no file that git knows or does not ignore. Every such file is
-            a source of the agent: with a list of sources, a change could hide from the gate.
+        changed: The files that the change alters, of those that git knows or does not ignore; None where
+            that is unknown.
+        not_in_git: Files and directories of the change's checkout that git does not have, ignored or not, as
+            they were when the merge base was checked out: what earlier steps of the job made.
     """
 
-    def __init__(self, git: _Git, home: Path, commit: str, *, is_unchanged: bool) -> None:
+    def __init__(
+        self, git: _Git, home: Path, commit: str, *, changed: list[str] | None, not_in_git: Sequence[str] = ()
+    ) -> None:
         self._git, self._home = git, home
-        self.top, self.commit, self.is_unchanged = git.top, commit, is_unchanged
+        self.top, self.commit, self.changed, self.not_in_git = git.top, commit, changed, not_in_git
         self.tree = home / "base"
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the change alters no file that git knows or does not ignore.
+
+        Every such file is a source of the agent: with a list of sources, a change could hide from the gate.
+        """
+        return self.changed == []
 
     @classmethod
     def check_out(
@@ -100,9 +113,9 @@ class MergeBase:
         """
         git = _Git(start, environ)
         commit = git.merge_base(onto)
-        is_unchanged = git.is_unchanged(commit, skip)
+        changed, not_in_git = git.changed_if_known(commit, skip), git.not_in_git(skip)
         home = Path(tempfile.mkdtemp(prefix="agent-eval-base-"))
-        base = cls(git, home, commit, is_unchanged=is_unchanged)
+        base = cls(git, home, commit, changed=changed, not_in_git=not_in_git)
         try:
             git.run("worktree", "add", "--quiet", "--detach", str(base.tree), commit)
         except BaseException:
@@ -184,12 +197,23 @@ class _Git:
             )
         return commit
 
-    def is_unchanged(self, commit: str, skip: Path | None) -> bool:
-        """Tell whether no file differs from a commit, and none is new that git does not ignore."""
+    def changed_if_known(self, commit: str, skip: Path | None) -> list[str] | None:
+        """List the files that `changed_files` lists; None where git failed."""
         try:
-            return not self.changed_files(commit, skip)
+            return self.changed_files(commit, skip)
         except NoMergeBase:
-            return False
+            return None
+
+    def not_in_git(self, skip: Path | None) -> list[str]:
+        """List the first files that git does not have, ignored or not; of a directory of such files its name.
+
+        That is for a sentence in the report: where git fails, there are none.
+        """
+        try:
+            names = _names(self.run("ls-files", "--others", "--directory", "--no-empty-directory", "-z"))
+        except NoMergeBase:
+            return []
+        return [name for name in names if not self._is_below(name, skip)][:_MOST_NOT_IN_GIT]
 
     def changed_files(self, commit: str, skip: Path | None) -> list[str]:
         """List the files that differ from a commit, and the new ones that git does not ignore.
@@ -208,8 +232,10 @@ class _Git:
         )
         differing = _names(self.run("diff", "-z", *options, commit, "--"))
         new = _names(self.run("ls-files", "--others", "--exclude-standard", "-z"))
-        outside = "" if skip is None else os.path.relpath(skip.resolve(), self.top)
-        return [*differing, *(name for name in new if not (outside and name.startswith(f"{outside}/")))]
+        return [*differing, *(name for name in new if not self._is_below(name, skip))]
+
+    def _is_below(self, name: str, skip: Path | None) -> bool:
+        return skip is not None and name.startswith(f"{os.path.relpath(skip.resolve(), self.top)}/")
 
 
 def _names(output: bytes) -> list[str]:

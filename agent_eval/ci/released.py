@@ -178,7 +178,7 @@ class ReleasedAgent:
         except AgentEvalError as error:
             raise NotRun(f"The release could not be built: {error.message}") from error
         seen = allowed_environment(environ, agent.environment)
-        if why_shared(agent.command, directory, tree.top, seen, began):
+        if why_shared(agent.command, directory, tree.top, seen, began, tree.tree):
             raise NotRun(_SHARED)
         return _Built(settings, directory, environ)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import filecmp
+import math
 import os
 import re
+import shutil
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -59,10 +62,25 @@ SAME_BUILD = (
 
 _NAMES_A_PATH = (".pth", ".egg-link")
 _LARGEST_LINK_FILE = 1 << 16
-_INSTALLED = ("bin", "lib", "lib64", "libexec")
+_INSTALLED = ("bin", "lib", "lib64", "libexec", "envs")
+"""What is looked at below a prefix; `envs` are the named environments of conda."""
+
+_BEHIND_SHIMS = ("versions", "installs")
+"""What the programs in a directory `shims` start: those of pyenv and the like, and of asdf and mise."""
+
+_PREFIXES = ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONUSERBASE", "GEM_HOME")
+_FOLDERS = ("PYTHONPATH", "NODE_PATH")
+"""Variables that name, beside `PATH`, what is installed."""
 
 
-def why_shared(command: str, tree: Path, workspace: Path, environ: Mapping[str, str], since: float) -> str:
+def why_shared(
+    command: str,
+    tree: Path,
+    workspace: Path,
+    environ: Mapping[str, str],
+    since: float,
+    own: Path | None = None,
+) -> str:
     """Say why both sides would run the same program, as a sentence; empty where nothing shows that.
 
     Args:
@@ -71,6 +89,7 @@ def why_shared(command: str, tree: Path, workspace: Path, environ: Mapping[str, 
         workspace: The change's checkout.
         environ: What the merge base's agent sees.
         since: When the merge base's setup began, in seconds since 1970.
+        own: The top of the worktree, in which the setup may alter everything; None where that is `tree`.
     """
     if leads_into(command, tree, workspace):
         return NAMES_THE_CHANGE
@@ -79,18 +98,38 @@ def why_shared(command: str, tree: Path, workspace: Path, environ: Mapping[str, 
             "The agent's command runs no file of the repository, so both sides would run the same program: "
             "name the merge base's agent in `base-agent`, or a file of the repository in `agent-command`."
         )
-    for path in installed(environ):
-        if _leads_into(path, workspace):
+    apart = [Path(os.path.realpath(place)) for place in (own or tree, workspace)]
+    for entry in installed(command, tree, environ):
+        if _leads_into(entry, workspace):
             return (
-                f"`{path.name}` leads from the installed packages into the checkout of the change, so both "
-                "sides would run the change's code: install without links into the checkout."
+                f"`{_named(entry)}` leads from the installed packages into the checkout of the change, so "
+                "both sides would run the change's code: install without links into the checkout."
             )
-        if _changed_since(path, since):
+        if _changed_within(entry, since) and not _is_below(entry.path, apart):
             return (
-                f"`setup-command` of the merge base altered `{path.name}`, which the change's agent uses as "
-                "well: install into the checkout, such as into a virtual environment there."
+                f"`setup-command` of the merge base altered `{_named(entry)}`, which the change's agent uses "
+                "as well: install into the checkout, such as into a virtual environment there."
             )
     return ""
+
+
+def first_altered(
+    command: str, tree: Path, apart: Sequence[Path], environ: Mapping[str, str], span: tuple[float, float]
+) -> str | None:
+    """Find a program or package that was installed or altered in a span of time; None without one.
+
+    Args:
+        command: The agent's command.
+        tree: Where it is run.
+        apart: Directories that do not count: both checkouts.
+        environ: What the agent sees.
+        span: Begin and end, in seconds since 1970.
+    """
+    places = [Path(os.path.realpath(place)) for place in apart]
+    for entry in installed(command, tree, environ):
+        if _changed_within(entry, *span) and not _is_below(entry.path, places):
+            return _named(entry)
+    return None
 
 
 def why_same_build(command: str, directory: Path, tops: tuple[Path, Path], tracked: frozenset[str]) -> str:
@@ -195,37 +234,86 @@ def _module_in_tree(words: Sequence[str], tree: Path) -> bool:
     return False
 
 
-def installed(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the installed programs and packages that `PATH` reaches, and those of the user."""
-    folders = dict.fromkeys(
-        Path(os.path.realpath(name)) for name in environ.get("PATH", "").split(os.pathsep) if name
-    )
-    prefixes = [folder.parent for folder in folders if folder.parent != Path("/")]
+def installed(command: str, tree: Path, environ: Mapping[str, str]) -> Iterator[os.DirEntry[str]]:
+    """Yield the installed programs and packages that an agent may use, without following links.
+
+    They are those that `PATH` and the variables of package managers reach, those of the user, and those
+    beside the command's program, wherever that is.
+
+    Args:
+        command: The agent's command.
+        tree: Where it is run.
+        environ: What it sees.
+    """
+    waiting = list(_roots(command, tree, environ))
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                children = list(entries)
+        except OSError:
+            continue
+        for entry in children:
+            if entry.name == "__pycache__":
+                continue
+            yield entry
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+
+
+def _roots(command: str, tree: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield the directories with what is installed, each once, and none that is below another."""
+    folders = [Path(name) for name in environ.get("PATH", "").split(os.pathsep) if name]
+    prefixes = [Path(environ[name]) for name in _PREFIXES if environ.get(name)]
     if home := environ.get("HOME"):
         prefixes.append(Path(home) / ".local")
+    if program := program_of(command, tree, environ):
+        # A link, as an environment's interpreter is one, uses what is beside it and beside what it leads to.
+        places = (program.parent, Path(os.path.realpath(program)).parent)
+        folders += [place for place in places if place.name == "bin"]
+    folders = [Path(_real(tree, str(folder))) for folder in folders]
+    prefixes += [folder.parent for folder in folders if folder.parent != Path("/")]
     roots = [*folders, *(prefix / name for prefix in prefixes for name in _INSTALLED)]
-    for root in dict.fromkeys(Path(os.path.realpath(root)) for root in roots):
-        for folder, names, files in os.walk(root):
-            names[:] = [name for name in names if name != "__pycache__"]
-            yield from (Path(folder, name) for name in (*names, *files))
+    roots += [folder.parent / name for folder in folders if folder.name == "shims" for name in _BEHIND_SHIMS]
+    roots += [Path(name) for each in _FOLDERS for name in environ.get(each, "").split(os.pathsep) if name]
+    known = {Path(_real(tree, str(root))) for root in roots}
+    yield from sorted(str(root) for root in known if known.isdisjoint(root.parents))
 
 
-def _leads_into(path: Path, workspace: Path) -> bool:
-    if path.is_symlink():
-        return Path(os.path.realpath(path)).is_relative_to(workspace)
-    if not (
-        path.suffix in _NAMES_A_PATH or path.name.startswith("__editable__") or path.name == "direct_url.json"
-    ):
+def program_of(command: str, tree: Path, environ: Mapping[str, str]) -> Path | None:
+    """Find the program that a command starts, links in its own place kept; None where there is none."""
+    first = split_command(command)[0]
+    if "/" in first:
+        return Path(os.path.normpath(tree / first))
+    folders = [str(tree / name) for name in environ.get("PATH", "").split(os.pathsep) if name]
+    program = shutil.which(first, path=os.pathsep.join(folders))
+    return Path(program) if program else None
+
+
+def _leads_into(entry: os.DirEntry[str], workspace: Path) -> bool:
+    if entry.is_symlink():
+        return Path(os.path.realpath(entry.path)).is_relative_to(workspace)
+    name = entry.name
+    if not (name.endswith(_NAMES_A_PATH) or name.startswith("__editable__") or name == "direct_url.json"):
         return False
     try:
-        return path.stat().st_size <= _LARGEST_LINK_FILE and os.fsencode(workspace) in path.read_bytes()
+        is_small = entry.stat().st_size <= _LARGEST_LINK_FILE
+        return is_small and os.fsencode(workspace) in Path(entry.path).read_bytes()
     except OSError:
         return False
 
 
-def _changed_since(path: Path, since: float) -> bool:
+def _changed_within(entry: os.DirEntry[str], since: float, until: float = math.inf) -> bool:
+    """Tell whether a file or link changed in a span; directories do by the bytecode in them."""
     try:
-        status = path.lstat()
+        status = entry.stat(follow_symlinks=False)
     except OSError:
         return False
-    return not path.is_dir() and status.st_ctime > since
+    return since < status.st_ctime <= until and not stat.S_ISDIR(status.st_mode)
+
+
+def _is_below(path: str, places: Sequence[Path]) -> bool:
+    return any(Path(path).is_relative_to(place) for place in places)
+
+
+def _named(entry: os.DirEntry[str]) -> str:
+    return one_line(entry.name, limit=100).replace("`", "'")

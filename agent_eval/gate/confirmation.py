@@ -31,6 +31,11 @@ FEW = 3
 """Suspects up to which no correction is needed where each is admitted. Where both agents lose ten points, in
 suites of 10 to 300 cases, chance then confirms a case in at most 2% of runs (benchmarks/gate_tables.py)."""
 
+_FAILS_IN_WORKTREE = (
+    "It fails in the merge base's worktree as well, but passed {} of {} on the base branch: is something "
+    "missing there that an earlier step makes, or did the model move?"
+)
+
 
 class Tally(NamedTuple):
     """Fresh trials of one case: how many passed, of how many, by side.
@@ -387,6 +392,9 @@ def _verdict(
         )
     if not _fails_alike(trials):
         return "inconclusive", "It fails on the merge base as well, but by other judges."
+    if tier_of(trials.history_passed, trials.history_scored) == "blocking":
+        # Either the worktree is no place for the agent, or both sides got worse: nothing here tells which.
+        return "inconclusive", _FAILS_IN_WORKTREE.format(trials.history_passed, trials.history_scored)
     return "not-yours", "It fails on the merge base as well."
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.shared_build import names_its_tree, why_same_build, why_shared
+from agent_eval.ci.shared_build import first_altered, names_its_tree, why_same_build, why_shared
 
 
 @pytest.fixture
@@ -113,6 +113,71 @@ def test_a_setup_that_alters_what_both_sides_use_is_noticed(tree: Path, installe
     assert "altered `my-agent`" in why
     os.utime(installed / "bin" / "my-agent", (0, 0))
     assert why_shared("python agent.py", tree, tree.parent / "change", environ, since) == why
+
+
+@pytest.mark.parametrize(
+    ("place", "environ", "command"),
+    [
+        ("lib/node_modules/dep/index.js", {"PATH": "{0}/bin"}, "python agent.py"),
+        ("lib/python3/site-packages/dep.py", {"PATH": ""}, "{0}/bin/python agent.py"),
+        ("lib/python3/site-packages/dep.py", {"PATH": "{0}/links"}, "python agent.py"),
+        ("envs/agent/lib/dep.py", {"PATH": "{0}/condabin"}, "python agent.py"),
+        ("versions/3.12/lib/dep.py", {"PATH": "{0}/shims"}, "python agent.py"),
+        (".local/lib/python3/site-packages/dep.py", {"HOME": "{0}"}, "python agent.py"),
+        ("lib/dep.py", {"VIRTUAL_ENV": "{0}"}, "python agent.py"),
+        ("vendored/dep.py", {"PYTHONPATH": "{0}/vendored"}, "python agent.py"),
+    ],
+    ids=[
+        "npm install -g",
+        "an environment elsewhere that the command names",
+        "an interpreter behind a link",
+        "an environment of conda",
+        "pyenv",
+        "pip install --user",
+        "an active environment",
+        "pip install --target",
+    ],
+)
+def test_what_setup_installs_outside_of_the_checkout_is_noticed_wherever_it_is(
+    tree: Path, tmp_path: Path, place: str, environ: dict[str, str], command: str
+) -> None:
+    prefix = tmp_path / "prefix"
+    for name in ("bin", "links", Path(place).parent):
+        (prefix / name).mkdir(parents=True, exist_ok=True)
+    (prefix / "bin" / "python").write_text("")
+    (prefix / "bin" / "python").chmod(0o755)
+    (prefix / "links" / "python").symlink_to(prefix / "bin" / "python")
+    time.sleep(0.02)  # The clock of the file system is coarse.
+    (prefix / place).write_text("")
+    since = (prefix / place).stat().st_ctime - 0.001
+    seen = {name: value.format(prefix) for name, value in environ.items()}
+    why = why_shared(command.format(prefix), tree, tmp_path / "change", seen, since)
+    assert f"altered `{Path(place).name}`" in why
+
+
+@pytest.mark.parametrize("path", ["{tree}/.venv/bin", ".venv/bin"])
+def test_an_environment_in_the_checkout_is_on_the_path_without_a_doubt(
+    tree: Path, tmp_path: Path, path: str
+) -> None:
+    change = tmp_path / "change"
+    for side in (tree, change):
+        for name in ("bin/python", "lib/python3/site-packages/dep.py"):
+            (side / ".venv" / name).parent.mkdir(parents=True)
+            (side / ".venv" / name).write_text("")
+        (side / ".venv" / "bin" / "python").chmod(0o755)
+    environ = {"PATH": path.format(tree=tree), "VIRTUAL_ENV": str(tree / ".venv")}
+    for command in ("python agent.py", ".venv/bin/python agent.py"):
+        assert why_shared(command, tree, change, environ, 0.0) == ""
+        assert first_altered(command, tree, (tree, change), environ, (0.0, time.time() + 9)) is None
+
+
+def test_what_was_installed_before_the_span_or_after_it_is_not_found(tree: Path, installed: Path) -> None:
+    environ, dep = {"PATH": str(installed / "bin")}, installed / "lib" / "dep.py"
+    dep.write_text("")
+    changed = dep.stat().st_ctime
+    spans = ((changed - 9, changed + 9), (changed + 1, changed + 9), (changed - 9, changed - 1))
+    found = [first_altered("python agent.py", tree, (tree,), environ, span) for span in spans]
+    assert found == ["dep.py", None, None]
 
 
 @pytest.mark.parametrize(

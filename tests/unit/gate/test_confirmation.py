@@ -449,6 +449,19 @@ def test_a_case_is_not_ours_only_where_the_merge_base_fails_by_the_same_judges(
 
 
 @pytest.mark.parametrize(
+    ("passed", "scored", "verdict"),
+    [(18, 20, "inconclusive"), (17, 20, "not-yours"), (19, 19, "not-yours")],
+    ids=["its history admits it", "it passed too seldom", "too few trials"],
+)
+def test_a_case_that_passes_on_the_base_branch_and_never_in_its_worktree_is_nobodys_yet(
+    passed: int, scored: int, verdict: str
+) -> None:
+    result = judged(fresh("fff", "fff", history_passed=passed, history_scored=scored))
+    assert result.verdict == verdict
+    assert (f"passed {passed} of {scored} on the base branch" in result.reason) is (verdict != "not-yours")
+
+
+@pytest.mark.parametrize(
     ("candidate", "base", "verdict"),
     [
         ("fff", "fff", "inconclusive"),
