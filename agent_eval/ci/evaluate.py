@@ -16,6 +16,7 @@ from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
 from agent_eval.ci.looks import OpenEnd, planned
+from agent_eval.ci.lost_datasets import lost_datasets, suites_gone
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -54,12 +55,9 @@ from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
-from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
-_NAMED, _NAME_LIMIT = 3, 60
-"""Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 DECISION = Path("compare") / "gate_decision.json"
 
 
@@ -414,37 +412,3 @@ def _compare(
         )
         search.settle([target.slug])
         return None
-
-
-def lost_datasets(search: Search) -> list[str]:
-    """Warn of datasets of the baseline that are not evaluated any more."""
-    if not search.gone:
-        return []
-    return [
-        f"The baseline has evidence of {_named(search.gone)}, which no suite of this run evaluates. If it "
-        "was removed or renamed, these cases are compared with nothing."
-    ]
-
-
-def suites_gone(search: Search) -> RuleResult | None:
-    """Build the rule that every dataset of the baseline is still evaluated."""
-    if not search.gone:
-        return None
-    return RuleResult(
-        rule="on_case_removed",
-        threshold=0,
-        value=sum(search.gone.values()),
-        passed=False,
-        message=f"Suites of the baseline are gone, so their cases are compared with nothing: "
-        f"{_named(search.gone)}.",
-    )
-
-
-def _named(gone: Mapping[str, int]) -> str:
-    """Name the first datasets as code, with their numbers of cases; count the others."""
-    named = []
-    for dataset, cases in sorted(gone.items()):
-        name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
-        named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
-    more = len(named) - _NAMED
-    return ", ".join(named[:_NAMED]) + (f" and {count(more, 'more dataset')}" if more > 0 else "")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from agent_eval.ci.candidates import Candidate, Skipped
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import Evaluation, decide_on, lost_datasets, search_baselines, suites_gone
+from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines
 from agent_eval.ci.history import read_branch_history
+from agent_eval.ci.lost_datasets import lost_datasets, suites_gone
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.agreement import check_agreement
