@@ -30,11 +30,12 @@ class Nights:
 
     def __init__(self, repository: Repository, store: Path) -> None:
         self.repository, self.store, self.night, self.log = repository, store, 0, ""
+        self.orders = 4
 
     def evaluate(self, *, bad: tuple[int, ...] = (), **flags: str) -> ExitCode:
-        """Judge four orders, of which those in `bad` fail."""
+        """Judge the orders, four unless a test wants more, of which those in `bad` fail."""
         self.night += 1
-        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*orders(bad=bad))))
+        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*orders(self.orders, bad=bad))))
         stream = io.StringIO()
         given = {
             "suite": "suite.json",
