@@ -48,6 +48,7 @@ from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.looks import AUTO
 from agent_eval.operations.packs import view
+from agent_eval.operations.pool import POOL, pooled_in
 from agent_eval.operations.run import judge_plan, run_suite
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
 from agent_eval.storage.atomic import new_directories
@@ -344,6 +345,7 @@ def decide_on(
     data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
     note = ""
     record = None
+    pool = pool_of(job, pack, comparison, search) if comparison is not None else None
     if comparison is not None:
         by_policy = partial(
             decide_by_policy,
@@ -353,7 +355,7 @@ def decide_on(
             thresholds=settings.thresholds,
             comparison_sha256=sha256_bytes(data),
             waivers=rules.waivers,
-            pool=pool_of(job, pack, comparison, search),
+            pool=pool.runs if pool is not None else None,
         )
         decision = by_policy()
         question = question_of(job, target, pack, comparison, search.earlier.get(target.slug, ()))
@@ -376,6 +378,8 @@ def decide_on(
         decision = decision.model_copy(update={"looks_ended": open_end.why})
     if data:
         write_output(where / COMPARISON, data)
+    if pool is not None and pooled_in(decision) is not None:
+        write_output(where / POOL, pool.data)
     write_output(where / DECISION, dumps(decision.to_json(), indent=True))
     return SuiteEvaluation(
         target=target,

@@ -12,7 +12,6 @@ from agent_eval.ci.history_branch import HistoryBranch
 from agent_eval.ci.workspace import is_in_checkout
 from agent_eval.contracts import Comparison
 from agent_eval.contracts.base import instant
-from agent_eval.contracts.history import PooledRuns
 from agent_eval.errors import AgentEvalError, RemoteError, StorageError, UsageError
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.pooled import worse_outside
@@ -21,9 +20,9 @@ from agent_eval.gate.tiers import excuses_by
 from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.evidence import read_history, write_history
 from agent_eval.history.files import is_too_large
-from agent_eval.history.key import history_key
-from agent_eval.history.pool import FEWEST_RUNS, pooled_runs
+from agent_eval.history.pool import FEWEST_RUNS
 from agent_eval.history.record import RunRecord, record_of
+from agent_eval.operations.pool import Pool, is_of_one_setup, make_pool, without_secrets
 from agent_eval.storage.files import safe_name
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import verb
@@ -132,7 +131,7 @@ def _place(job: JobContext) -> HistoryDirectory | HistoryBranch:
     return HistoryDirectory(Path(settings.history))
 
 
-def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search) -> PooledRuns | None:
+def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search) -> Pool | None:
     """Pool the base branch's last runs for a decision; None where one run is compared with.
 
     That is so without `baseline-runs`, where it is less than four, where the key of this run is not that of
@@ -148,19 +147,17 @@ def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search)
             "differ, so this run was compared with one run."
         )
         return None
-    cases = comparison.cases
     slug = safe_name(pack.manifest.dataset_id)
-    if history_key(pack.config) != history_key(search.baselines[slug].pack.config):
-        # Else a change could choose the runs that it is held against, by naming the model of worse days.
+    if not is_of_one_setup(pack, search.baselines[slug].pack):
         search.notes.append(
             "The setup of this run (model, judges, conditions or policy) is not that of the baseline, so it "
             "was compared with that one run."
         )
         return None
-    apart = {*cases.new, *cases.changed, *cases.quarantined}
-    compared = [case_id for case_id in pack.case_ids() if case_id not in apart]
-    pool = pooled_runs(record_of(pack), search.earlier.get(slug, []), compared, wanted)
-    if pool is None and cases.compared:
+    # What is kept of earlier runs holds none of the job's secrets, and only what is kept decides.
+    earlier = without_secrets(search.earlier.get(slug, []), job.redactor)
+    pool = make_pool(pack, comparison, earlier, wanted)
+    if pool is None and comparison.cases.compared:
         search.notes.append(
             f"The history has fewer than {FEWEST_RUNS} whole runs with the setup of this one, so it was "
             "compared with one run."
@@ -169,7 +166,7 @@ def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search)
         return None
     rules, now = job.rules, instant(comparison.generated_at)
     excuses = excuses_by(comparison, rules.policy, rules.waivers, now=now)
-    outside = worse_outside(pool, comparison, excuses)
+    outside = worse_outside(pool.runs, comparison, excuses)
     if outside:
         search.notes.append(
             f"{case_list(outside)} got worse and {verb(len(outside), 'is', 'are')} not in the pooled runs as "

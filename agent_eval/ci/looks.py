@@ -192,13 +192,14 @@ class Looks:
                 with_traces=False,
             )
             comparison = without_secrets(comparison, job.redactor)
+            pool = pool_of(job, pack, comparison, quiet)
             return decide_by_policy(
                 comparison,
                 policy,
                 generated_at=now,
                 thresholds=job.settings.thresholds,
                 waivers=job.rules.waivers,
-                pool=pool_of(job, pack, comparison, quiet),
+                pool=pool.runs if pool is not None else None,
             )
         except AgentEvalError:
             return None

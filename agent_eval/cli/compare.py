@@ -77,6 +77,7 @@ def gate(
     baseline_public_key: Path | None,
     candidate_public_key: Path | None,
     confirmation: Path | None,
+    pool: Path | None,
     out: Path | None,
     output_format: str,
     **thresholds: Any,
@@ -98,9 +99,11 @@ def gate(
     chosen = chosen_policy(policy, preset)
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
     if run is not None:
-        others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key, confirmation)
-        if any(others):
-            raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
+        others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
+        if any((*others, confirmation, pool)):
+            raise click.UsageError(
+                "--run is compared with none: name no baseline, candidate, waivers, confirmation or pool."
+            )
         return _gate_of_run(
             source, limits, config=config, policy=chosen, out=out, output_format=output_format
         )
@@ -115,6 +118,7 @@ def gate(
         config=config,
         packs=PackSources(baseline, candidate, registry_path, keys),
         confirmation=confirmation,
+        pool=pool,
         out=out,
         environ=os.environ,
     )

@@ -123,6 +123,7 @@ class PooledEvidence(Contract):
 
     `cases` are in every run; `mean` is that of the runs' pass rates and `rate` that of the run, each the mean
     over cases of the scored trials that passed. A rate below `low` is unusual. `run_ids`: the newest first.
+    `sha256` is the digest of their records, `compare/pool.jsonl`; null where these were not kept.
     """
 
     runs: int
@@ -131,6 +132,7 @@ class PooledEvidence(Contract):
     rate: float
     low: float
     run_ids: list[StrictStr]
+    sha256: StrictStr | None = None
 
 
 class GateEvidence(Contract):

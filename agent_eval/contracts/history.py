@@ -130,7 +130,9 @@ class PooledRuns:
     Attributes:
         run_ids: Their ids, the newest first.
         cases: What they counted, by case id; each case is in every run.
+        sha256: Digest of the file with their records; None where they are not kept.
     """
 
     run_ids: tuple[str, ...]
     cases: Mapping[str, PooledCase]
+    sha256: str | None = None

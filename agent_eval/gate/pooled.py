@@ -292,6 +292,7 @@ def pooled_evidence(
                 rate=weighed.rate,
                 low=max(0.0, weighed.usual.low),
                 run_ids=list(pool.run_ids),
+                sha256=pool.sha256,
             ),
         }
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts.history import PooledRuns
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
@@ -21,7 +22,15 @@ from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
 from agent_eval.operations.confirmation import read_confirmation
+from agent_eval.operations.decided_before import (
+    GateInputs,
+    pool_left_out,
+    refuse_to_replace,
+    refuse_without_policy,
+    said_not_pooled,
+)
 from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
+from agent_eval.operations.pool import NO_POOL, read_pool
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
@@ -92,6 +101,7 @@ def decide_on(
     waived: WaiverSource | None = None,
     packs: PackSources | None = None,
     confirmation: Path | None = None,
+    pool: Path | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
@@ -110,6 +120,8 @@ def decide_on(
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
         confirmation: Record of fresh trials of what newly fails; None for none.
+        pool: Records of the runs that the job held this one against; None for none, `NO_POOL` for none
+            although the job pooled.
         out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
 
@@ -118,7 +130,7 @@ def decide_on(
             judge is unknown, a pack cannot be found, or the comparison does not follow from the packs.
         InvalidPack: A pack does not verify, or the one that holds the comparison is another run's.
         UsageError: Neither a threshold nor a policy: nothing checked is not a pass. Or a release, of which
-            only the comparison's file says which packs it is about.
+            only the comparison's file says which packs it is about. Or the job decided on more than is given.
     """
     rules = read_thresholds(limits, config)
     if policy is None and not rules.any_set:
@@ -129,8 +141,8 @@ def decide_on(
         )
     applied = (policy or GatePolicy()).overridden(max_baseline_error_rate=max_baseline_error_rate)
     rate = applied.max_baseline_error_rate
-    if confirmation is not None and policy is None:
-        raise _confirms_nothing()
+    if policy is None:
+        refuse_without_policy(confirmation=confirmation, pool=pool)
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     comparison = comparison_file(comparison)
@@ -143,14 +155,21 @@ def decide_on(
         compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
         if applied.preset == "release":
             compared_packs.refuse_chosen(comparison)
+        inputs = GateInputs(confirmation, pool, by_policy=policy is not None)
+        left_out = pool_left_out(compared_packs, inputs)
+        refuse_to_replace(path, comparison.with_name(DECISION_NAME), inputs)
         followed = _followed(compared_packs, applied, now)
         trials = read_confirmation(confirmation, compared_packs.candidate, followed) if confirmation else None
+        pooled = None
+        if pool is not None and pool != NO_POOL:
+            pooled = read_pool(pool, compared_packs.candidate, compared_packs.baseline, followed)
         followed_file = ReadComparison(followed, read.sha256)
-        decision = _decide(followed_file, rules, policy and applied, waivers, now, trials, rate)
+        decision = _decide(followed_file, rules, policy and applied, waivers, now, trials, pooled, rate)
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
         raise
+    decision = said_not_pooled(decision, left_out)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
 
@@ -176,14 +195,6 @@ def _followed(packs: ComparedPacks, policy: GatePolicy, now: str) -> Comparison:
     return comparison if in_quarantine == set(comparison.cases.quarantined) else packs.compare(in_quarantine)
 
 
-def _confirms_nothing() -> UsageError:
-    return UsageError(
-        "--confirmation needs a policy: thresholds alone do not know fresh trials",
-        remedy="Add --preset pull-request, or --policy.",
-        field="confirmation",
-    )
-
-
 def _decide(
     read: ReadComparison,
     rules: Thresholds,
@@ -191,6 +202,7 @@ def _decide(
     waivers: list[Waiver],
     now: str,
     trials: Confirmed | None,
+    pool: PooledRuns | None,
     max_baseline_error_rate: float,
 ) -> GateDecision:
     """Decide by policy, or by thresholds alone where there is none.
@@ -214,6 +226,7 @@ def _decide(
         comparison_sha256=read.sha256,
         waivers=waivers,
         confirmation=trials,
+        pool=pool,
     )
 
 

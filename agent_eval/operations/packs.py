@@ -300,6 +300,26 @@ def parse_decision(path: Path) -> GateDecision:
     return _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
 
 
+DECISION_IN_PACK = DEFAULT_PATH_IN_PACK.with_name("gate_decision.json")
+"""Path of the decision on that comparison."""
+
+
+def decision_in(pack: Pack) -> GateDecision | None:
+    """Read the decision that a verified pack lists; None where it lists none, or something else."""
+    name = DECISION_IN_PACK.as_posix()
+    if name not in listed_digests(pack):
+        return None
+    try:
+        return _model(GateDecision, pack.read(name), DECISION_IN_PACK, "a gate decision")
+    except InvalidInput:
+        return None
+
+
+def listed_digests(pack: Pack) -> dict[str, str]:
+    """Return the sha256 of each file that was written into a pack after its run, by path."""
+    return {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
+
+
 def read_object(path: Path) -> dict[str, Any]:
     """Read a JSON object of any fields, for a report.
 

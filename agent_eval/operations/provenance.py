@@ -104,6 +104,11 @@ class ComparedPacks:
         return cls(packs[0], packs[1], stated, chosen=chosen)
 
     @property
+    def baseline(self) -> Pack:
+        """The pack of the baseline."""
+        return self._packs[0]
+
+    @property
     def candidate(self) -> Pack:
         """The pack of the candidate."""
         return self._packs[1]

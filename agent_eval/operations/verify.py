@@ -17,7 +17,9 @@ from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations.attest import DECISION
-from agent_eval.operations.packs import PackFacts, open_run
+from agent_eval.operations.confirmation import CONFIRMATION
+from agent_eval.operations.packs import PackFacts, decision_in, listed_digests, open_run
+from agent_eval.operations.pool import POOL, pooled_in
 from agent_eval.operations.replay_pack import JudgesAgain, judged_again, mismatching_cases
 from agent_eval.operations.trusted_packs import open_trusted
 from agent_eval.storage.json import parse
@@ -114,7 +116,8 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
 
     Raises:
         InvalidInput: There is no pack, or the archive has several: nothing can be verified (exit code 2).
-        InvalidPack: The pack is not whole, or contradicts itself (exit code 1), or there is none (2).
+        InvalidPack: The pack is not whole, contradicts itself, or lacks what its decision rests on (exit code
+            1), or there is none (2).
         UntrustedPack: None of the keys signed it (exit code 1).
     """
     try:
@@ -125,6 +128,7 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
             pack = open_run(path)
             signature = _claimed(pack)
         check_agreement(pack)
+        _check_records(pack)
     except InvalidPack as error:
         if isinstance(error, UntrustedPack) or error.details.get("file") is not None:
             error.exit_code = ExitCode.NO
@@ -139,7 +143,7 @@ def _tool(pinned: Mapping[str, Any]) -> str | None:
 
 def _claimed(pack: Pack) -> Signature:
     """Tell what attestations the pack has, without a key to check them with."""
-    listed = {entry.path for entry in pack.derived.files} if pack.derived is not None else set()
+    listed = listed_digests(pack)
     if RESULT.bundle in listed:
         try:
             key_id = read_bundle(pack.read(RESULT.bundle), source=RESULT.bundle).key_id
@@ -151,9 +155,31 @@ def _claimed(pack: Pack) -> Signature:
     return Signature("unsigned", "a seal alone shows accidents, not who wrote it")
 
 
+def _check_records(pack: Pack) -> None:
+    """Check that the records which the decision in a pack rests on are in it, as the decision names them.
+
+    Raises:
+        InvalidPack: One is missing, or another one.
+    """
+    decision, listed = decision_in(pack), listed_digests(pack)
+    if decision is None:
+        return
+    pooled = pooled_in(decision)
+    rests_on = {
+        POOL: pooled.sha256 if pooled is not None else None,
+        CONFIRMATION: decision.confirmation_sha256,
+    }
+    for path, sha256 in rests_on.items():
+        if sha256 is not None and listed.get(path.as_posix()) != sha256:
+            raise InvalidPack(
+                f"{pack.name}: {path} is not the one that {DECISION} rests on",
+                remedy="Restore it from the archive that the job wrote.",
+                file=path.as_posix(),
+            )
+
+
 def _gate(pack: Pack) -> str:
-    listed = {entry.path for entry in pack.derived.files} if pack.derived is not None else set()
-    if DECISION not in listed:
+    if DECISION not in listed_digests(pack):
         return "none"
     decision = parse(pack.read(DECISION), source=DECISION)
     status = decision.get("gate_status") if isinstance(decision, dict) else None

@@ -47,7 +47,7 @@ def certainty(decision: GateDecision | None, detail: Detail) -> list[str]:
         return []
     evidence = decision.evidence
     figures = table(("How sure?", ""), (":--", ":--"), figures_of(decision, evidence))
-    return [figures, _judges(evidence, detail), _topics(evidence, detail)]
+    return [figures, _pool(evidence, detail), _judges(evidence, detail), _topics(evidence, detail)]
 
 
 def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str, str]]:
@@ -86,6 +86,14 @@ def _trial_rows(evidence: GateEvidence) -> list[tuple[str, str]]:
         ("Trials passed", " → ".join(shares)),
     ]
     return rows + [("Trial errors", f"{evidence.trials.errors:,}")] * bool(evidence.trials.errors)
+
+
+def _pool(evidence: GateEvidence, detail: Detail) -> str:
+    """Name the runs that the decision rests on in place of the baseline."""
+    if evidence.pooled is None:
+        return ""
+    named = names(evidence.pooled.run_ids, most=detail.ids, limit=detail.name)
+    return bullets([f"held against {count(evidence.pooled.runs, 'run')}, the newest first: {named}"])
 
 
 def _judges(evidence: GateEvidence, detail: Detail) -> str:

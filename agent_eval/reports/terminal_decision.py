@@ -30,6 +30,7 @@ from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
 _LINES_OF_A_GATE = 10
+_RUNS_NAMED = 100
 _COLOURS = {
     GateStatus.PASSED: GREEN,
     GateStatus.FAILED: RED,
@@ -41,7 +42,7 @@ _COLOURS = {
 def gate_text(
     decision: GateDecision, path: str, *, comparison: Comparison | None = None, colour: bool = False
 ) -> str:
-    """Render the result of `gate`: at most ten lines, and those of a regressed conversation.
+    """Render the result of `gate`: at most ten lines, the runs of a pool, and a regressed conversation.
 
     The lines are the decision, each rule with its figure, and the file. A decision by policy explains itself;
     its lines may be longer than the screen is wide.
@@ -56,7 +57,8 @@ def gate_text(
     if decision.explanation:
         first, *rest = (clean(line, limit=600) for line in decision.explanation)
         first = painted(first, _COLOURS[decision.gate_status], colour)
-        return joined([first, *rest, *conversation, f"Decision: {shown_name(path, 1000)}"])
+        decided = [*conversation, *_pool(decision), f"Decision: {shown_name(path, 1000)}"]
+        return joined([first, *rest, *decided])
     word = "not evaluated" if decision.not_evaluated else WORDS[decision.gate_status]
     lines = [painted(f"Gate: {word}", _COLOURS[decision.gate_status], colour)]
     broken = broken_rules(decision)
@@ -71,6 +73,17 @@ def gate_text(
     if len(lines) > _LINES_OF_A_GATE - 1:
         lines = [*lines[: _LINES_OF_A_GATE - 2], "  .. and more, see the decision"]
     return joined([*lines, *conversation, f"Decision: {shown_name(path, 1000)}"])
+
+
+def _pool(decision: GateDecision) -> list[str]:
+    """Name every run that the decision rests on; a history has a hundred at most."""
+    pooled = decision.evidence.pooled if decision.evidence is not None else None
+    if pooled is None:
+        return []
+    names = [shown_name(run_id, 60) for run_id in pooled.run_ids[:_RUNS_NAMED]]
+    more = len(pooled.run_ids) - len(names)
+    listed = ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+    return wrapped([f"Held against {count(pooled.runs, 'run')}, the newest first: {listed}."], rest="  ")
 
 
 def _waived(decision: GateDecision) -> list[str]:

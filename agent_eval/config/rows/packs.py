@@ -197,6 +197,16 @@ PACKS: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
+        "pool",
+        "path",
+        "Records of the base branch's runs that the CI job held this one against (`baseline-runs`), as it "
+        "writes them into the evidence: compare/pool.jsonl. `none`: hold it against the one baseline all the "
+        "same, and say so.",
+        goes_to="pool",
+        commands=("gate",),
+        metavar="FILE",
+    ),
+    Option(
         "gate",
         "path",
         "The decision made on the comparison, or on the run.",

@@ -30,13 +30,15 @@ class Nights:
 
     def __init__(self, repository: Repository, store: Path) -> None:
         self.repository, self.store, self.night, self.log = repository, store, 0, ""
+        self.orders = 4
 
-    def evaluate(
-        self, *, total: int = 4, bad: tuple[int, ...] = (), note: tuple[int, ...] = (), **flags: str
-    ) -> ExitCode:
-        """Judge some orders, of which those in `bad` fail; those in `note` get a note of no consequence."""
+    def evaluate(self, *, bad: tuple[int, ...] = (), note: tuple[int, ...] = (), **flags: str) -> ExitCode:
+        """Judge the orders, four unless a test wants more, of which those in `bad` fail.
+
+        Those in `note` get a note of no consequence.
+        """
         self.night += 1
-        cases = orders(total, bad=bad)
+        cases = orders(self.orders, bad=bad)
         for number in note:
             cases[number - 1].setdefault("metadata", {})["owner"] = "team-b"
         (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*cases)))
@@ -246,11 +248,12 @@ def test_a_fall_of_every_case_is_blocked_by_the_pool(nights: Nights) -> None:
 
 
 def test_a_change_takes_no_case_that_it_breaks_out_of_the_pool(nights: Nights) -> None:
+    nights.orders = 40
     for _ in range(5):
-        nights.evaluate(total=40)
+        nights.evaluate()
     nights.repository.branch("change", nights.repository.commit())
     broken = (1, 2, 3, 4)
-    assert nights.evaluate(total=40, bad=broken, note=broken, baseline_runs="20") is ExitCode.OK
+    assert nights.evaluate(bad=broken, note=broken, baseline_runs="20") is ExitCode.OK
     decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
     assert decision["evidence"]["pooled"] is None
     assert decision["gate_status"] == "inconclusive"
