@@ -265,8 +265,8 @@ def _chart(
     for number, (value, run) in enumerate(zip(series.values, history.runs, strict=True)):
         if value is None:
             continue
-        words = f"{write(value)}: {_run_words(run)}"
-        points.append(Point(across(number), down(value), words, run is own, history.counts(run)))
+        title = f"{write(value)}: {_run_words(run)}"
+        points.append(Point(across(number), down(value), title, run is own, history.counts(run)))
         of_key.setdefault(run.run.key, []).append(points[-1])
     band = None
     if usual is not None:
