@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agent_eval.comparison.coverage import failed_before
 from agent_eval.comparison.facts import FAILURES
+from agent_eval.comparison.failures_apart import failed_before
 from agent_eval.contracts import Comparison, GateStep
 from agent_eval.contracts.confirmation import Confirmation, FreshTrials
 from agent_eval.contracts.policy import GatePolicy
@@ -318,7 +318,7 @@ def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for change in row.judges:
             if change.candidate in FAILURES and not failed_before(change.baseline, change.candidate):
                 yield row.case_id, change.judge_id
-    # Also in cases that are new, changed or in quarantine.
+    # Also in cases that are new, changed or in quarantine, and in lost trials.
     for judge_id, case_ids in comparison.failures_apart.items():
         for case_id in case_ids:
             yield case_id, judge_id
