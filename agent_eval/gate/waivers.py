@@ -6,7 +6,7 @@ the candidate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -272,7 +272,7 @@ def _expired(
     waivers: Sequence[Waiver],
     quarantine: Sequence[Quarantine],
     *,
-    counted: set[str],
+    counted: Set[str],
 ) -> list[ExpiredExcuse]:
     """List expired waivers and quarantines that would have excused a counted case.
 
