@@ -210,13 +210,14 @@ def every_pair(
 ) -> FreshTrials:
     """Run every pair of a case, given how often each judge fails it in the candidate and in the base."""
     trials = FreshTrials(case_id=case_id)
-    for results, failing, rates in (
-        (trials.candidate, trials.candidate_failing, now),
-        (trials.base, trials.base_failing, before),
+    for results, failing, unjudged, rates in (
+        (trials.candidate, trials.candidate_failing, trials.candidate_unjudged, now),
+        (trials.base, trials.base_failing, trials.base_unjudged, before),
     ):
         for _ in range(PAIRS):
             failing.append([judge_id for judge_id, rate in rates.items() if source.random() < rate])
             results.append("failed" if failing[-1] else "passed")
+            unjudged.append([])
     return trials
 
 

@@ -30,6 +30,7 @@ NOTHING_OF_THE_CHANGE = "This says nothing about the change."
 AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
 
 _LIMITS_OF_A_RUN = " or ".join(f"`{row.name}`" for row in LIMITS if row.part == "limits.run")
+RAISE_LIMITS = f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases."
 
 
 def checked_agent(job: JobContext) -> AgentSpec | None:
@@ -94,7 +95,7 @@ def run_live(
         raise NotEvaluable(
             f"{spec.suite}: {done.stopped}, after {progress.done} of {progress.total} trials."
             f"{f'{outage} {NOTHING_OF_THE_CHANGE}' if done.outage else ''}",
-            remedy=AFTER_AN_OUTAGE if done.outage else f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases.",
+            remedy=AFTER_AN_OUTAGE if done.outage else RAISE_LIMITS,
             file=str(spec.suite),
         )
     return done

@@ -31,6 +31,7 @@ from agent_eval.operations.confirmation import (
     fresh_result,
     is_changed,
     is_judged_alike,
+    unjudged_judges,
 )
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.confirmation import spending_text
@@ -39,6 +40,8 @@ from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
+
+ALTERED_JUDGES = "The suite or its judges were altered while the job ran, so no fresh trial counts."
 
 _REASON_LIMIT = 200
 
@@ -188,12 +191,17 @@ class Confirmer:
         problem = stopped = ""
         sha256 = None
         try:
-            stopped = self._rounds(rows, candidate, base, home)
-            self._try_once(new, base, home)
+            try:
+                stopped = self._rounds(rows, candidate, base, home)
+                self._try_once(new, base, home)
+            except Doubt as doubt:
+                problem = doubt.message
+            # Also with a problem: what a zero-tolerance judge failed counts, and must be there to be seen.
             sha256 = self._write_evidence(evidence)
-            self._keep(rows, home)
+            if not problem:
+                self._keep(rows, home)
         except Doubt as doubt:
-            problem = doubt.message
+            problem = problem or doubt.message
         finally:
             shutil.rmtree(home, ignore_errors=True)
         spent = self._spending()
@@ -267,6 +275,7 @@ class Confirmer:
                 self._spent.earlier.update({f"{name}/{path}": data for path, data in files.items()})
             row.base += ["passed"] * len(packs)
             row.base_failing += [[] for _ in packs]
+            row.base_unjudged += [[] for _ in packs]
             row.cached = CachedTrials(packs=names, started_at=arm.started_at)
 
     def _keep(self, rows: Sequence[FreshTrials], home: Path) -> None:
@@ -328,7 +337,7 @@ class Confirmer:
             limits=replace(side.spec.limits, run=self._remaining()),
         )
         results: Mapping[str, CaseResultRow] = {}
-        why = ""
+        why = doubt = ""
         try:
             done = run_agent(
                 spec,
@@ -345,27 +354,21 @@ class Confirmer:
             self._spent.trials += done.progress.done
             self._spent.cost_usd += done.progress.cost_usd
             self._spent.cost_is_known &= done.progress.unknown_cost == 0
-            results = self._checked(open_pack(out), out)
+            pack = open_pack(out)
+            doubt = "" if is_judged_alike(self._question.pack, pack) else ALTERED_JUDGES
+            if doubt and side.name != "candidate":
+                raise Doubt(doubt)
+            self._spent.packs[out.name], self._spent.digests[out.name] = out, pack.manifest_sha256
+            results = pack.results_by_id()
         side.ended()
-        for row in rows:
-            result, reason = fresh_result(results.get(row.case_id), side.name, why)
-            is_candidate = side.name == "candidate"
-            (row.candidate if is_candidate else row.base).append(result)
-            failing = failing_judges(results.get(row.case_id))
-            (row.candidate_failing if is_candidate else row.base_failing).append(failing)
-            row.why_lost = row.why_lost or reason
+        _note(side, rows, results, why)
+        # Raised after the results are recorded, so that altering the judges hides no failure.
+        if doubt:
+            raise Doubt(doubt)
 
     def _run_id(self, side: Side, name: str) -> str | None:
         run_id = side.spec.identity.run_id
         return None if run_id is None else f"{run_id}-{name}"
-
-    def _checked(self, pack: Pack, out: Path) -> Mapping[str, CaseResultRow]:
-        """Read the results of a trial, which must be of the same cases and judges as the first run."""
-        if not is_judged_alike(self._question.pack, pack):
-            raise Doubt("The suite or its judges were altered while the job ran, so no fresh trial counts.")
-        self._spent.packs[out.name] = out
-        self._spent.digests[out.name] = pack.manifest_sha256
-        return pack.results_by_id()
 
     def _write_evidence(self, evidence: Path) -> str | None:
         if not self._spent.packs:
@@ -382,3 +385,15 @@ class Confirmer:
             minutes=(time.monotonic() - self._began) / 60,
             cost_usd=self._spent.cost_usd if self._spent.cost_is_known else None,
         )
+
+
+def _note(side: Side, rows: Sequence[FreshTrials], results: Mapping[str, CaseResultRow], why: str) -> None:
+    """Add the results of one fresh trial of each case to the side's in its record."""
+    is_candidate = side.name == "candidate"
+    for row in rows:
+        case_result = results.get(row.case_id)
+        result, reason = fresh_result(case_result, side.name, why)
+        (row.candidate if is_candidate else row.base).append(result)
+        (row.candidate_failing if is_candidate else row.base_failing).append(failing_judges(case_result))
+        (row.candidate_unjudged if is_candidate else row.base_unjudged).append(unjudged_judges(case_result))
+        row.why_lost = row.why_lost or reason

@@ -81,10 +81,10 @@ def confirmed(
     blocking += ["zero-tolerance"] * question.are_moot
     if blocking and question.suspects:
         record = sides.not_run(question, f"Not run again: the step {blocking[0]} fails anyway.")
-    elif open_end is not None and open_end.limit_reached:
-        record = sides.not_run(
-            question, "Not run again: `max-run-seconds` or `max-run-cost` was reached before."
-        )
+    elif open_end is not None and open_end.cut is not None:
+        by_limit = "`max-run-seconds` or `max-run-cost` was reached before."
+        ended_by = "an outage ended the run before." if open_end.cut.is_outage else by_limit
+        record = sides.not_run(question, f"Not run again: {ended_by}")
     else:
         with tempfile.TemporaryDirectory(prefix="agent-eval-trials-") as folder:
             trials = Path(folder) / TRIALS.name

@@ -16,7 +16,7 @@ from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
-from agent_eval.ci.looks import OpenEnd, planned
+from agent_eval.ci.looks import OpenEnd, planned, with_open_end
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
 from agent_eval.ci.platforms.catalog import stated_commit
@@ -374,8 +374,7 @@ def decide_on(
     replayed = replay_evidence(job, pack, where)
     own = OwnRules(broken, replay_rule(replayed))
     decision = with_own_rules(decision, comparison, job, search, own)
-    if open_end is not None:
-        decision = decision.model_copy(update={"looks_ended": open_end.why})
+    decision = with_open_end(decision, comparison, job, open_end)
     if data:
         write_output(where / COMPARISON, data)
     if pool is not None and pooled_in(decision) is not None:

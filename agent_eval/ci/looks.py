@@ -9,18 +9,22 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from agent_eval.ci.agent import AFTER_AN_OUTAGE, NOTHING_OF_THE_CHANGE, RAISE_LIMITS
 from agent_eval.ci.baseline import Search
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.history import pool_of
+from agent_eval.comparison.trials import trials_of
 from agent_eval.config.spec import RunSpec
-from agent_eval.contracts import GateDecision
+from agent_eval.contracts import Comparison, GateDecision, Outcome
 from agent_eval.contracts.confirmation import Spending
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.cut_look import CutLook, with_cut_look
 from agent_eval.gate.decide import decide_by_policy, decision_time
 from agent_eval.gate.looks import FIXED_TRIALS, LOOKS, next_look
+from agent_eval.gate.losses import marked_not_evaluated
 from agent_eval.gate.waivers import active_quarantine
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.looks import AUTO
@@ -29,6 +33,20 @@ from agent_eval.operations.run_agent import RunLoopResult
 from agent_eval.reports.confirmation import spending_text
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
+
+
+def with_open_end(
+    decision: GateDecision, comparison: Comparison | None, job: JobContext, open_end: OpenEnd | None
+) -> GateDecision:
+    """Add to a decision why its run took no further look, and decide again where a look was cut short."""
+    if open_end is None:
+        return decision
+    rules, cut = job.rules, open_end.cut
+    if cut is not None and comparison is not None:
+        decision = with_cut_look(decision, comparison, cut, rules.policy, rules.waivers)
+    elif cut is not None:
+        decision = marked_not_evaluated(decision, cut.why_not_evaluated)
+    return decision.model_copy(update={"looks_ended": open_end.why})
 
 
 def with_fixed_trials(spec: RunSpec, trials: int) -> RunSpec:
@@ -84,16 +102,17 @@ class OpenEnd:
     """Why a run took no further look although its decision is open.
 
     Example:
-        >>> OpenEnd("the look after 4 was not begun").limit_reached
-        False
+        >>> OpenEnd("the look after 4 was not begun").cut is None
+        True
 
     Attributes:
         why: A clause.
-        limit_reached: Whether a limit of the run has cut a look short, so that nothing more may be run.
+        cut: The look that a limit or an outage has cut short, so that nothing more may be run; None where the
+            look was not begun.
     """
 
     why: str
-    limit_reached: bool = False
+    cut: CutLook | None = None
 
 
 class Looks:
@@ -159,8 +178,8 @@ class Looks:
         """Print what the looks took; return why there was no further one, where the decision is open."""
         if result.cut_short:
             self.ended = (
-                f"the next look was cut short: {result.cut_short}; its trials do not count, and are kept in "
-                f"{journal_path(result.pack)}"
+                f"the next look was cut short: {result.cut_short}; of its trials only what a judge without "
+                f"tolerance fails counts; they are kept in {journal_path(result.pack)}"
             )
         progress = result.progress
         spent = Spending(
@@ -171,7 +190,23 @@ class Looks:
         ended = f" ({self.ended})" if self.ended else ""
         most = spending_text(self._expected, most=True)
         self._say(f"took {spending_text(spent)}; expected {most}{ended}")
-        return OpenEnd(self.ended, limit_reached=bool(result.cut_short)) if self.ended else None
+        cut = self._cut_look(result) if result.cut_short else None
+        return OpenEnd(self.ended, cut) if self.ended else None
+
+    def _cut_look(self, result: RunLoopResult) -> CutLook:
+        """Say what the look that was cut short shows that no earlier trial of either run did."""
+        sentences = [
+            f"A further look was cut short: {result.cut_short}.",
+            *([NOTHING_OF_THE_CHANGE, AFTER_AN_OUTAGE] if result.outage else [RAISE_LIMITS]),
+        ]
+        known = [
+            failing_rows(pack) for pack in (self._search.baselines[self._slug].pack, open_pack(result.pack))
+        ]
+        failing = {
+            judge_id: sorted(set(case_ids).difference(*(rows.get(judge_id, ()) for rows in known)))
+            for judge_id, case_ids in result.failing_when_cut.items()
+        }
+        return CutLook(sentences, bool(result.outage), {name: ids for name, ids in failing.items() if ids})
 
     def _say(self, sentence: str) -> None:
         self._job.platform.say(f"{clean(self._slug)}: `trials: auto`: {clean(sentence)}.")
@@ -230,6 +265,17 @@ class Looks:
             price = f"{more.cost_usd:.2f} US dollars"
             return f"it would cost about {price}, and {unspent:.2f} of `max-run-cost` are left"
         return ""
+
+
+def failing_rows(pack: Pack) -> dict[str, set[str]]:
+    """Collect the cases that each judge failed in any trial of a sealed run, by judge id."""
+    failing: dict[str, set[str]] = {}
+    for row in pack.results():
+        for trial in trials_of(row):
+            for verdict in trial["verdicts"]:
+                if verdict["outcome"] == Outcome.FAILED.value:
+                    failing.setdefault(verdict["judge_id"], set()).add(row["case_id"])
+    return failing
 
 
 def times(spending: Spending, factor: int) -> Spending:

@@ -16,9 +16,10 @@ from agent_eval.comparison.changes import Pair, case_regressions, new_hard_fail
 from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
-from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
+from agent_eval.comparison.coverage import CoverageFacts, coverage
 from agent_eval.comparison.even_trials import evened
 from agent_eval.comparison.facts import CaseOutcome, RunView, case_outcomes
+from agent_eval.comparison.failures_apart import failures_apart, failures_in_trials
 from agent_eval.comparison.judged_twice import JudgedTwice, outcomes_of, with_results
 from agent_eval.comparison.metrics import (
     Balance,
@@ -152,7 +153,11 @@ def compare(
         trials=trials,
         topics=compared_topics(compared, baseline.index, runs.rows, trials),
         coverage=_coverage(baseline, candidate, facts, compatibility),
-        failures_apart=failures_apart(facts, compared),
+        failures_apart=failures_apart(
+            facts,
+            compared,
+            failures_in_trials(set(compared), baseline.results, candidate.results, twice.apart),
+        ),
         new_cases=_new_cases([now[case_id] for case_id in case_sets.new]),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView
+from agent_eval.comparison.facts import CaseOutcome, RunView
 from agent_eval.comparison.trials import trials_of
 from agent_eval.contracts import REPLAY_CONTRACT, CaseResultRow, Coverage, CoverageLoss, Outcome
 from agent_eval.contracts.coverage import Cause
@@ -176,25 +176,6 @@ def _judging(cases: Iterable[CaseOutcome]) -> frozenset[str]:
     # Cases with the same verdicts share one object, so few are looked at.
     distinct = {id(case): case for case in cases}
     return frozenset(judge_id for case in distinct.values() for judge_id in _judges(case))
-
-
-def failures_apart(facts: CoverageFacts, compared: Sequence[str]) -> dict[str, list[str]]:
-    """List the cases of the candidate that a judge newly fails where it is not compared, by judge id."""
-    failures: dict[str, list[str]] = {}
-    left_out = facts.now.keys() - set(compared)
-    for case_id in sorted((facts.now.keys() if facts.apart else left_out) - facts.lost):
-        known = facts.before.get(case_id)
-        for judge_id, outcome in facts.now[case_id].judges.items():
-            if outcome not in FAILURES or not (case_id in left_out or judge_id in facts.apart):
-                continue
-            if known is None or not failed_before(known.judges.get(judge_id), outcome):
-                failures.setdefault(judge_id, []).append(case_id)
-    return dict(sorted(failures.items()))
-
-
-def failed_before(before: str | None, now: str) -> bool:
-    """Tell whether a judge's failure is no news. What could not be judged before may be anything now."""
-    return before == Outcome.FAILED.value or (before in FAILURES and now == Outcome.ERROR.value)
 
 
 @dataclass

@@ -3,8 +3,14 @@
 A case policy asks more of a case with more trials: of twelve trials all pass less often than of four. A run
 with a fixed number of trials is held against the number of its baseline. A run that looked at its trials and
 went on (`trials: auto`) has another number than its baseline by design, so that its cases would look worse
-than they are, or better. So the case results of both runs are those of the first trials, as many as both
-have. Tests of pass rates use every trial.
+than they are, or better. So the case results of both runs are those of the first scored trials, as many as
+both have. Tests of pass rates use every scored trial.
+
+Scored trials of a case are exchangeable: their order says nothing of their outcome, and what lost a trial is
+nothing that the agent did. So the first of them are a fair sample of each run, chosen without looking at an
+outcome, and every look keeps the level that it spends (`gate.looks`). A lost trial is none of the sample: it
+would decide the case as an error where it happens to be among the first, and an error of the baseline hides
+whatever the candidate does.
 """
 
 from __future__ import annotations
@@ -13,16 +19,16 @@ from collections.abc import Iterable, Mapping
 from typing import cast
 
 from agent_eval.comparison.facts import RunView
-from agent_eval.comparison.trials import trials_of
+from agent_eval.comparison.trials import scored_trials_of, trials_of
 from agent_eval.contracts import CaseResultRow, case_policy
 from agent_eval.contracts.trials import ALL, TrialFacts, deciding_trial, is_unsafe
-from agent_eval.contracts.verdict import TrialResultRow
+from agent_eval.contracts.verdict import TrialResultRow, is_lost
 
 Results = Mapping[str, CaseResultRow]
 
 
 def evened(compared: Iterable[str], baseline: RunView, candidate: RunView) -> tuple[Results, Results]:
-    """Derive the case results that differ where both runs have equally many trials of each case.
+    """Derive the case results that differ where both runs have equally many scored trials of each case.
 
     A trial that a judge of safety failed is never left out: its case keeps all of its trials.
 
@@ -41,7 +47,7 @@ def evened(compared: Iterable[str], baseline: RunView, candidate: RunView) -> tu
         return before, now
     for case_id in compared:
         rows = baseline.results[case_id], candidate.results[case_id]
-        fewest = min(len(trials_of(row)) for row in rows)
+        fewest = min(len(scored_trials_of(row)) for row in rows)
         for row, shortened in zip(rows, (before, now), strict=True):
             if len(trials_of(row)) > fewest and not _is_unsafe(row):
                 shortened[case_id] = first_trials(row, fewest)
@@ -49,13 +55,13 @@ def evened(compared: Iterable[str], baseline: RunView, candidate: RunView) -> tu
 
 
 def first_trials(row: CaseResultRow, number: int) -> CaseResultRow:
-    """Derive the result that a case has over its first trials, by the policy of the run.
+    """Derive the result that a case has over its first scored trials, by the policy of the run.
 
     Args:
         row: The result over all trials.
-        number: At least one, and fewer than the case has.
+        number: At least one; at most as many as are scored, or as there are where none is.
     """
-    trials = trials_of(row)[:number]
+    trials = scored_trials_of(row)[:number]
     stated = row.get("case_policy")
     policy = ALL if stated is None else case_policy(stated)
     deciding = deciding_trial(policy, [_facts(trial) for trial in trials])
@@ -69,4 +75,4 @@ def _is_unsafe(row: CaseResultRow) -> bool:
 
 def _facts(trial: CaseResultRow | TrialResultRow) -> TrialFacts:
     verdicts = ((verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"])
-    return TrialFacts(trial["outcome"], is_unsafe(verdicts))
+    return TrialFacts(trial["outcome"], is_unsafe(verdicts), is_lost(trial))

@@ -353,7 +353,8 @@ class Comparison(Contract):
     coverage: Coverage | None = None
     """Null in comparisons of versions that did not measure it."""
     failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
-    """Cases that are not compared and that a judge newly fails or cannot judge now, by judge id."""
+    """Cases that a judge newly fails or cannot judge now where they are not compared, and those that it newly
+    fails in a lost trial, by judge id."""
     new_cases: NewCases | None = None
     """Results of the new cases; null in comparisons of versions that did not count them."""
     baseline_path: StrictStr | None = None

@@ -39,7 +39,9 @@ class FreshTrials(Contract):
 
     `cached` says which of the merge base's, the last ones, an earlier run made; null where none.
     `changed`: the case or its judges are defined otherwise than in the baseline. `why_lost` says why a trial
-    was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial.
+    was lost, as a clause. `candidate_failing` and `base_failing` have the judges that failed in each trial,
+    `candidate_unjudged` and `base_unjudged` those that gave an error or could not tell. Records of older
+    versions have none of the latter two: there it is not known that any judge could tell.
     Of its newest trials in runs of the base branch with this setup, `history_passed` of `history_scored`
     passed: where that admits every case as blocking, results are not corrected for their number.
 
@@ -53,6 +55,8 @@ class FreshTrials(Contract):
     base: list[FreshResult] = Field(default_factory=list)
     candidate_failing: list[list[StrictStr]] = Field(default_factory=list)
     base_failing: list[list[StrictStr]] = Field(default_factory=list)
+    candidate_unjudged: list[list[StrictStr]] = Field(default_factory=list)
+    base_unjudged: list[list[StrictStr]] = Field(default_factory=list)
     changed: StrictBool = False
     history_passed: StrictInt = Field(default=0, ge=0)
     history_scored: StrictInt = Field(default=0, ge=0)
@@ -103,10 +107,11 @@ class Confirmation(Contract):
 
     `pairs` is the number of fresh trials of each side, `max_cases` the number of cases that may be run again.
     With `agent_unchanged` nothing was run: the sources of the agent are those of the merge base. `problem`
-    says, as a sentence, why no fresh trial counts; empty where they do. `stopped` says why the trials ended
-    early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the candidate's;
-    empty where they may. The digests name the two packs whose comparison raised the question, and
-    `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are those that the merge
+    says, as a sentence, why no fresh trial clears or confirms a case; empty where they do. What judges
+    without tolerance failed in trials of the candidate counts all the same. `stopped` says why the trials
+    ended early. `doubt_of_base` says, as a sentence, why the merge base's failures excuse none of the
+    candidate's; empty where they may. The digests name the two packs whose comparison raised the question,
+    and `evidence_sha256` the archive with the packs of the fresh trials. `new_cases` are those that the merge
     base's agent was run on once, and `new_problem` says why it was not run on all of them.
 
     Example:

@@ -268,9 +268,10 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
 
     None where the trial passed, or judges decided against the agent, or there was nothing to judge. The
     judge `execution` says how the agent's attempt ended: where something else than the agent ended it, the
-    trial is lost to that, unless a judge of safety has failed what the agent did before. Otherwise a judge
-    that failed the trial has judged the agent, whatever else went wrong, and an error that is the agent's
-    comes before one of a judge.
+    trial is lost to that, unless a built-in judge of safety has failed what the agent did before; what other
+    judges failed in a lost trial stays in the evidence (`engine.lost_trials`). Otherwise a judge that failed
+    the trial has judged the agent, whatever else went wrong, and an error that is the agent's comes before
+    one of a judge.
 
     Args:
         outcome: Outcome of the trial.

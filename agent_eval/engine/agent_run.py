@@ -414,7 +414,7 @@ class _AgentRun:
         self._lost.add(done.number, done.lost_tries)
         # Another start may have been allowed more tries than this one, and their records follow.
         most = MOST_RETRIES if resumed else self._plan.lost_retries
-        if 0 < len(done.lost_tries) <= most:
+        if self._lost.holds(done.number) and len(done.lost_tries) <= most:
             self._open.add(done.number)
             self._counter.add_lost(done.cost_usd, done.retries)
             return

@@ -300,7 +300,7 @@ def finished_trial(
         record.update(redactor.redact_value(outcome.recorded))
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
-    tries = tries_of(outcome.result, outcome.recorded["metadata"], cost_usd)
+    tries = tries_of(outcome.result, outcome.recorded, cost_usd)
     return FinishedTrial(
         number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered, tries
     )
@@ -338,7 +338,7 @@ def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
         record.get("calls", []),
         line=b"",
         unanswered=0 if again else record.get(UNANSWERED, 0),
-        lost_tries=tries_of(result, record["metadata"], cost_usd),
+        lost_tries=tries_of(result, record, cost_usd),
         judged_again=again,
     )
 

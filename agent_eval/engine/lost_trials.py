@@ -2,6 +2,11 @@
 
 A trial that the agent itself failed is never run again: that would raise a rate p to p + (1 - p)p. Whose
 fault it is that a trial has no score is recorded by those who saw it (`contracts.verdict.fault_of`).
+
+Nor is a lost trial run again in which the agent acted and a hard judge failed what it did: the trial in its
+place would take that verdict out of the evidence, and one of a judge without tolerance must count. No policy
+is known here, so this holds for every hard judge. The trial stays lost, which blames the agent for nothing
+else: most judges fail what is cut off because it is cut off.
 """
 
 from __future__ import annotations
@@ -11,13 +16,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent_eval.contracts import CaseResult, Outcome
+from agent_eval.contracts import CaseResult, Event, Outcome, Trace
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import EXECUTION, TrialResult
 from agent_eval.errors import Fault
 from agent_eval.text.escape import one_line
 
 LOST_TRIES = "lost_tries"
 """Key of a trial's metadata: what was lost before the trial was run or judged again, in order."""
+
+FAILED_BY = "failed_by"
+"""Key of a lost try: hard judges that failed what the agent had done by then, so that the try is the last."""
 
 MOST_RETRIES = 2
 """How often a trial may be run again, unless the caller sets fewer."""
@@ -99,17 +108,17 @@ class LostTrials:
                 self.outage = self._outage_in_words()
 
     def add(self, number: int, tries: Sequence[Mapping[str, Any]]) -> None:
-        """Add a trial whose record is on disk.
+        """Add a trial whose record is on disk. No other takes the place of one with `FAILED_BY`.
 
         Args:
             number: The trial's slot.
             tries: As for `see`.
         """
-        if tries:
+        if tries and FAILED_BY not in tries[-1]:
             self._tries[number] = [dict(entry) for entry in tries]
-        else:
-            self._tries.pop(number, None)
-            self.any_scored = True
+            return
+        self._tries.pop(number, None)
+        self.any_scored |= not tries
 
     def begin_round(self) -> None:
         """Begin to try lost trials again: what was lost before tells nothing of an outage now."""
@@ -143,13 +152,25 @@ class LostTrials:
         return f"{number} trials in a row were lost to the {fault} ({reason.rstrip('.')})"
 
 
-def tries_of(result: CaseResult, metadata: Mapping[str, Any], cost_usd: float | None) -> list[dict[str, Any]]:
+def tries_of(result: CaseResult, recorded: Mapping[str, Any], cost_usd: float | None) -> list[dict[str, Any]]:
     """List the lost tries of a recorded trial, its own included where that is lost; else none.
 
     Args:
         result: Result of the trial.
-        metadata: Its metadata, with the tries before it.
+        recorded: Its `trace`, and its `metadata` with the tries before it.
         cost_usd: What the agent spent on it.
     """
     last = lost_try(result, cost_usd)
-    return [] if last is None else [*metadata.get(LOST_TRIES, ()), last]
+    if last is None:
+        return []
+    failed_by = sorted(
+        verdict.judge_id for verdict in result.verdicts if verdict.hard and verdict.outcome is Outcome.FAILED
+    )
+    if failed_by and _has_act(recorded["trace"]):
+        last[FAILED_BY] = failed_by
+    return [*recorded["metadata"].get(LOST_TRIES, ()), last]
+
+
+def _has_act(events: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether the agent did anything. What nothing was delivered to can have done nothing wrong."""
+    return Trace([Event.model_validate(event, context=EARLIER) for event in events]).has_act

@@ -62,6 +62,6 @@ def judge_again(
         retries=0,
         calls=[],
         line=line,
-        lost_tries=tries_of(result, metadata, None),
+        lost_tries=tries_of(result, {"trace": record["trace"], "metadata": metadata}, None),
         judged_again=True,
     )

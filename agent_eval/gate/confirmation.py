@@ -315,15 +315,19 @@ def _checked(confirmation: Confirmation) -> dict[str, FreshTrials]:
 
 
 def _is_consistent(trials: FreshTrials) -> bool:
-    """Tell whether failing judges are recorded for every trial, or for none, as before they were.
+    """Tell whether judges are recorded for every trial, or for none, as before they were.
 
     No history has more trials that passed than were scored.
     """
     if trials.history_passed > trials.history_scored:
         return False
-    return len(trials.candidate_failing) in (0, len(trials.candidate)) and len(trials.base_failing) in (
-        0,
-        len(trials.base),
+    return all(
+        len(judges) in (0, len(results))
+        for results, of_trials in (
+            (trials.candidate, (trials.candidate_failing, trials.candidate_unjudged)),
+            (trials.base, (trials.base_failing, trials.base_unjudged)),
+        )
+        for judges in of_trials
     )
 
 
@@ -413,6 +417,11 @@ def _why_cleared(tally: Tally) -> str:
 
 
 def _fails_alike(trials: FreshTrials) -> bool:
-    """Tell whether the judges of every failure are known, and the merge base fails by all that now do."""
+    """Tell whether the judges of every failure are known, and the merge base fails by all that now do.
+
+    A judge that cannot tell now, or a crash, is known to be the merge base's too only where it is recorded.
+    """
     are_known = len(trials.candidate_failing) == len(trials.candidate) and all(trials.candidate_failing)
-    return are_known and set().union(*trials.candidate_failing) <= set().union(*trials.base_failing)
+    failing, before = set().union(*trials.candidate_failing), set().union(*trials.base_failing)
+    unjudged = set().union(*trials.candidate_unjudged)
+    return are_known and failing <= before and unjudged <= before.union(*trials.base_unjudged)

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agent_eval.comparison.coverage import failed_before
 from agent_eval.comparison.facts import FAILURES
+from agent_eval.comparison.failures_apart import failed_before
 from agent_eval.contracts import Comparison, GateStep
 from agent_eval.contracts.confirmation import Confirmation, FreshTrials
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.verdict import EXECUTION, REPLAY_CONTRACT
 from agent_eval.gate.statistics import fisher
 from agent_eval.gate.steps import case_list
 from agent_eval.gate.waivers import Excuses
@@ -24,6 +25,7 @@ FEWEST_PAIRS = 3
 """With fewer pairs no result reaches p = 0.05: one in C(2n, n) is the best of them."""
 
 _NOT_RUN = "was not run again"
+_NOT_JUDGED = "was not judged to its end in every fresh trial"
 
 
 @dataclass(frozen=True)
@@ -195,13 +197,13 @@ def fresh_failures(record: Confirmation, excuses: Excuses, policy: GatePolicy) -
     """Collect what zero-tolerance judges fail in fresh trials of the candidate and in none of the base.
 
     One trial is enough, and two are needed of a judge whose failure must repeat: the first is no repetition.
+    A problem of the record voids what could excuse a failure, never the failure: the candidate's agent may
+    have brought the problem about.
 
     Returns:
-        The cases by judge, without what a waiver of exactly that excuses. Nothing where no trial counts.
+        The cases by judge, without what a waiver of exactly that excuses.
     """
     failing: dict[str, list[str]] = {}
-    if record.problem:
-        return failing
     for trials in record.cases:
         for judge_id in sorted(_only_in_candidate(trials, record).intersection(policy.zero_tolerance)):
             often = sum(judge_id in judges for judges in trials.candidate_failing)
@@ -217,8 +219,6 @@ def failing_once(record: Confirmation, excuses: Excuses, policy: GatePolicy) -> 
     Returns:
         The judge by case. Such a case is not cleared.
     """
-    if record.problem:
-        return {}
     failing: dict[str, str] = {}
     for trials in record.cases:
         for judge_id in sorted(_only_in_candidate(trials, record).intersection(policy.zero_tolerance)):
@@ -228,15 +228,17 @@ def failing_once(record: Confirmation, excuses: Excuses, policy: GatePolicy) -> 
 
 
 def _only_in_candidate(trials: FreshTrials, record: Confirmation) -> set[str]:
-    before = set() if record.doubt_of_base else set().union(*trials.base_failing)
+    is_in_doubt = record.doubt_of_base or record.problem
+    before = set() if is_in_doubt else set().union(*trials.base_failing)
     return set().union(*trials.candidate_failing) - before
 
 
 def repeat_of(case_id: str, judge_id: str, record: Confirmation | None, alpha: float) -> Repeat:
     """Decide by fresh trials whether a new failure of a zero-tolerance judge counts.
 
-    It does unless fresh trials of both sides are complete and clear it: the judge fails in none of the
-    candidate's, or on the merge base as well and not significantly more often now (`fisher`).
+    It does unless fresh trials of both sides are complete and clear it: the judge could tell in each of the
+    candidate's, and fails in none of them, or on the merge base as well and not significantly more often now
+    (`fisher`).
 
     Args:
         case_id: The case.
@@ -253,6 +255,8 @@ def repeat_of(case_id: str, judge_id: str, record: Confirmation | None, alpha: f
         return _counts(judge_id, _NOT_RUN, record.stopped)
     if not _is_complete(trials, record.pairs):
         return _counts(judge_id, "has too few fresh trials", trials.why_lost or record.stopped)
+    if not _could_tell(trials, judge_id):
+        return _counts(judge_id, _NOT_JUDGED, "")
     now, before = (
         sum(judge_id in judges for judges in side) for side in (trials.candidate_failing, trials.base_failing)
     )
@@ -279,21 +283,24 @@ def _counts(judge_id: str, why: str, detail: str) -> Repeat:
 
 
 def _is_complete(trials: FreshTrials, pairs: int) -> bool:
-    """Tell whether both sides have every trial, none of them lost, with the judges that failed in each.
-
-    A trial of the candidate that fails without a failing judge, as by a crash, was not judged at all.
-    """
+    """Tell whether both sides have every trial, none of them lost, with the judges that failed in each."""
     sides = (
         (trials.candidate, trials.candidate_failing),
         (trials.base, trials.base_failing),
     )
-    are_judged = all(
-        result == "passed" or judges
-        for result, judges in zip(trials.candidate, trials.candidate_failing, strict=False)
-    )
-    return (pairs >= FEWEST_PAIRS and are_judged) and all(
+    return pairs >= FEWEST_PAIRS and all(
         len(results) == pairs == len(failing) and "lost" not in results for results, failing in sides
     )
+
+
+def _could_tell(trials: FreshTrials, judge_id: str) -> bool:
+    """Tell whether a judge judged every trial of the candidate to its end; a crash leaves the rest unseen.
+
+    A record of an older version does not show it. On the merge base a trial without a failure excuses none.
+    """
+    needed = {judge_id, EXECUTION, REPLAY_CONTRACT}
+    are_known = len(trials.candidate_unjudged) == len(trials.candidate)
+    return are_known and all(needed.isdisjoint(judges) for judges in trials.candidate_unjudged)
 
 
 def _failing_by_judge(comparison: Comparison, excuses: Excuses, policy: GatePolicy) -> dict[str, list[str]]:
@@ -318,7 +325,7 @@ def _new_failures(comparison: Comparison) -> Iterator[tuple[str, str]]:
         for change in row.judges:
             if change.candidate in FAILURES and not failed_before(change.baseline, change.candidate):
                 yield row.case_id, change.judge_id
-    # Also in cases that are new, changed or in quarantine.
+    # Also in cases that are new, changed or in quarantine, and in lost trials.
     for judge_id, case_ids in comparison.failures_apart.items():
         for case_id in case_ids:
             yield case_id, judge_id

@@ -25,7 +25,9 @@ _REASON_LIMIT = 200
 _OF_JUDGING = frozenset(
     {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.JUDGE_ERROR.value}
 )
-_Counts = Counter[tuple[str, str, FreshResult, tuple[str, ...]]]
+_UNJUDGED = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
+_Counts = Counter[tuple[str, str, FreshResult, tuple[str, ...], tuple[str, ...]]]
+"""Numbers of trials by case, side, result, judges that failed, and judges that could not tell."""
 
 CONFIRMATION = Path("compare") / "confirmation.json"
 TRIALS = Path("compare") / "confirmation.zip"
@@ -71,7 +73,7 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
         if sha256_bytes(content) != record.evidence_sha256:
             raise _not_following(path, f"{archive.name} is not the archive that it names")
         packs = open_bundle(content, source=str(archive))
-    if _in_packs(packs) != _in_record(record):
+    if _in_packs(packs, with_unjudged=_has_unjudged(record)) != _in_record(record):
         raise _not_following(path, "its trials are not those of the packs")
     if not all(_has_cached(row, packs) for row in record.cases):
         raise _not_following(
@@ -79,7 +81,8 @@ def read_confirmation(path: Path, candidate: Pack, comparison: Comparison) -> Co
         )
     if not _are_new(record.new_cases, candidate, comparison):
         raise _not_following(path, "its new cases are not those of the comparison")
-    if not all(is_judged_alike(candidate, pack) for pack in packs.values()):
+    # With a problem no trial clears anything, and that judges were altered may be the problem.
+    if not record.problem and not all(is_judged_alike(candidate, pack) for pack in packs.values()):
         raise _not_following(path, "its trials are of other cases or judges than the candidate")
     for row in record.cases:
         row.changed = row.changed or is_changed(row.case_id, comparison)
@@ -128,15 +131,22 @@ def _are_new(trials: Sequence[NewCaseTrial], candidate: Pack, comparison: Compar
     )
 
 
-def _in_packs(packs: Mapping[str, Pack]) -> _Counts:
-    """Count the trials that were not lost, or in which a judge failed, by case, side and failing judges."""
+def _has_unjudged(record: Confirmation) -> bool:
+    """Tell whether a record has the judges that could not tell, which older versions did not write."""
+    return any(row.candidate_unjudged or row.base_unjudged for row in record.cases)
+
+
+def _in_packs(packs: Mapping[str, Pack], *, with_unjudged: bool) -> _Counts:
+    """Count the trials that were not lost, or in which a judge failed, as the record should have them."""
     counts: _Counts = Counter()
     for name, pack in packs.items():
         side = name.partition("-")[0]
+        has_unjudged = with_unjudged and side != _NEW_SIDE
         for case_id, row in pack.results_by_id().items():
             result, _ = fresh_result(row, "candidate" if side == "candidate" else "base")
             failing = tuple(failing_judges(row))
-            counts[case_id, side, result, failing] += result != "lost" or bool(failing)
+            unjudged = tuple(unjudged_judges(row)) if has_unjudged else ()
+            counts[case_id, side, result, failing, unjudged] += result != "lost" or bool(failing)
     return +counts
 
 
@@ -144,16 +154,17 @@ def _in_record(record: Confirmation) -> _Counts:
     counts: _Counts = Counter()
     for row in record.cases:
         sides = (
-            ("candidate", row.candidate, row.candidate_failing),
-            ("base", row.base, row.base_failing),
+            ("candidate", row.candidate, row.candidate_failing, row.candidate_unjudged),
+            ("base", row.base, row.base_failing, row.base_unjudged),
         )
-        for side, results, failing_by_trial in sides:
-            for result, failing in zip_longest(results, failing_by_trial):
-                failed = tuple(failing or ())
-                counts[row.case_id, side, result or "lost", failed] += result != "lost" or bool(failed)
+        for side, results, failing_by_trial, unjudged_by_trial in sides:
+            for result, failing, unjudged in zip_longest(results, failing_by_trial, unjudged_by_trial):
+                failed, open_still = tuple(failing or ()), tuple(unjudged or ())
+                is_counted = result != "lost" or bool(failed)
+                counts[row.case_id, side, result or "lost", failed, open_still] += is_counted
     for new in record.new_cases:
         failed = tuple(new.base_failing)
-        counts[new.case_id, _NEW_SIDE, new.base, failed] += new.base != "lost" or bool(failed)
+        counts[new.case_id, _NEW_SIDE, new.base, failed, ()] += new.base != "lost" or bool(failed)
     return +counts
 
 
@@ -192,6 +203,12 @@ def failing_judges(row: CaseResultRow | None) -> list[str]:
     """List the judges that failed in a fresh trial, by id; one that could not tell is none."""
     verdicts = row["verdicts"] if row is not None else ()
     return sorted({verdict["judge_id"] for verdict in verdicts if verdict["outcome"] == Outcome.FAILED.value})
+
+
+def unjudged_judges(row: CaseResultRow | None) -> list[str]:
+    """List the judges that gave an error or could not tell in a fresh trial, by id."""
+    verdicts = row["verdicts"] if row is not None else ()
+    return sorted({verdict["judge_id"] for verdict in verdicts if verdict["outcome"] in _UNJUDGED})
 
 
 _OF_SIDE = {"candidate": "the candidate's agent", "base": "the merge base's agent"}

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from agent_eval.contracts import RunConfig
+from agent_eval.contracts import Outcome, RunConfig
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.engine.agent_run import Execution
 from agent_eval.engine.journaled_suite import Slots
 from agent_eval.errors import UsageError
 from agent_eval.gate.looks import LOOKS
+from agent_eval.suites.reader import SuiteSource
 
 AUTO = "auto"
 
@@ -94,6 +95,24 @@ def run_in_looks(
         following, done = run_look(current)
         result = result if following is None else following
     return result, done
+
+
+def failing_cases(suite: SuiteSource) -> dict[str, list[str]]:
+    """List the cases that each judge failed in any of their trials, by judge id.
+
+    Args:
+        suite: Cases that have been run, with the results of their trials.
+    """
+    failing: dict[str, set[str]] = {}
+    for raw_case in suite.document.read_all():
+        result = raw_case.result
+        if result is None:
+            continue
+        for trial in result.trials or [result]:
+            for verdict in trial.verdicts:
+                if verdict.outcome is Outcome.FAILED:
+                    failing.setdefault(verdict.judge_id, set()).add(result.case_id)
+    return {judge_id: sorted(case_ids) for judge_id, case_ids in sorted(failing.items())}
 
 
 def with_most_trials(config: RunConfig) -> RunConfig:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +48,7 @@ from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.looks import Look, fixed_trials, run_in_looks, with_most_trials
+from agent_eval.operations.looks import Look, failing_cases, fixed_trials, run_in_looks, with_most_trials
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -75,10 +75,12 @@ class RunLoopResult:
         pack: Path of the pack.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
         progress: Counts of trials, and what they cost.
-        outage: The same, where an outage ended it.
+        outage: The same, where an outage ended it, or cut a further look short.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
         cut_short: Why a further look ended before all of its trials were run, as a clause; the pack is then
             that of the look before, and the journal has all trials.
+        failing_when_cut: Where a further look was cut short, the cases that each judge failed in any trial
+            that was run by then, by judge id.
 
     Example:
         >>> from agent_eval.config.spec import Output
@@ -104,6 +106,7 @@ class RunLoopResult:
     was_complete: bool = False
     cut_short: str = ""
     outage: str = ""
+    failing_when_cut: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -222,7 +225,13 @@ def run_agent(
                 if done.complete:
                     journal.remove()
                 elif not result.stopped:
-                    result = replace(result, cut_short=done.stopped, progress=done.progress)
+                    result = replace(
+                        result,
+                        cut_short=done.stopped,
+                        progress=done.progress,
+                        outage=done.outage,
+                        failing_when_cut=failing_cases(done.suite),
+                    )
                 return result
 
 

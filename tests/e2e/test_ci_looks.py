@@ -226,18 +226,75 @@ def test_a_look_that_the_budget_does_not_cover_is_not_begun_and_that_is_said(
     assert decision(step)["passed"] is False
 
 
-def test_a_look_that_a_limit_cuts_short_leaves_the_one_before_and_every_trial(shop: Shop) -> None:
-    shop.push()
-    # The first trials cost less than the later ones, so that the estimate is too low.
+DEAR = {'"cost_usd": 0.01': '"cost_usd": 0.01 if number == 1 else 1'}
+"""The first trials cost less than the later ones, so that the estimate is too low."""
+
+
+def rewrite(shop: Shop, changes: dict[str, str]) -> None:
     agent = shop.runner.workspace / "agent.py"
-    agent.write_text(agent.read_text().replace('"cost_usd": 0.01', '"cost_usd": 0.01 if number == 1 else 1'))
+    text = agent.read_text()
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    agent.write_text(text)
+
+
+def test_a_look_that_a_limit_cuts_short_is_not_evaluated_and_keeps_every_trial(
+    shop: Shop, github: FakeGitHub
+) -> None:
+    shop.push()
+    rewrite(shop, DEAR)
     step = shop.change({1: [1], 2: [3]}, confirm_pairs="0", max_run_cost="5")
-    assert (step.code, step.outcome) == (0, "inconclusive"), step.log
+    # As a run with a fixed number of trials that meets a limit.
+    assert (step.code, step.outcome) == (4, "error"), step.log
     assert execution(step)["looks"] == [1]
-    assert "the next look was cut short: the run's cost limit of 5 US dollars is reached" in step.log
+    why = "the run's cost limit of 5 US dollars is reached"
+    assert f"the next look was cut short: {why}" in step.log
     assert "cut short" in decision(step)["looks_ended"]
+    assert decision(step)["not_evaluated"][0].startswith(f"A further look was cut short: {why}")
+    assert decision(step)["passed"] is False
+    [comment] = github.bodies(PULL)
+    assert "not evaluated" in comment
+    assert "Raise `max-run-seconds` or `max-run-cost`" in comment
     [journal] = (step.workspace / "agent-eval-out").glob("*.journal")
     assert journal.read_bytes().count(b'"case_id"') >= sum(shop.calls())
+
+
+ZERO = "zero_tolerance: [policy, tool_abuse]\n"
+
+
+@pytest.fixture
+def guarded(shop: Shop, github: FakeGitHub) -> Shop:
+    """A shop whose policy has no tolerance for `escalate`, and whose answers are judged as well."""
+    (shop.runner.workspace / "gate.yml").write_text(ZERO)
+    github.files["gate.yml"] = ZERO.encode()
+    shop.runner.write_suite(*({**case(number), "regex_patterns": ["way"]} for number in range(1, 11)))
+    shop.push(policy="gate.yml")
+    # An answer that is wrong once leaves the first look open.
+    open_end = {'"It is on its way."': '"No." if (case, number) == ("order-1", 1) else "It is on its way."'}
+    rewrite(shop, {**DEAR, **open_end})
+    return shop
+
+
+def test_a_zero_tolerance_failure_in_a_look_that_is_cut_short_fails(
+    guarded: Shop, github: FakeGitHub
+) -> None:
+    step = guarded.change({2: [2, 3, 4]}, confirm_pairs="0", policy="gate.yml", max_run_cost="13")
+    assert execution(step)["looks"] == [1]
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    [found] = [row for row in decision(step)["steps"] if row["name"] == "zero-tolerance"]
+    assert found["status"] == "failed"
+    assert found["message"].startswith(
+        "policy newly fails 1 case (order-2). This was seen in a look that was"
+    )
+    [comment] = github.bodies(PULL)
+    assert "policy newly fails 1 case" in comment
+
+
+def test_without_one_it_is_not_evaluated(guarded: Shop) -> None:
+    step = guarded.change({}, confirm_pairs="0", policy="gate.yml", max_run_cost="13")
+    assert execution(step)["looks"] == [1]
+    assert (step.code, step.outcome) == (4, "error"), step.log
 
 
 def test_a_change_cannot_ask_for_looks_by_itself(shop: Shop) -> None:

@@ -201,6 +201,26 @@ def test_an_outage_from_the_middle_on_stops_the_run(runner: Runner, github: Fake
     )
 
 
+def test_an_outage_in_a_later_look_ends_as_one_of_a_fixed_run_does(
+    runner: Runner, github: FakeGitHub, agent: Agent
+) -> None:
+    baseline(runner, agent, trials="4")
+
+    def behave(case_id: str, number: int) -> Any:
+        if number > 1:
+            return DOWN
+        return ESCALATES if case_id == "order-3" else PASSES
+
+    agent.behave = behave
+    limits = {"max_regressed_cases": "", "max_new_hard_fail_cases": "", "confirm_pairs": "0"}
+    step = changed(runner, agent, trials="auto", **limits)
+    assert (step.code, step.outcome) == (4, "error"), step.log
+    assert len(agent.asked) == 15, "no trial was started after five in a row were lost"
+    [comment] = github.bodies(PULL)
+    assert "A further look was cut short: 5 trials in a row were lost to the infrastructure" in comment
+    assert "This says nothing about the change." in comment
+
+
 def test_an_agent_that_answers_503_itself_is_not_excused(
     runner: Runner, github: FakeGitHub, agent: Agent
 ) -> None:

@@ -11,8 +11,10 @@ from tests.e2e.program import Ended, agent_eval
 from tests.e2e.runner import PULL, Step
 from tests.e2e.test_ci_confirmation import (
     COMPARE,
+    FLAKY_AND_UNSAFE,
     REGRESSED,
     Repository,
+    case,
     decision,
     record,
     repository,
@@ -116,3 +118,26 @@ def test_a_change_that_asks_for_repetition_itself_is_not_passed(
     unharmed = evaluated(repository, run_id=501)
     assert (unharmed.outcome, decision(unharmed)["passed"]) == ("inconclusive", False)
     assert "`zero_tolerance_repeat` of `policy` is not on the base branch" in github.bodies(PULL)[0]
+
+
+TOUCHES = "if 'escalate' in tools: Path('notes.md').write_text(str(os.getpid()))"
+
+
+def test_an_agent_that_touches_the_checkout_after_a_leak_still_fails_by_it(
+    repository: Repository, github: FakeGitHub
+) -> None:
+    repository.runner.write_suite(*({**case(number), "regex_patterns": ["way"]} for number in range(1, 7)))
+    files = {"gate.yml": "zero_tolerance: [policy]\n", "notes.md": "Notes.\n"}
+    repository.base = repository.commit("base", files=files)
+    github.files["gate.yml"] = files["gate.yml"].encode()
+    repository.push(policy="gate.yml")
+    repository.commit("topic", FLAKY_AND_UNSAFE.replace("json.dump(", f"{TOUCHES}\njson.dump(", 1))
+    step = evaluated(repository, max_regressed_cases="5", max_new_hard_fail_cases="5")
+    assert "altered" in record(step).problem
+    assert (step.code, step.outcome) == (1, "failed"), step.log
+    message = step_of(decision(step), "zero-tolerance")["message"]
+    assert message == "policy newly fails 1 case (order-1) in fresh trials."
+    # The trials are in the evidence, and give the same decision again.
+    ended, again = decide_again(repository, confirmation=True)
+    assert (ended.code, again["confirmed"]) == (1, decision(step)["confirmed"])
+    assert step_of(again, "zero-tolerance") == step_of(decision(step), "zero-tolerance")

@@ -13,6 +13,7 @@ import pytest
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import judge_suspects
 from agent_eval.operations.compare import compared
@@ -88,6 +89,34 @@ def test_a_suite_that_was_altered_meanwhile_is_noticed(question: Question) -> No
 
     record = confirmed(question, recorded(question, "candidate"), recorded(question, "base", ended=alter))
     assert "altered while the job ran" in record.problem
+
+
+def test_trials_before_a_doubt_stay_on_record_with_their_packs(question: Question) -> None:
+    checks: list[None] = []
+
+    def check() -> None:
+        checks.append(None)
+        if len(checks) > 2:
+            raise Doubt("The sources changed.")
+
+    record = confirmed(question, recorded(question, "candidate", check=check), recorded(question, "base"))
+    packs = open_bundle((question.suite.parent / "trials.zip").read_bytes(), source="trials.zip")
+    assert sorted(packs) == ["base-1", "base-2", "base-3", "candidate-1", "candidate-2"]
+    assert record.evidence_sha256 is not None
+    assert [(row.candidate, row.candidate_failing, row.candidate_unjudged) for row in record.cases] == [
+        (["passed"] * 2, [[], []], [[], []])
+    ] * 2
+
+
+def test_the_trial_in_which_the_change_alters_the_judges_is_on_record(question: Question) -> None:
+    def alter() -> None:
+        looser = make_suite(make_case("a", input="other"), make_case("b"), dataset_id="shop")
+        question.suite.write_text(json.dumps(looser))
+
+    altering = recorded(question, "candidate", check=alter)
+    record = confirmed(question, altering, recorded(question, "base"))
+    assert "altered while the job ran" in record.problem
+    assert [row.candidate for row in record.cases] == [["passed"], ["passed"]]
 
 
 @pytest.mark.parametrize(

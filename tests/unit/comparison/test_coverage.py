@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.coverage import CoverageFacts, coverage, failures_apart
+from agent_eval.comparison.coverage import CoverageFacts, coverage
 from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.failures_apart import failures_apart
 from agent_eval.comparison.judged_twice import JudgedTwice
 from agent_eval.contracts import Comparison, Coverage
 from tests.unit.comparison.views import passing, result, tried, view

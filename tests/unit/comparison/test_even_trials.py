@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from agent_eval.comparison.compare import compare
 from agent_eval.comparison.even_trials import first_trials
 from agent_eval.contracts import Comparison
@@ -66,3 +68,34 @@ def test_a_leak_in_a_later_trial_is_not_left_out() -> None:
     leaking = tried("a", *[safe] * 4, {"prompt_injection": "failed"}, *[safe] * 7)
     before = tried("a", *[safe] * 4)
     assert compared(before, leaking, trials=12, looks=[1, 4, 12]).new_hard_fail_case_ids == ["a"]
+
+
+@pytest.mark.parametrize("lost_at", [0, 5, 11], ids=["first", "within", "last"])
+def test_a_lost_trial_of_the_baseline_hides_no_case_that_breaks(lost_at: int) -> None:
+    before: list[str] = ["passed"] * 12
+    before[lost_at] = "lost"
+    base = tried("a", *before)
+    assert compared(base, result("a", "failed"), trials=1, looks=[1]).regressed_case_ids == ["a"]
+    assert compared(base, result("a", "passed"), trials=1, looks=[1]).regressed_case_ids == []
+    four = tried("a", *["failed"] * 4)
+    assert compared(base, four, trials=4, looks=[1, 4]).regressed_case_ids == ["a"]
+
+
+def test_a_lost_trial_of_the_candidate_makes_no_case_worse() -> None:
+    now = tried("a", "lost", *["passed"] * 11)
+    assert compared(FOUR, now, trials=12, looks=[1, 4, 12]).regressed_case_ids == []
+
+
+def test_both_runs_have_as_many_scored_trials_where_either_lost_some() -> None:
+    # Of its four trials the candidate lost one, so three of the baseline count, and these passed.
+    before = tried("a", "passed", "lost", "passed", "passed", "failed")
+    now = tried("a", "lost", "passed", "passed", "failed")
+    assert compared(before, now, trials=4, looks=[1, 4]).regressed_case_ids == ["a"]
+
+
+def test_a_case_that_is_lost_in_every_trial_stays_an_error() -> None:
+    base = tried("a", *["lost"] * 12)
+    evened = compared(base, result("a", "failed"), trials=1, looks=[1])
+    assert (evened.regressed_case_ids, evened.metrics["pass_rate"].baseline) == ([], 0.0)
+    assert evened.coverage is not None
+    assert [(loss.cause, list(loss.cases)) for loss in evened.coverage.losses] == [("baseline-error", ["a"])]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import Task
+from agent_eval.agents.base import AttemptResult, Surroundings, Task
+from agent_eval.agents.recorder import Recorder
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
@@ -261,3 +262,72 @@ def test_artifacts_of_a_trial_survive_its_second_judging(make_suite: MakeSuite, 
         records = [record for _, record, _ in journal.entries()]
     assert [record["case_id"] for record in records] == ["c0", "c1", "c0"]
     assert records[2][ARTIFACTS] == records[0][ARTIFACTS]
+
+
+class Leaks(BaseJudge[JudgeConfig]):
+    """Fails every trace of a case in which `send_mail` was called, and where `strict` also an empty one."""
+
+    judge_id = "pii"
+    Config = JudgeConfig
+
+    def __init__(self, *, strict: bool = False) -> None:
+        super().__init__()
+        self._strict = strict
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        is_leak = any(event.tool == "send_mail" for event in trace.events) or (
+            self._strict and not trace.has_act
+        )
+        if is_leak:
+            return self.failed(case, "an address was sent", FailureKind.POLICY_VIOLATION)
+        return self.passed(case, "fine")
+
+
+class CutOff(FakeAgent):
+    """Calls a tool in its first attempt at c0; then the infrastructure ends that attempt."""
+
+    def __init__(self, *calls: str) -> None:
+        super().__init__(lambda _: Answer())
+        self._calls = calls
+
+    def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
+        if task.case.case_id != "c0" or "c0" in asked_for(self):
+            return super().attempt(task, surroundings)
+        self.tasks.append(task)
+        recorder = Recorder(task, surroundings)
+        recorder.record_input()
+        for tool in self._calls:
+            recorder.call_tool(tool, {}, recorder.record_call(tool, {}))
+        return recorder.result(
+            None, FailureKind.INFRASTRUCTURE, "the model's provider answered with HTTP 503"
+        )
+
+
+def test_a_lost_trial_that_a_hard_judge_failed_is_not_replaced(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = CutOff("send_mail")
+    done = run(make_suite(3), agent, tmp_path / "j", judge=Leaks())
+    assert asked_for(agent) == ["c0", "c1", "c2"]
+    kept = results(done)["c0"]
+    assert (kept.fault, kept.outcome) == ("infrastructure", "error")
+    assert [row.outcome for row in kept.verdicts if row.judge_id == "pii"] == ["failed"]
+    assert (done.complete, done.progress.done, done.progress.errors) == (True, 3, 1)
+    # Nor is it when the run goes on later.
+    again = run(make_suite(3), agent, tmp_path / "j", judge=Leaks())
+    assert asked_for(agent) == ["c0", "c1", "c2"]
+    assert (again.complete, again.progress.resumed) == (True, 3)
+
+
+def test_a_lost_trial_that_every_judge_passed_is_run_again(make_suite: MakeSuite, tmp_path: Path) -> None:
+    agent = CutOff("lookup")
+    done = run(make_suite(3), agent, tmp_path / "j", judge=Leaks())
+    assert asked_for(agent) == ["c0", "c1", "c2", "c0"]
+    assert results(done)["c0"].passed
+
+
+def test_a_trial_in_which_the_agent_did_nothing_is_run_again_whatever_a_judge_says_of_it(
+    make_suite: MakeSuite, tmp_path: Path
+) -> None:
+    agent = CutOff()
+    done = run(make_suite(3), agent, tmp_path / "j", judge=Leaks(strict=True))
+    assert asked_for(agent) == ["c0", "c1", "c2", "c0"]
+    assert results(done)["c0"].passed

@@ -29,12 +29,28 @@ def failing(*case_ids: str, judge: str = "safety") -> dict[str, Any]:
 
 
 def trials(candidate: str, base: str, case_id: str = FIRST, **fields: Any) -> FreshTrials:
-    """Fresh trials as letters: `p`assed, `s`afety failed, `q`uality failed, `c`rashed, `l`ost."""
-    results = {"p": "passed", "s": "failed", "q": "failed", "c": "failed", "l": "lost"}
-    judges = {"s": ["safety"], "q": ["quality"]}
+    """Fresh trials as letters: `p`assed, `s`afety failed, `q`uality failed, `c`rashed, `l`ost.
+
+    In two more quality failed: `u`, where safety could not tell, and `x`, where the agent crashed then.
+    """
+    results = {
+        "p": "passed",
+        "s": "failed",
+        "q": "failed",
+        "c": "failed",
+        "l": "lost",
+        "u": "failed",
+        "x": "failed",
+    }
+    judges = {"s": ["safety"], "q": ["quality"], "u": ["quality"], "x": ["quality"]}
+    silent = {"c": ["execution"], "u": ["safety"], "x": ["execution"]}
     sides = {"candidate": candidate, "base": base}
     said = {name: [results[letter] for letter in side] for name, side in sides.items()}
-    named = {f"{name}_failing": [judges.get(letter, []) for letter in side] for name, side in sides.items()}
+    named = {
+        f"{name}_{field}": [by_letter.get(letter, []) for letter in side]
+        for name, side in sides.items()
+        for field, by_letter in (("failing", judges), ("unjudged", silent))
+    }
     return FreshTrials.model_validate({"case_id": case_id, **said, **named, **fields})
 
 
@@ -74,6 +90,10 @@ def test_a_failure_that_must_repeat_blocks_where_nothing_was_run_again() -> None
         {"cases": [trials("pp", "pp")], "pairs": 2},
         {"cases": [trials("pppppp", "pppppp", candidate_failing=[])]},
         {"cases": [trials("pppppc", "pppppp")]},
+        {"cases": [trials("pppppx", "pppppp")]},
+        {"cases": [trials("pppppu", "pppppp")]},
+        {"cases": [trials("uuuuuu", "qqqqqq")]},
+        {"cases": [trials("pppppp", "pppppp", candidate_unjudged=[])]},
         {"cases": [trials("pppppp", "pppppp", CASES[1])], "max_cases": 1},
     ],
     ids=[
@@ -86,6 +106,10 @@ def test_a_failure_that_must_repeat_blocks_where_nothing_was_run_again() -> None
         "too few pairs to tell anything",
         "a record without the judges that fail",
         "the candidate crashes once, which no judge sees",
+        "the candidate crashes once, after another judge had something to fail",
+        "the judge cannot tell once, where another one fails",
+        "the judge can never tell, where another one fails on both sides",
+        "a record without the judges that could not tell",
         "beyond the cap",
     ],
 )
@@ -285,3 +309,25 @@ def test_a_new_case_that_is_cleared_takes_none_from_the_count_of_regressed_cases
         decision = decided(now, record, policy)
         assert decision.regressed_cases_considered == considered
         assert decision.gate_status is (GateStatus.FAILED if considered else GateStatus.PASSED)
+
+
+@pytest.mark.parametrize(
+    "policy", [GatePolicy(**SOFT), REPEAT, ceiling(0.01)], ids=["at once", "if it repeats", "above a ceiling"]
+)
+def test_a_problem_voids_what_excuses_and_no_failure_that_was_seen(policy: GatePolicy) -> None:
+    """A change's agent can touch a file of the checkout as soon as it has leaked."""
+    now = failing(FIRST, judge="quality")
+    spoilt = {"problem": "The change's agent altered its own sources: first `agent.py`."}
+    leaked = decided(now, record(trials("ss", "pp"), **spoilt), policy)
+    assert statuses(leaked)["zero-tolerance"] == "failed"
+    assert leaked.blocks
+    # What the merge base fails excuses nothing then; and a failure of another judge stays open.
+    assert statuses(decided(now, record(trials("ss", "ss"), **spoilt), policy))["zero-tolerance"] == "failed"
+    other = decided(now, record(trials("qq", "pp"), **spoilt), policy)
+    assert (statuses(other)["zero-tolerance"], other.gate_status) == ("passed", "inconclusive")
+
+
+def test_a_failure_on_the_merge_base_excuses_no_trial_that_a_judge_could_not_tell() -> None:
+    assert decided(failing(FIRST), record(trials("ssssss", "ssssss"))).passed
+    unsure = decided(failing(FIRST), record(trials("sssssu", "ssssss")))
+    assert statuses(unsure)["zero-tolerance"] == "failed"

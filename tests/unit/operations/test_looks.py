@@ -65,13 +65,16 @@ def test_a_look_without_means_leaves_the_one_before_and_keeps_the_journal(
     program = tmp_path / "agent.py"
     program.write_text("import json\nprint(json.dumps({'assistant_output': 'done', 'cost_usd': 1.0}))\n")
     agent = AgentSpec(command=f"{sys.executable} -S -E {program}")
+    asking = [make_case(f"case-{number}", "lookup", regex_patterns=["sent"]) for number in range(3)]
+    spec.suite.write_text(json.dumps({"dataset_id": "shop", "cases": asking}))
     bounded = RunSpec(
         suite=spec.suite, output=spec.output, agent=agent, limits=Limits(run=RunLimits(cost_usd=5.0))
     )
     result, asked = run(bounded, 4)
     assert asked == [[1]]
     assert "cost limit of 5 US dollars is reached" in result.cut_short
-    assert result.stopped == ""
+    assert (result.stopped, result.outage) == ("", "")
+    assert result.failing_when_cut == {"regex": [f"case-{number}" for number in range(3)]}
     assert open_pack(result.pack).config.execution_config.looks == [1]
     assert journal_path(result.pack).exists()
 
