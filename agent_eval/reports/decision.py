@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
-from agent_eval.gate.explanation import trial_numbers, trials_needed
+from agent_eval.gate.explanation import trial_numbers
 from agent_eval.reports.blocks import bullets, names, table
 from agent_eval.reports.chance import cases_beyond_chance, where_beyond_chance
 from agent_eval.reports.confirmation import is_confirmed
@@ -71,7 +71,7 @@ def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str
         ("Errors", f"{evidence.errors:,}, unscored {evidence.unscored:,}"),
     ]
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials_needed(evidence):,} trials each"))
+        rows.append(("Needed", f"about {evidence.cases_needed:,} cases"))
     return [(label.replace(" ", NBSP), figure.replace(" ", NBSP)) for label, figure in rows]
 
 

@@ -11,7 +11,6 @@ from functools import cached_property
 
 from agent_eval.config.rules import find_rule
 from agent_eval.contracts import GateDecision, GateStatus, GateStep, Outcome, RuleResult
-from agent_eval.gate.explanation import trials_needed
 from agent_eval.gate.rules import exact
 from agent_eval.reports.advice import NAMED, PUT_BACK, first_of, settled_by, them
 from agent_eval.reports.causes import Cause, in_words
@@ -348,12 +347,14 @@ class Headline:
             return ""
         number = len(self._less_often if self._trials else self.suite.worse)
         first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
-        now = self.suite.candidate.summary.total_cases
-        settle = settled_by(evidence.cases_needed, now, trials_needed(evidence))
+        comparison = self.suite.comparison
+        trials = comparison.trials if comparison is not None else None
+        cases = self.suite.candidate.summary.total_cases
+        settle = settled_by(self._decision, evidence, trials, cases)
         if self._decision.blocks or not number:
-            return f"{first}{settle} to tell."
+            return f"{first}To tell, {settle}."
         these = "it" if number == 1 else "them"
-        return f"{first}{settle} to tell, or set `max-regressed-cases: 0` to block on {these}."
+        return f"{first}To tell, {settle}; or set `max-regressed-cases: 0` to block on {these}."
 
     # No baseline, passed.
 

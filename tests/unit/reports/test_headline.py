@@ -56,7 +56,8 @@ def test_one_case_of_few_is_named_with_what_would_tell() -> None:
     )
     assert why == "Why: `escalate` was called. It passed before: this may be chance, or this change."
     assert to_do == (
-        "Look at it below. Run 6 trials each to tell, or set `max-regressed-cases: 0` to block on it."
+        "Look at it below. To tell, have about 166 cases (28 now) or compare with several runs of the base "
+        "branch (`baseline-runs`); or set `max-regressed-cases: 0` to block on it."
     )
 
 
@@ -111,7 +112,7 @@ def test_good_news_leads() -> None:
         (
             "trials",
             "6 of 24 cases pass less often, 3 more often: ",
-            "Look at them below. Have about ",
+            "Look at them below. To tell, have about ",
         ),
         (
             "nothing-to-compare",
