@@ -22,8 +22,9 @@ from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.gate.looks import LOOKS
 from agent_eval.history.board import tiers_of_policy
 from agent_eval.history.record import record_of
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
+from agent_eval.reports.standing import Voice
 from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 

@@ -14,12 +14,13 @@ from agent_eval.reports.confirmation import run_again, run_again_and_excused
 from agent_eval.reports.counts import judging_words, not_judged
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.history import placed
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.tiers import cases_apart, first_named, new_case_words
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count

@@ -6,7 +6,7 @@ from functools import partial
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.gate.explanation import expired
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import (
@@ -17,6 +17,7 @@ from agent_eval.reports.sentences import (
     overall,
     rule_sentence,
 )
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
 from agent_eval.reports.terminal_comparison import (
     case_set,

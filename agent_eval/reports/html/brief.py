@@ -13,9 +13,10 @@ from agent_eval.reports.blocks import AMOUNTS, amount, pair
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.decision import figures_of
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import BaselineInfo, SuiteReport
 from agent_eval.reports.sentences import capital, decision_word, rule_sentence
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.tiers import cases_apart, new_case_words
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent

@@ -9,8 +9,9 @@ import pytest
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.reports.decision import sureness
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.standing import Voice
 from tests.unit.gate.test_confirmation import CASES, decided, fresh, record
 from tests.unit.gate.test_decide import comparison
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from agent_eval.contracts import GateStatus
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.standing import Voice
 from tests.unit.reports import scenarios, situations
 from tests.unit.reports.situations import SITUATIONS
 
