@@ -10,7 +10,7 @@ from agent_eval.contracts import GateDecision
 from agent_eval.contracts.confirmation import Confirmation, Spending, SuspectResult, SuspectVerdict
 from agent_eval.gate.confirmation_step import counts_in_words
 from agent_eval.reports.advice import first_of
-from agent_eval.reports.blocks import table
+from agent_eval.reports.blocks import names, table
 from agent_eval.reports.detail import Detail
 from agent_eval.text.escape import code_span, prose
 from agent_eval.text.numbers import count, verb
@@ -30,7 +30,12 @@ _OTHERS: dict[SuspectVerdict, str] = {
     "not-yours": "{:,} not yours",
     "cleared": "{:,} cleared",
 }
-_OPTION = re.compile(r"`[a-z]+(?:-[a-z]+)+`")
+_INSTRUCTION = re.compile(r"(?:\bin |\()`[a-z]+(?:-[a-z]+)+`")
+"""What a reason says that names the option to set: "name it in `base-agent`", "(`confirm-pairs`)". An option
+in backticks alone may be what failed."""
+_CAP = "max-confirm-cases"
+_OF_THE_RUN = "`max-run-seconds`"
+_NOT_BUILT = "The merge base could not be built:"
 
 
 def excused_by_trials(decision: GateDecision) -> list[str]:
@@ -80,8 +85,17 @@ def confirmed_clause(decision: GateDecision, worse: int, code: Callable[[str], s
     return "; ".join([f"{of_them}confirmed by fresh trials: {named}", *others])
 
 
+def were_run_again(decision: GateDecision) -> bool:
+    """Tell whether a fresh trial was run of any case."""
+    return any(row.candidate_trials or row.base_trials for row in decision.confirmed)
+
+
 def unsettled_advice(
-    decision: GateDecision, confirmation: Confirmation | None, prose: Callable[[str], str]
+    decision: GateDecision,
+    confirmation: Confirmation | None,
+    prose: Callable[[str], str],
+    *,
+    has_trials: bool = False,
 ) -> str:
     """Say why fresh trials did not tell, and what to do about that; empty where they did.
 
@@ -89,25 +103,44 @@ def unsettled_advice(
         decision: Of the gate.
         confirmation: The record of the fresh trials; None where it is not at hand.
         prose: Escapes a sentence that may quote anything.
+        has_trials: Whether a case has several trials in the run itself.
     """
     unsettled = [row for row in decision.confirmed if row.verdict == "inconclusive"]
     if not unsettled:
         return ""
     ((reason, _),) = Counter(row.reason for row in unsettled).most_common(1)
     row = next(row for row in unsettled if row.reason == reason)
-    return " ".join(filter(None, [prose(reason), _remedy(row, confirmation)]))
+    left_over = any(_is_beyond_the_cap(row) for row in unsettled)
+    remedies = [_remedy(row, confirmation), _remedy_of_the_cap(has_trials=has_trials) if left_over else ""]
+    return " ".join(filter(None, [prose(reason), *map(prose, filter(None, remedies))]))
+
+
+def _is_beyond_the_cap(row: SuspectResult) -> bool:
+    return f"`{_CAP}`" in row.reason
+
+
+def _remedy_of_the_cap(*, has_trials: bool) -> str:
+    """Say what keeps flaky cases from using up the trials of the others."""
+    majority = ", and `case-policy: majority` keeps single trials from failing a case" if has_trials else ""
+    return (
+        "Flaky cases belong under `tracked` in the policy: `agent-eval history --recommend` lists "
+        f"them{majority}. Or raise `{_CAP}`."
+    )
 
 
 def _remedy(row: SuspectResult, confirmation: Confirmation | None) -> str:
     reason = row.reason
-    if _OPTION.search(reason):
+    if _is_beyond_the_cap(row) or _INSTRUCTION.search(reason):
         return ""  # It names the option to set.
+    if reason.startswith(_NOT_BUILT):
+        return (
+            "Run the job again; where it fails again, mend that on the base branch and bring this change "
+            "up to date with it."
+        )
+    if _OF_THE_RUN in reason or (confirmation is not None and reason == confirmation.stopped):
+        return f"Raise {_OF_THE_RUN} or `max-run-cost`, or lower `{_CAP}`, then run the job again."
     if confirmation is not None and reason in (confirmation.problem, confirmation.doubt_of_base):
         return "Mend that, then run the job again."
-    if confirmation is not None and reason == confirmation.stopped:
-        return (
-            "Raise `max-run-seconds` or `max-run-cost`, or lower `max-confirm-cases`, then run the job again."
-        )
     if row.candidate_trials and row.base_trials and not row.candidate_passed + row.base_passed:
         # More trials would fail on both sides as well.
         return "Compare the failures of both sides; where they are alike, have the case waived."
@@ -117,16 +150,19 @@ def _remedy(row: SuspectResult, confirmation: Confirmation | None) -> str:
 def run_again(decision: GateDecision, confirmation: Confirmation | None, detail: Detail) -> str:
     """Render what was run again and needs a reader as a table, and what all of that took; empty for nothing.
 
-    What fresh trials excuse is in `run_again_and_excused`, which is folded away.
+    Cases of which no trial was run are named in a sentence with the reason. What fresh trials excuse is in
+    `run_again_and_excused`, which is folded away.
     """
     rows = [row for row in decision.confirmed if row.verdict in _TO_LOOK_AT]
     commit = confirmation.base.commit if confirmation is not None else None
     base = f"merge base {code_span(commit[:_SHA])}" if commit else "merge base"
+    tried, not_tried = _divided(rows)
     blocks = [
         f"**Run again by both agents**, this change's and that of the {base}; only these trials decide:",
-        _table(rows, detail),
+        _table(tried, detail),
     ]
-    blocks = blocks if rows else []
+    blocks = blocks if tried else []
+    blocks += _not_run_again(not_tried, detail, is_all=not were_run_again(decision))
     notes = []
     if confirmation is not None and confirmation.spent.trials:
         most_expected = spending_text(confirmation.expected, most=True)
@@ -139,9 +175,37 @@ def run_again(decision: GateDecision, confirmation: Confirmation | None, detail:
     return "\n\n".join([*blocks, *(f"{note}." for note in notes)])
 
 
+def _divided(rows: Sequence[SuspectResult]) -> tuple[list[SuspectResult], list[SuspectResult]]:
+    """Divide cases into those of which a trial was run, and the others."""
+    tried = [row for row in rows if row.candidate_trials or row.base_trials]
+    return tried, [row for row in rows if not (row.candidate_trials or row.base_trials)]
+
+
+def _not_run_again(rows: Sequence[SuspectResult], detail: Detail, *, is_all: bool) -> list[str]:
+    """Name the cases of which no trial was run, a sentence for each reason.
+
+    Args:
+        rows: The cases.
+        detail: How much to show.
+        is_all: Whether no case at all was run again.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for row in rows:
+        by_reason.setdefault(row.reason, []).append(row.case_id)
+    title = "Could not be run again on both sides" if is_all else "Not run again"
+    sentences = []
+    for reason, case_ids in list(by_reason.items())[: detail.sentences]:
+        listed = names(sorted(case_ids), most=max(detail.ids, 1), limit=detail.name)
+        said = prose(reason.removeprefix("Not run again: "), limit=2 * detail.quote)
+        sentences.append(f"**{title}:** {listed}. {said[:1].upper()}{said[1:]}")
+    return sentences
+
+
 def run_again_and_excused(decision: GateDecision, detail: Detail) -> str:
-    """Render the cases that fresh trials excuse as a table; empty where there are none."""
-    return _table([row for row in decision.confirmed if row.verdict not in _TO_LOOK_AT], detail)
+    """Render the cases that fresh trials, or an unchanged agent, excuse; empty where there are none."""
+    tried, not_tried = _divided([row for row in decision.confirmed if row.verdict not in _TO_LOOK_AT])
+    unchanged = _not_run_again(not_tried, detail, is_all=False)
+    return "\n\n".join(filter(None, [_table(tried, detail), *unchanged]))
 
 
 def _table(rows: Sequence[SuspectResult], detail: Detail) -> str:
@@ -172,7 +236,7 @@ def _before(row: SuspectResult) -> str:
 
 
 def _counts(passed: int, trials: int) -> str:
-    return f"{passed} of {trials}".replace(" ", NBSP) if trials else ""
+    return f"{passed} of {trials}".replace(" ", NBSP) if trials else "–"
 
 
 def spending_text(spending: Spending, *, most: bool = False) -> str:

@@ -14,7 +14,7 @@ from agent_eval.gate.rules import exact
 from agent_eval.reports.advice import NAMED
 from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.chance import BEYOND, beyond_chance, cases_beyond_chance
-from agent_eval.reports.confirmation import confirmed_clause, excuse_of, whose_by_trials
+from agent_eval.reports.confirmation import confirmed_clause, excuse_of, were_run_again, whose_by_trials
 from agent_eval.reports.counts import passing
 from agent_eval.reports.sentences import capital, rule_sentence
 from agent_eval.reports.standing import Standing
@@ -189,7 +189,9 @@ class Headline(Standing):
             first = f"{self._cases_so_far()}, but {little}; {blocks}."
             return " ".join([first, *filter(None, map(self.voice.prose, messages))])
         if "confirmation" in undecided:
-            return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
+            if were_run_again(self.decision):
+                return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
+            return f"{self._cases_so_far()}; what got worse could not be run again on both sides; {blocks}."
         if "non-inferiority" not in undecided:
             failures = list(filter(None, map(self.voice.prose, self.decision.failures)))
             if self.decision.steps and failures:

@@ -50,7 +50,12 @@ def _to_do_when_inconclusive(standing: Standing) -> str:
     if "integrity" in undecided:
         return ""
     if "confirmation" in undecided:
-        return unsettled_advice(standing.decision, standing.suite.confirmation, standing.voice.prose)
+        return unsettled_advice(
+            standing.decision,
+            standing.suite.confirmation,
+            standing.voice.prose,
+            has_trials=standing.has_trials,
+        )
     if "non-inferiority" not in undecided or evidence is None:
         return ""
     number = len(standing.less_often if standing.has_trials else standing.suite.worse)

@@ -19,7 +19,7 @@ from typing import Literal
 _BACKTICKS = re.compile(r"`+")
 
 # Words, and punctuation that means nothing to markdown in its place.
-_WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*[,;:.?)]{0,2}"
+_WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*['’]?[,;:.?)]{0,2}"
 # At the start of a line a number with a dot would open a list.
 _STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
 _TITLE = re.compile(rf"{_STARTS}(?: (?:{_WORD}|[-–—→]))*")

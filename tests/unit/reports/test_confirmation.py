@@ -8,7 +8,9 @@ import pytest
 
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.reports.confirmation import run_again, unsettled_advice
 from agent_eval.reports.decision import sureness
+from agent_eval.reports.detail import COMMENT
 from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.standing import Voice
@@ -75,8 +77,15 @@ def test_the_fold_of_a_confirmed_case_does_not_call_it_chance() -> None:
     [
         (
             [],
-            {"problem": "The merge base could not be built: make ended with 2."},
-            "The merge base could not be built: make ended with 2. Mend that, then run the job again.",
+            {"problem": "The merge base could not be built: `setup-command` exited with code 1."},
+            "The merge base could not be built: `setup-command` exited with code 1. Run the job again; "
+            "where it fails again, mend that on the base branch and bring this change up to date with it.",
+        ),
+        (
+            [],
+            {"problem": "Not run again: `max-run-seconds` or `max-run-cost` was reached before."},
+            "Not run again: `max-run-seconds` or `max-run-cost` was reached before. Raise "
+            "`max-run-seconds` or `max-run-cost`, or lower `max-confirm-cases`, then run the job again.",
         ),
         (
             [],
@@ -114,6 +123,7 @@ def test_the_fold_of_a_confirmed_case_does_not_call_it_chance() -> None:
     ],
     ids=[
         "the base does not build",
+        "the run's limit was reached before",
         "the problem names its option",
         "the problem quotes a command",
         "both sides fail the changed case",
@@ -141,3 +151,41 @@ def test_without_the_record_the_decision_still_says_why() -> None:
         comparison=found.comparison,
     )
     assert to_do(alone).startswith(problem)
+
+
+NOT_BUILT = record(problem="The merge base could not be built: `setup-command` exited with code 1.")
+
+
+def test_what_could_not_be_run_again_is_not_said_to_be_undecided_by_fresh_trials() -> None:
+    assert happened(suite(1, NOT_BUILT)) == (
+        "1 case got worse: `case-000`; what got worse could not be run again on both sides; not blocked."
+    )
+    tried = suite(1, record(fresh("fff", "fff", CASES[0], changed=True)))
+    assert "; fresh trials do not tell whether by this change; " in happened(tried)
+
+
+def test_without_a_fresh_trial_a_sentence_stands_in_place_of_a_table_of_empty_cells() -> None:
+    found = suite(2, NOT_BUILT)
+    assert run_again(found.decision, found.confirmation, COMMENT[0]) == (
+        "**Could not be run again on both sides:** `case-000`, `case-001`. The merge base could not be "
+        "built: `setup-command` exited with code 1."
+    )
+
+
+def test_cases_beyond_the_cap_are_named_below_the_table_and_the_remedy_is_said() -> None:
+    trials = [fresh("fff", "fff", CASES[0], changed=True)]
+    found = suite(3, record(*trials, max_cases=1))
+    shown = run_again(found.decision, found.confirmation, COMMENT[0])
+    assert "| `case-000` | 0\u00a0of\u00a03 | 0\u00a0of\u00a03 |" in shown
+    assert "**Not run again:** `case-001`, `case-002`. At most 1 case may be (`max-confirm-cases`)." in shown
+    assert "| `case-001` |" not in shown
+    assert to_do(found) == (
+        "Not run again: at most 1 case may be (`max-confirm-cases`). Flaky cases belong under `tracked` in "
+        "the policy: `agent-eval history --recommend` lists them. Or raise `max-confirm-cases`."
+    )
+
+
+def test_with_several_trials_the_remedy_of_the_cap_names_the_case_policy_as_well() -> None:
+    found = suite(2, record(max_cases=0))
+    advice = unsettled_advice(found.decision, found.confirmation, str, has_trials=True)
+    assert "and `case-policy: majority` keeps single trials from failing a case." in advice
