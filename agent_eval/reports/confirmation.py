@@ -43,17 +43,6 @@ def excused_by_trials(decision: GateDecision) -> list[str]:
     return [row.case_id for row in decision.confirmed if row.verdict in ("cleared", "not-yours")]
 
 
-def excuse_of(decision: GateDecision, case_id: str) -> str:
-    """Name what excuses a case."""
-    if case_id in decision.waived_case_ids:
-        return "a waiver"
-    if case_id in decision.tracked_case_ids:
-        return "the policy, which tracks it"
-    if case_id in decision.expected_fail_case_ids:
-        return "the policy, which expects it to fail"
-    return "fresh trials" if case_id in excused_by_trials(decision) else "its quarantine"
-
-
 def whose_by_trials(decision: GateDecision, worse: int) -> str:
     """Say whose the regressions are, where fresh trials confirmed every one; else empty."""
     confirmed = [row for row in decision.confirmed if row.verdict == "confirmed"]
@@ -69,20 +58,27 @@ def is_confirmed(decision: GateDecision) -> bool:
     return any(row.verdict == "confirmed" for row in decision.confirmed)
 
 
-def confirmed_clause(decision: GateDecision, worse: int, code: Callable[[str], str]) -> str:
+def confirmed_ids(decision: GateDecision) -> list[str]:
+    """List the cases that fresh trials confirmed, by id."""
+    return [row.case_id for row in decision.confirmed if row.verdict == "confirmed"]
+
+
+def confirmed_clause(decision: GateDecision, code: Callable[[str], str], *, of_worse: int | None) -> str:
     """Name the cases that fresh trials confirmed, each with its trials, and count those they did not.
 
     Args:
         decision: Of the gate; at least one case is confirmed.
-        worse: The number of cases that got worse and count.
         code: Sets a name as code.
+        of_worse: The number of cases that got worse and count, which the clause before has said; None where
+            it has said another number.
     """
     confirmed = [row for row in decision.confirmed if row.verdict == "confirmed"]
     named = first_of([f"{code(row.case_id)} ({counts_in_words(row)})" for row in confirmed])
-    of_them = f"{len(confirmed):,} of them " if len(confirmed) < worse else ""
+    some = "" if of_worse == len(confirmed) else f"{len(confirmed):,} of them "
+    how_many = f"{len(confirmed):,} " if of_worse is None else some
     verdicts = Counter(row.verdict for row in decision.confirmed)
     others = [words.format(verdicts[name]) for name, words in _OTHERS.items() if verdicts[name]]
-    return "; ".join([f"{of_them}confirmed by fresh trials: {named}", *others])
+    return "; ".join([f"{how_many}confirmed by fresh trials: {named}", *others])
 
 
 def were_run_again(decision: GateDecision) -> bool:

@@ -14,7 +14,7 @@ from agent_eval.gate.rules import exact
 from agent_eval.reports.advice import NAMED
 from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.chance import BEYOND, beyond_chance, cases_beyond_chance
-from agent_eval.reports.confirmation import confirmed_clause, excuse_of, were_run_again, whose_by_trials
+from agent_eval.reports.confirmation import confirmed_clause, were_run_again, whose_by_trials
 from agent_eval.reports.counts import passing
 from agent_eval.reports.sentences import capital, rule_sentence
 from agent_eval.reports.standing import Standing
@@ -65,7 +65,7 @@ class Headline(Standing):
         if self.suite.comparison is None or self.suite.nothing_shared:
             sentences.append(self._alone())
         elif not self.suite.worse and self.compared and self.broken("min_pass_rate"):
-            sentences.append("No case got worse: what fails now failed before this change.")
+            sentences.append(f"{self.none_worse}: what fails now failed before this change.")
         return " ".join(sentences) or "The gate gave no reason."
 
     def _regressed_clause(self) -> str:
@@ -78,18 +78,44 @@ class Headline(Standing):
         if rule := self.broken("max_regressed_cases"):
             clause += f", {_limit(rule)}"
         elif beyond and self._only_chance_decides() and how == "regressed":
+            if self._tested != number:
+                return self._tested_clause()
             clause += f", {BEYOND}"
         if self.is_confirmed:
-            return f"{clause}, {confirmed_clause(self.decision, number, self.voice.code)}"
+            return f"{clause}, {confirmed_clause(self.decision, self.voice.code, of_worse=number)}"
         if number <= NAMED:
             clause += f": {self.named([row.case_id for row in self.suite.worse])}"
         return clause
+
+    @property
+    def _tested(self) -> int:
+        """The number of cases that got worse for the test over the suite, which counts excused ones too."""
+        return self.decision.evidence.regressed if self.decision.evidence is not None else 0
+
+    def _tested_clause(self) -> str:
+        """Say how many cases the test is about, where fewer of them count by themselves."""
+        how = "pass less often" if self.has_trials else "got worse"
+        clause = f"{self._tested:,} of {count(self.compared, 'case')} {how} in the first run, {BEYOND}"
+        excused = [
+            f"{len(ids):,} {kind}"
+            for kind, ids in self.excused.items()
+            if kind in ("tracked", "expected to fail") or not self.is_confirmed
+        ]
+        if self.is_confirmed:
+            named = confirmed_clause(self.decision, self.voice.code, of_worse=None)
+        else:
+            number = len(self.worse)
+            by = verb(number, "counts by itself", "count by themselves")
+            named = f"{number:,} {by}: {self.named(self.worse)}"
+        return "; ".join([clause, named, *excused])
 
     def _less_often_clause(self) -> str:
         fewer = len(self.less_often)
         if not fewer or "regression" not in self.steps("failed"):
             return ""
         beyond = f", {BEYOND}" if cases_beyond_chance(self.decision.evidence) else ""
+        if beyond and self._tested != fewer:
+            return self._tested_clause()
         return f"{fewer:,} of {count(self.compared, 'case')} pass less often{beyond}"
 
     def _only_chance_decides(self) -> bool:
@@ -197,10 +223,10 @@ class Headline(Standing):
             if self.decision.steps and failures:
                 return f"{self._cases_so_far()}; {blocks}."
             return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
-        worse = [row.case_id for row in self.suite.worse] if not self.has_trials else self.less_often
+        worse = self.worse
         few = "trials" if self.has_trials else "cases"
         if not worse:
-            return f"No case got worse, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
+            return f"{self.none_worse}, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
         return f"{self._got_worse(worse)}. Too few {few} to tell whether that is chance; {blocks}."
 
     def _cases_so_far(self) -> str:
@@ -212,14 +238,14 @@ class Headline(Standing):
         if excused:
             are = verb(excused, "is", "are")
             return f"{count(excused, 'case')} got worse and {are} excused{self._excuses()}"
-        return "No case got worse"
+        return self.none_worse
 
     def _excuses(self) -> str:
         """Name what excuses each case: `: a by a waiver, b by its quarantine`; empty where there are many."""
         if len(self.suite.regressed) > NAMED:
             return ""
         named = [
-            f"{self.voice.code(row.case_id)} by {excuse_of(self.decision, row.case_id)}"
+            f"{self.voice.code(row.case_id)} by {_EXCUSED_BY[self.kind_of_excuse(row.case_id)]}"
             for row in self.suite.regressed
         ]
         return f" ({', '.join(named)})"
@@ -278,10 +304,11 @@ class Headline(Standing):
         comparison = self.suite.comparison
         better = [row.case_id for row in comparison.case_regressions if row.improved] if comparison else []
         if better:
-            return f"{count(len(better), 'case')} improved, none got worse: {self.named(better)}."
+            none = "none that counts got worse" if self.excused else "none got worse"
+            return f"{count(len(better), 'case')} improved, {none}: {self.named(better)}."
         if self.less_often:
             return f"No case regressed; {len(self.less_often):,} pass less often, within the margin."
-        return "No case got worse."
+        return f"{self.none_worse}."
 
     def _within(self) -> str:
         evidence = self.decision.evidence
@@ -290,6 +317,14 @@ class Headline(Standing):
         return f"a drop of {margin(evidence.margin)} points is ruled out"
 
 
+_EXCUSED_BY = {
+    "waived": "a waiver",
+    "tracked": "the policy, which tracks it",
+    "expected to fail": "the policy, which expects it to fail",
+    "cleared": "fresh trials",
+    "not yours": "fresh trials",
+    "in quarantine": "its quarantine",
+}
 _HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
     GateStatus.FAILED: Headline._failed,
     GateStatus.INCONCLUSIVE: Headline._inconclusive,

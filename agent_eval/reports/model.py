@@ -142,7 +142,9 @@ class SuiteReport:
         decision = self.decision
         excused = (*decision.waived_case_ids, *decision.quarantined_case_ids)
         by_tier = (*decision.tracked_case_ids, *decision.expected_fail_case_ids)
-        return frozenset((*excused, *by_tier, *excused_by_trials(decision)))
+        # A decision names those that regressed; one that passes less often blocks nothing either.
+        declared = (*self.declared.tracked, *self.declared.expected_fail)
+        return frozenset((*excused, *by_tier, *declared, *excused_by_trials(decision)))
 
     @cached_property
     def worse(self) -> list[CaseRegression]:

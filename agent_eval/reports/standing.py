@@ -52,6 +52,41 @@ class Standing:
         return [row.case_id for row in rows if row.case_id not in self.suite.excused]
 
     @property
+    def worse(self) -> list[str]:
+        """Ids of the cases that got worse and count: that regressed, or with trials pass less often."""
+        return self.less_often if self.has_trials else [row.case_id for row in self.suite.worse]
+
+    @cached_property
+    def excused(self) -> dict[str, list[str]]:
+        """Ids of the cases that got worse and do not count, by what excuses them, such as "tracked"."""
+        rows = fallen(self.suite.comparison) if self.has_trials else self.suite.regressed
+        kinds: dict[str, list[str]] = {}
+        for case_id in [row.case_id for row in rows if row.case_id in self.suite.excused]:
+            kinds.setdefault(self.kind_of_excuse(case_id), []).append(case_id)
+        return kinds
+
+    def kind_of_excuse(self, case_id: str) -> str:
+        """Name what excuses a case in a word or two; the first that applies."""
+        decision, declared = self.decision, self.suite.declared.of(case_id)
+        verdicts = {row.case_id: row.verdict for row in decision.confirmed}
+        kinds = {
+            "waived": case_id in decision.waived_case_ids,
+            "tracked": case_id in decision.tracked_case_ids or declared == "tracked",
+            "expected to fail": case_id in decision.expected_fail_case_ids or declared == "expected-fail",
+            "cleared": verdicts.get(case_id) == "cleared",
+            "not yours": verdicts.get(case_id) == "not-yours",
+        }
+        return next((kind for kind, applies in kinds.items() if applies), "in quarantine")
+
+    @property
+    def none_worse(self) -> str:
+        """Say that no case got worse, or which did that do not count, and why; without a full stop."""
+        if not self.excused:
+            return "No case got worse"
+        kinds = [f"{len(ids):,} {kind}: {self.named(ids)}" for kind, ids in self.excused.items()]
+        return f"No case that counts got worse ({'; '.join(kinds)})"
+
+    @property
     def compared(self) -> int:
         """The number of cases that were compared."""
         return self.suite.comparison.overview.compared_cases if self.suite.comparison else 0

@@ -27,7 +27,7 @@ from agent_eval.reports.blocks import (
     whole_and_limit,
 )
 from agent_eval.reports.case_lists import improved
-from agent_eval.reports.counts import passing, redacted
+from agent_eval.reports.counts import fallen, passing, redacted
 from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
@@ -148,8 +148,11 @@ def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
     """Count the cases by how they changed; with several trials by how many of these pass."""
     total, trials = comparison.overview.compared_cases, suite.decision.evidence
     if trials is not None and trials.trials is not None:
-        same = total - trials.regressed - trials.fixed
-        numbers = {"pass less often": trials.regressed, "more often": trials.fixed, "as before": same}
+        rows = fallen(comparison)
+        excused = sum(row.case_id in suite.excused for row in rows)
+        fewer = len(rows) - excused
+        numbers = {"pass less often": fewer, "excused": excused, "more often": trials.fixed}
+        numbers["as before"] = total - len(rows) - trials.fixed
     else:
         improved, regressed = comparison.overview.improved_cases, comparison.overview.regressed_cases
         excused = regressed - len(suite.worse)

@@ -124,7 +124,7 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
             *moved_rates(suite.comparison),
             *case_set(suite.comparison),
             *regressed(suite.comparison, CASES_SHOWN),
-            *less_often(suite.comparison, CASES_SHOWN),
+            *less_often(suite.comparison, CASES_SHOWN, suite.excused),
         ]
         lines += [f"  {line}" for line in inside]
     else:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from agent_eval.contracts import GateDecision, GateStatus, RuleResult
 from agent_eval.reports.advice import PUT_BACK, settled_by, them
 from agent_eval.reports.causes import are_all_of
-from agent_eval.reports.confirmation import unsettled_advice
+from agent_eval.reports.confirmation import confirmed_ids, unsettled_advice
 from agent_eval.reports.standing import Standing
 
 
@@ -32,7 +32,12 @@ def _to_do_when_failed(standing: Standing) -> str:
     if len(standing.errors) == len(standing.suite.worse):
         again = "with the command below" if standing.suite.suite_path else "(`--case`)"
         return f"Repeat one of them {again}, and read what the agent writes to stderr."
-    these = them(len(standing.suite.worse), len(standing.suite.causes))
+    confirmed = confirmed_ids(standing.decision) if standing.is_confirmed else []
+    these = (
+        standing.named(confirmed)
+        if confirmed
+        else them(len(standing.suite.worse), len(standing.suite.causes))
+    )
     also = f" Besides: {PUT_BACK[:1].lower()}{PUT_BACK[1:]}" if "coverage" in failed else ""
     repeats = ", and the command that repeats it, are" if standing.suite.suite_path else " is"
     return (
@@ -58,7 +63,7 @@ def _to_do_when_inconclusive(standing: Standing) -> str:
         )
     if "non-inferiority" not in undecided or evidence is None:
         return ""
-    number = len(standing.less_often if standing.has_trials else standing.suite.worse)
+    number = len(standing.worse)
     first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
     comparison = standing.suite.comparison
     trials = comparison.trials if comparison is not None else None

@@ -8,8 +8,10 @@ import pytest
 
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.reports.case_lists import regressed
 from agent_eval.reports.confirmation import run_again, unsettled_advice
-from agent_eval.reports.decision import sureness
+from agent_eval.reports.decision import left_out, sureness
 from agent_eval.reports.detail import COMMENT
 from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
@@ -70,6 +72,46 @@ def test_the_fold_of_a_confirmed_case_does_not_call_it_chance() -> None:
     )
     cleared = suite(1, record(fresh("ppp", "ppp", CASES[0])))
     assert sureness(cleared.decision).startswith("Could be chance (p = 0.500: 1 worse")
+
+
+SIX = record(
+    *confirmed(0),
+    fresh("ppp", "ppp", CASES[1]),
+    fresh("ffffff", "ppppff", CASES[2]),
+    fresh("pppf", "pppp", CASES[3]),
+)
+TRACKED = GatePolicy(tracked=[CASES[5]])
+"""Of six cases that newly fail one is confirmed, two are cleared, one is tracked, and two are not settled."""
+
+
+def test_the_number_that_was_tested_is_beside_the_claim_and_what_became_of_each_case_adds_up_to_it() -> None:
+    found = suite(6, SIX, policy=TRACKED)
+    assert "regression" in [step.name for step in found.decision.steps if step.status == "failed"]
+    assert happened(found) == (
+        "6 of 40 cases got worse in the first run, more than chance explains; 1 confirmed by fresh trials: "
+        "`case-000` (0 of 6 now, 6 of 6 on the merge base); 2 not settled; 2 cleared; 1 tracked."
+    )
+
+
+def test_only_what_is_confirmed_is_to_be_fixed() -> None:
+    assert to_do(suite(6, SIX, policy=TRACKED)).startswith("Fix `case-000`: what changed")
+
+
+def test_every_case_that_is_excused_is_listed_as_not_counted() -> None:
+    found = suite(6, SIX, policy=TRACKED)
+    assert left_out(found.decision, COMMENT[0]) == (
+        "**Not counted against this change:**\n\n"
+        "- 1 case tracked by the policy: `case-005`\n"
+        "- 2 cases cleared by fresh trials: `case-001`, `case-003`\n\n"
+        "They count in the pass rate and the suite's tests, and block nothing by themselves."
+    )
+
+
+def test_folded_cases_are_counted_by_whether_they_count() -> None:
+    found = suite(6, SIX, policy=TRACKED)
+    text = "\n\n".join(regressed(found, None, COMMENT[0]))
+    assert "### 3 regressed cases" in text
+    assert "<summary>2 more regressed cases, 2 excused</summary>" in text
 
 
 @pytest.mark.parametrize(
