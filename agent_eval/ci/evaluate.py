@@ -121,14 +121,21 @@ class Evaluation:
     @property
     def problem(self) -> str:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
-        problems = [
-            suite.unjudged or " ".join(suite.decision.not_evaluated)
-            for suite in self.suites
-            if suite.unjudged or suite.decision.not_evaluated
-        ]
-        if (outage := self.search.outage) is not None:
-            problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
-        return " ".join(problems)
+        problems = [_problem_of(suite) for suite in self.suites]
+        return " ".join(filter(None, [*problems, self._unread]))
+
+    def problem_of(self, suite: SuiteEvaluation) -> str:
+        """Return why there is no decision to rely on for one of the suites; empty where there is one."""
+        return _problem_of(suite) or self._unread
+
+    @property
+    def _unread(self) -> str:
+        outage = self.search.outage
+        return f"The baseline could not be read. {outage.cause} {outage.remedy}" if outage is not None else ""
+
+
+def _problem_of(suite: SuiteEvaluation) -> str:
+    return suite.unjudged or " ".join(suite.decision.not_evaluated)
 
 
 def evaluate(job: JobContext) -> Evaluation:

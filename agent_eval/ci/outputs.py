@@ -188,7 +188,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     for suite in evaluation.suites:
         summary = suite.candidate.summary
         lines.append(
-            f"  {suite.target.path}: {suite.decision.gate_status.value}, "
+            f"  {suite.target.path}: {_status_word(suite, evaluation)}, "
             f"{summary.passed_cases} of {summary.total_cases} cases passed"
         )
         lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
@@ -203,6 +203,10 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     return [clean(line) for line in lines]
 
 
+def _status_word(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
+    return "not evaluated" if evaluation.problem_of(suite) else suite.decision.gate_status.value
+
+
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
     outage = evaluation.search.outage
     notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
@@ -213,6 +217,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
+        not_evaluated=bool(suite.unjudged),
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
         baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),

@@ -20,6 +20,13 @@ def explain(decision: GateDecision) -> list[str]:
     evidence = decision.evidence
     if evidence is None:
         return []
+    if decision.not_evaluated:
+        # How much got worse, and how likely that is, would say what nothing does.
+        return list(
+            filter(
+                None, [_headline(decision), f"{_counts(evidence)}{_tracked(decision)}", _waivers(decision)]
+            )
+        )
     failed = [step.message for step in decision.steps if step.status == "failed" and step.name != "coverage"]
     lines = [
         _headline(decision),

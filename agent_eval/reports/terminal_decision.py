@@ -6,6 +6,7 @@ from functools import partial
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.gate.explanation import expired
+from agent_eval.reports.counts import passing
 from agent_eval.reports.headline import Headline
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
@@ -92,10 +93,10 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
         lines += [painted(report.rule_changes.title, YELLOW, colour)]
         lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
         lines.append("")
-    if len(report.suites) > 1:
+    if len(report.suites) > 1 and not report.not_evaluated:
         lines += [painted(overall(report), _COLOURS[report.status], colour), ""]
     for suite in report.worst_first:
-        lines += [*_suite(suite, colour), ""]
+        lines += [*(_suite(suite, colour) if report.is_evaluated(suite) else _no_decision(suite, colour)), ""]
     lines += wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")
     if report.evidence_name:
         lines.append(f"Evidence: {shown_name(report.evidence_name, 1000)}")
@@ -130,6 +131,13 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     else:
         lines += _failing(suite)
     return lines
+
+
+def _no_decision(suite: SuiteReport, colour: bool) -> list[str]:
+    """Render a suite that nothing was decided on: how its cases did, and no change of them."""
+    title = painted(f"{shown_name(suite.slug, 60)}: not evaluated", RED, colour)
+    sentences = [passing(suite.candidate.summary), clean(suite.baseline_note)]
+    return [title, *wrapped(filter(None, sentences), first="  ", rest="  "), *_failing(suite)]
 
 
 def _failing(suite: SuiteReport) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent_eval.config.rules import find_rule
@@ -158,13 +158,16 @@ class SuiteBrief:
     judges: Sequence[JudgeRow]
 
 
-def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
+def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -> SuiteBrief:
     """Write the top of the report of a suite.
 
     Args:
         suite: The suite.
         is_decided: Whether a gate decided on it.
+        says_nothing: Whether its decision cannot be relied on; then neither it nor what got worse is said.
     """
+    if says_nothing:
+        return _of_no_decision(suite)
     decision, comparison = suite.decision, suite.comparison
     headline = Headline(suite, VOICE)
     happened = headline.what_happened if is_decided else _undecided(suite)
@@ -184,6 +187,12 @@ def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
         figures=_figures(decision) if is_decided else [],
         judges=list(_judges(suite.candidate, comparison)),
     )
+
+
+def _of_no_decision(suite: SuiteReport) -> SuiteBrief:
+    """Write the top of a report that nothing was decided on."""
+    shown = brief(replace(suite, comparison=None), is_decided=False)
+    return replace(shown, status="failed", sign="‼", word="not evaluated")
 
 
 def cause_words(cause: Cause) -> Sentence:
