@@ -155,6 +155,22 @@ def one_line(text: str, *, limit: int) -> str:
     return _cut(visible, limit, was_cut=len(text) > limit * 2)
 
 
+def last_line(printed: bytes, *, limit: int) -> str:
+    """Return the last line that is not blank of what a program printed, without invisible characters.
+
+    For most programs it says why they failed. It starts with a colon and a space, to follow a clause; empty
+    where nothing was printed.
+
+    Example:
+        >>> last_line(b"Traceback\\nKeyError: 'refund'\\n\\n", limit=80)
+        ": KeyError: 'refund'"
+    """
+    lines = printed[-4096:].decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    printable = "".join(char if char.isprintable() else " " for char in last)[:limit].strip()
+    return f": {printable}" if printable else ""
+
+
 def many_lines(text: str, *, limit: int) -> str:
     """Remove invisible characters and keep line breaks. Cut as by `one_line`."""
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_MANY_LINES)
