@@ -118,7 +118,9 @@ def _placed(report: EvaluationReport, detail: Detail) -> str:
     lines = []
     for suite in report.worst_first[: detail.suite_lines]:
         history = suite.history
-        words = placed(history.own, history.earlier, plain(history.branch, limit=60)) if history else ""
+        if history is None or not report.is_evaluated(suite):
+            continue
+        words = placed(history.own, history.earlier, plain(history.branch, limit=60))
         if words:
             name = f"{code_span(suite.slug, limit=detail.name)}: " if len(report.suites) > 1 else ""
             lines.append(f"{name}{words}.")
