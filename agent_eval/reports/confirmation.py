@@ -159,16 +159,7 @@ def run_again(decision: GateDecision, confirmation: Confirmation | None, detail:
     ]
     blocks = blocks if tried else []
     blocks += _not_run_again(not_tried, detail, is_all=not were_run_again(decision))
-    notes = []
-    if confirmation is not None and confirmation.spent.trials:
-        most_expected = spending_text(confirmation.expected, most=True)
-        notes.append(f"Took {spending_text(confirmation.spent)}; expected {most_expected}")
-    if cached := sum(row.base_cached for row in decision.confirmed):
-        notes.append(
-            f"{count(cached, 'trial')} of the merge base {verb(cached, 'is', 'are')} of an earlier run "
-            "within 24 hours (`base-cache`)"
-        )
-    return "\n\n".join([*blocks, *(f"{note}." for note in notes)])
+    return "\n\n".join(filter(None, [*blocks, took(confirmation), cached_words(decision)]))
 
 
 def _divided(rows: Sequence[SuspectResult]) -> tuple[list[SuspectResult], list[SuspectResult]]:
@@ -204,24 +195,52 @@ def run_again_and_excused(decision: GateDecision, detail: Detail) -> str:
     return "\n\n".join(filter(None, [_table(tried, detail), *unchanged]))
 
 
+def in_order(rows: Sequence[SuspectResult]) -> list[SuspectResult]:
+    """Sort cases by verdict, the confirmed ones first, then by id."""
+    return sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
+
+
+def took(confirmation: Confirmation | None) -> str:
+    """Say what the fresh trials took and what was expected, as a sentence; empty where none was run."""
+    if confirmation is None or not confirmation.spent.trials:
+        return ""
+    most_expected = spending_text(confirmation.expected, most=True)
+    return f"Took {spending_text(confirmation.spent)}; expected {most_expected}."
+
+
+def cached_words(decision: GateDecision) -> str:
+    """Say how many trials of the merge base an earlier run made, as a sentence; empty for none."""
+    cached = sum(row.base_cached for row in decision.confirmed)
+    if not cached:
+        return ""
+    return (
+        f"{count(cached, 'trial')} of the merge base {verb(cached, 'is', 'are')} of an earlier run "
+        "within 24 hours (`base-cache`)."
+    )
+
+
 def _table(rows: Sequence[SuspectResult], detail: Detail) -> str:
     if not rows:
         return ""
-    ordered = sorted(rows, key=lambda row: (_ORDER.index(row.verdict), row.case_id))
-    lines = [_row(row, detail) for row in ordered[: max(detail.cases + detail.listed, 1)]]
+    lines = [_row(row, detail) for row in in_order(rows)[: max(detail.cases + detail.listed, 1)]]
     hidden = len(rows) - len(lines)
     rendered = table(("Case", "Now", "Base", "Verdict"), (":--", "--:", "--:", ":--"), lines)
     return f"{rendered}\n\nand {hidden:,} more, {detail.elsewhere}." if hidden else rendered
 
 
 def _row(row: SuspectResult, detail: Detail) -> tuple[str, str, str, str]:
-    chance = f", p = {row.p_value:.3f}" if row.verdict == "confirmed" and row.p_value is not None else ""
+    chance = chance_of(row)
     return (
         code_span(row.case_id, limit=detail.name),
         _counts(row.candidate_passed, row.candidate_trials),
         _counts(row.base_passed, row.base_trials),
         f"{_VERDICTS[row.verdict]}{chance}. {prose(row.reason, limit=2 * detail.quote)}{_before(row)}",
     )
+
+
+def chance_of(row: SuspectResult) -> str:
+    """Return the p value of a confirmed case after a comma; empty for any other."""
+    return f", p = {row.p_value:.3f}" if row.verdict == "confirmed" and row.p_value is not None else ""
 
 
 def _before(row: SuspectResult) -> str:

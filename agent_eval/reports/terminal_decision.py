@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.gate.confirmation_step import counts_in_words
 from agent_eval.gate.explanation import expired
+from agent_eval.reports.confirmation import in_order, took
 from agent_eval.reports.counts import passing
 from agent_eval.reports.headline import Headline
 from agent_eval.reports.looks import looks_sentence
@@ -115,6 +117,7 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     branch = shown_name(suite.history.branch, 60) if suite.history is not None else ""
     sentences += [new_case_words(suite, named, clean), *cases_apart(suite).sentences(named, branch)]
     lines += wrapped(filter(None, sentences), first="  ", rest="  ")
+    lines += _fresh_trials(suite)
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
     if suite.comparison is not None and suite.nothing_shared:
@@ -131,6 +134,32 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     else:
         lines += _failing(suite)
     return lines
+
+
+_FRESH_SHOWN = 10
+_FRESH_WORDS = {
+    "confirmed": "confirmed",
+    "inconclusive": "not settled",
+    "not-yours": "not yours",
+    "cleared": "cleared",
+}
+
+
+def _fresh_trials(suite: SuiteReport) -> list[str]:
+    """List the cases that both agents were to run again, with the verdict and the trials or the reason."""
+    rows = in_order(suite.decision.confirmed)
+    if not rows:
+        return []
+    lines = ["  Run again by both agents:"]
+    for row in rows[:_FRESH_SHOWN]:
+        before = f"; before {row.history_passed} of {row.history_scored} ({row.tier})"
+        said = counts_in_words(row) or row.reason.rstrip(".")
+        words = f"{clean(said, limit=200)}{before if row.history_scored else ''}"
+        name = f"{_FRESH_WORDS[row.verdict]}: {shown_name(row.case_id, 60)}"
+        lines += wrapped([f"{name}: {words}"], first="    ", rest="      ")
+    if len(rows) > _FRESH_SHOWN:
+        lines.append(f"    and {len(rows) - _FRESH_SHOWN:,} more")
+    return lines + wrapped(filter(None, [clean(took(suite.confirmation))]), first="    ", rest="    ")
 
 
 def _no_decision(suite: SuiteReport, colour: bool) -> list[str]:

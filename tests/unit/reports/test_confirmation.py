@@ -14,8 +14,9 @@ from agent_eval.reports.confirmation import run_again, unsettled_advice
 from agent_eval.reports.decision import left_out, sureness
 from agent_eval.reports.detail import COMMENT
 from agent_eval.reports.headline import Headline
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.standing import Voice
+from agent_eval.reports.terminal_decision import evaluation_text
 from tests.unit.gate.test_confirmation import CASES, decided, fresh, record
 from tests.unit.gate.test_decide import comparison
 
@@ -231,3 +232,14 @@ def test_with_several_trials_the_remedy_of_the_cap_names_the_case_policy_as_well
     found = suite(2, record(max_cases=0))
     advice = unsettled_advice(found.decision, found.confirmation, str, has_trials=True)
     assert "and `case-policy: majority` keeps single trials from failing a case." in advice
+
+
+def test_the_terminal_names_each_case_that_was_run_again_with_its_counts() -> None:
+    text = evaluation_text(EvaluationReport(title="Gate", suites=[suite(6, SIX, policy=TRACKED)]))
+    lines = [line.strip() for line in text.partition("Run again by both agents:\n")[2].splitlines()]
+    assert lines[:2] == [
+        "confirmed: case-000: 0 of 6 now, 6 of 6 on the merge base",
+        "not settled: case-002: 0 of 6 now, 4 of 6 on the merge base",
+    ]
+    assert "cleared: case-001: 3 of 3 now, 3 of 3 on the merge base" in lines
+    assert any(line.startswith("not settled: case-004: Not run again:") for line in lines)
