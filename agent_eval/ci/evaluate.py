@@ -121,21 +121,14 @@ class Evaluation:
     @property
     def problem(self) -> str:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
-        problems = [_problem_of(suite) for suite in self.suites]
-        return " ".join(filter(None, [*problems, self._unread]))
+        problems = [suite.unjudged or " ".join(suite.decision.not_evaluated) for suite in self.suites]
+        if (outage := self.search.outage) is not None:
+            problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
+        return " ".join(filter(None, problems))
 
-    def problem_of(self, suite: SuiteEvaluation) -> str:
-        """Return why there is no decision to rely on for one of the suites; empty where there is one."""
-        return _problem_of(suite) or self._unread
-
-    @property
-    def _unread(self) -> str:
-        outage = self.search.outage
-        return f"The baseline could not be read. {outage.cause} {outage.remedy}" if outage is not None else ""
-
-
-def _problem_of(suite: SuiteEvaluation) -> str:
-    return suite.unjudged or " ".join(suite.decision.not_evaluated)
+    def is_decided(self, suite: SuiteEvaluation) -> bool:
+        """Whether there is a decision to rely on for one of the suites."""
+        return not (suite.unjudged or suite.decision.not_evaluated or self.search.outage)
 
 
 def evaluate(job: JobContext) -> Evaluation:

@@ -191,7 +191,9 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
             f"  {suite.target.path}: {_status_word(suite, evaluation)}, "
             f"{summary.passed_cases} of {summary.total_cases} cases passed"
         )
-        lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
+        if evaluation.is_decided(suite) or suite.decision.not_evaluated:
+            # Where the outcome above says why there is none, the decision's tests say nothing.
+            lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -204,7 +206,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
 
 
 def _status_word(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
-    return "not evaluated" if evaluation.problem_of(suite) else suite.decision.gate_status.value
+    return suite.decision.gate_status.value if evaluation.is_decided(suite) else "not evaluated"
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:

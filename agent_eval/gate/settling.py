@@ -1,7 +1,7 @@
 """What would settle a decision that is open: more cases, or more trials of the cases that there are.
 
 More trials take away only what chance adds within a case. What differs between the cases stays, however often
-each is run: a change that made some of them better and others worse is told from no loss by more cases alone.
+each is run: where a change made some of them better and others worse, only more cases show whether it lost.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _numbers(evidence: GateEvidence) -> Sequence[int]:
     """List the numbers of trials beyond those that there are; a run that looks at them takes no others."""
     now = 0 if evidence.trials is None else evidence.trials.candidate_most
     if evidence.looks is not None:
-        return [look for look in LOOKS if look > now]
+        return [number for number in LOOKS if number > now]
     return range(now + 1, MOST_TRIALS + 1)
 
 
@@ -86,8 +86,8 @@ def _settles(evidence: GateEvidence, spread: float) -> bool:
     alpha = 1 / evidence.stop_at
     if evidence.drop >= evidence.margin:
         return mean_power(evidence.drop, spread, evidence.paired, alpha) >= POWER
-    left = evidence.margin - max(evidence.drop, 0.0)
-    return mean_non_inferiority_power(left, spread, evidence.paired, evidence.confidence) >= POWER
+    to_rule_out = evidence.margin - max(evidence.drop, 0.0)
+    return mean_non_inferiority_power(to_rule_out, spread, evidence.paired, evidence.confidence) >= POWER
 
 
 def _changes(trials: TrialComparison, decision: GateDecision) -> Iterator[TrialChange]:

@@ -183,8 +183,8 @@ def _not_run_again(rows: Sequence[SuspectResult], detail: Detail, *, is_all: boo
     sentences = []
     for reason, case_ids in list(by_reason.items())[: detail.sentences]:
         listed = names(sorted(case_ids), most=max(detail.ids, 1), limit=detail.name)
-        said = prose(reason.removeprefix("Not run again: "), limit=2 * detail.quote)
-        sentences.append(f"**{title}:** {listed}. {said[:1].upper()}{said[1:]}")
+        why = prose(reason.removeprefix("Not run again: "), limit=2 * detail.quote)
+        sentences.append(f"**{title}:** {listed}. {why[:1].upper()}{why[1:]}")
     return sentences
 
 

@@ -155,8 +155,10 @@ def _never_blocking(decision: GateDecision) -> dict[str, list[str]]:
     return {
         "tracked by the policy": decision.tracked_case_ids,
         "expected to fail by the policy": decision.expected_fail_case_ids,
-        "cleared by fresh trials": [name for name, found in verdicts.items() if found == "cleared"],
-        "failing on the merge base too": [name for name, found in verdicts.items() if found == "not-yours"],
+        "cleared by fresh trials": [name for name, verdict in verdicts.items() if verdict == "cleared"],
+        "failing on the merge base too": [
+            name for name, verdict in verdicts.items() if verdict == "not-yours"
+        ],
     }
 
 

@@ -217,7 +217,8 @@ class Headline(Standing):
         if "confirmation" in undecided:
             if were_run_again(self.decision):
                 return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
-            return f"{self._cases_so_far()}; what got worse could not be run again on both sides; {blocks}."
+            they = {0: "what got worse", 1: "it"}.get(len(self.worse), "they")
+            return f"{self._cases_so_far()}; {they} could not be run again on both sides; {blocks}."
         if "non-inferiority" not in undecided:
             failures = list(filter(None, map(self.voice.prose, self.decision.failures)))
             if self.decision.steps and failures:

@@ -1,4 +1,4 @@
-"""How a suite stands: the facts that the first lines of a report are made of."""
+"""The facts on a suite that the first lines of its report state, and how text is escaped there."""
 
 from __future__ import annotations
 

@@ -153,8 +153,8 @@ def _fresh_trials(suite: SuiteReport) -> list[str]:
     lines = ["  Run again by both agents:"]
     for row in rows[:_FRESH_SHOWN]:
         before = f"; before {row.history_passed} of {row.history_scored} ({row.tier})"
-        said = counts_in_words(row) or row.reason.rstrip(".")
-        words = f"{clean(said, limit=200)}{before if row.history_scored else ''}"
+        counts = counts_in_words(row) or row.reason.rstrip(".")
+        words = f"{clean(counts, limit=200)}{before if row.history_scored else ''}"
         name = f"{_FRESH_WORDS[row.verdict]}: {shown_name(row.case_id, 60)}"
         lines += wrapped([f"{name}: {words}"], first="    ", rest="      ")
     if len(rows) > _FRESH_SHOWN:

@@ -132,12 +132,12 @@ def _verdict(verdict: VerdictRow, colour: bool) -> list[str]:
     passed = verdict["outcome"] == "passed"
     mark = painted(_MARK.get(verdict["outcome"], "NO"), _COLOUR[passed], colour)
     line = f"{mark} {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=VALUE_LIMIT)}"
-    said = verdict["evidence"].get("stderr") if verdict["outcome"] == "error" else None
-    if not isinstance(said, str):
+    stderr = verdict["evidence"].get("stderr") if verdict["outcome"] == "error" else None
+    if not isinstance(stderr, str):
         return [line]
-    shown = [part for part in clean(said, limit=VALUE_LIMIT, multiline=True).splitlines() if part.strip()]
+    parts = [part for part in clean(stderr, limit=VALUE_LIMIT, multiline=True).splitlines() if part.strip()]
     # A single line is in the reason already.
-    return [line, *(f"   stderr: {part}" for part in shown[-_STDERR_LINES:])] if len(shown) > 1 else [line]
+    return [line, *(f"   stderr: {part}" for part in parts[-_STDERR_LINES:])] if len(parts) > 1 else [line]
 
 
 _MARK = {"passed": "ok", "skipped": "--", "error": "!!", "inconclusive": "??"}

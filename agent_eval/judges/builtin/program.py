@@ -71,18 +71,18 @@ class ProgramJudge(BaseJudge[ConfigT]):
                     stderr_bytes=config.max_output_bytes,
                 ),
             )
-        except NotEvaluable as problem:
-            return self.error(case, f"the checker could not be run: {problem.message}")
+        except NotEvaluable as error:
+            return self.error(case, f"the checker could not be run: {error.message}")
         if result.failure is not None:
             failure = _FAILURES.get(result.failure, FailureKind.JUDGE_ERROR)
-            said = (
-                last_line(result.stderr, limit=_LAST_LINE_LIMIT) if failure is FailureKind.JUDGE_ERROR else ""
-            )
-            return self.error(case, f"the checker {result.problem}{said}", failure, evidence=_stderr(result))
+            problem = f"the checker {result.problem}"
+            if failure is FailureKind.JUDGE_ERROR:
+                problem += last_line(result.stderr, limit=_LAST_LINE_LIMIT)
+            return self.error(case, problem, failure, evidence=_stderr(result))
         try:
             answer = _read(result.stdout)
-        except UnreadableText as problem:
-            return self.error(case, f"the checker's answer {problem}", evidence=_stderr(result))
+        except UnreadableText as error:
+            return self.error(case, f"the checker's answer {error}", evidence=_stderr(result))
         return self._verdict_of(case, answer)
 
     def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:

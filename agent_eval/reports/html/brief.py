@@ -199,8 +199,8 @@ def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -
 
 def _of_no_decision(suite: SuiteReport) -> SuiteBrief:
     """Write the top of a report that nothing was decided on."""
-    shown = brief(replace(suite, comparison=None), is_decided=False)
-    return replace(shown, status="failed", sign="‼", word="not evaluated")
+    of_the_run = brief(replace(suite, comparison=None), is_decided=False)
+    return replace(of_the_run, status="failed", sign="‼", word="not evaluated")
 
 
 def cause_words(cause: Cause) -> Sentence:

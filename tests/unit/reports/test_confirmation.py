@@ -201,7 +201,7 @@ NOT_BUILT = record(problem="The merge base could not be built: `setup-command` e
 
 def test_what_could_not_be_run_again_is_not_said_to_be_undecided_by_fresh_trials() -> None:
     assert happened(suite(1, NOT_BUILT)) == (
-        "1 case got worse: `case-000`; what got worse could not be run again on both sides; not blocked."
+        "1 case got worse: `case-000`; it could not be run again on both sides; not blocked."
     )
     tried = suite(1, record(fresh("fff", "fff", CASES[0], changed=True)))
     assert "; fresh trials do not tell whether by this change; " in happened(tried)
