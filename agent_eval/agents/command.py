@@ -19,6 +19,7 @@ from agent_eval.models.reply import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.processes.conversing_child import ConversingChild
 from agent_eval.storage.json import dumps
+from agent_eval.text.escape import last_line
 
 STDERR = "stderr.txt"
 """Artifact that holds the program's standard error."""
@@ -172,10 +173,7 @@ def _last_line(result: ChildResult) -> str:
     """Return the last line of standard error, which for most programs says why they failed."""
     if result.failure is not FailureKind.AGENT_ERROR:
         return ""
-    lines = result.stderr[-4096:].decode("utf-8", "replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    printable = "".join(char if char.isprintable() else " " for char in last)[:_LAST_LINE_LIMIT]
-    return f": {printable}" if printable else ""
+    return last_line(result.stderr, limit=_LAST_LINE_LIMIT)
 
 
 def split_command(command: str) -> list[str]:

@@ -192,7 +192,8 @@ def set_up(
         say(f"`setup-command` is done after {done.duration_s:.0f} s.")
         return
     output = _end_of(done.stdout)
-    say(f"`setup-command` {done.problem}. The end of what it printed:\n{output}")
+    printed = f"The end of what it printed:\n{output}" if output.strip() else "It printed nothing."
+    say(f"`setup-command` {done.problem}. {printed}")
     remedy = (
         "Give it longer with `setup-timeout-seconds`."
         if done.failure is FailureKind.TIMEOUT

@@ -19,8 +19,9 @@ from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.gate import DECISION_NAME
 from agent_eval.operations.packs import comparison_file
 from agent_eval.operations.run import run_suite
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.terminal import WIDTH, shown_name, wrapped
 from agent_eval.storage.atomic import write_file
 from agent_eval.text.escape import clean

@@ -121,14 +121,14 @@ class Evaluation:
     @property
     def problem(self) -> str:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
-        problems = [
-            suite.unjudged or " ".join(suite.decision.not_evaluated)
-            for suite in self.suites
-            if suite.unjudged or suite.decision.not_evaluated
-        ]
+        problems = [suite.unjudged or " ".join(suite.decision.not_evaluated) for suite in self.suites]
         if (outage := self.search.outage) is not None:
             problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
-        return " ".join(problems)
+        return " ".join(filter(None, problems))
+
+    def is_decided(self, suite: SuiteEvaluation) -> bool:
+        """Whether there is a decision to rely on for one of the suites."""
+        return not (suite.unjudged or suite.decision.not_evaluated or self.search.outage)
 
 
 def evaluate(job: JobContext) -> Evaluation:

@@ -22,8 +22,9 @@ from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.gate.looks import LOOKS
 from agent_eval.history.board import tiers_of_policy
 from agent_eval.history.record import record_of
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
+from agent_eval.reports.standing import Voice
 from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 
@@ -187,10 +188,12 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     for suite in evaluation.suites:
         summary = suite.candidate.summary
         lines.append(
-            f"  {suite.target.path}: {suite.decision.gate_status.value}, "
+            f"  {suite.target.path}: {_status_word(suite, evaluation)}, "
             f"{summary.passed_cases} of {summary.total_cases} cases passed"
         )
-        lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
+        if evaluation.is_decided(suite) or suite.decision.not_evaluated:
+            # Where the outcome above says why there is none, the decision's tests say nothing.
+            lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -200,6 +203,10 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     lines += [f"HTML report: {html_report}"] if html_report is not None else []
     lines += [f"Evidence: {evaluation.archive}"] if evaluation.archive is not None else []
     return [clean(line) for line in lines]
+
+
+def _status_word(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
+    return suite.decision.gate_status.value if evaluation.is_decided(suite) else "not evaluated"
 
 
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
@@ -212,6 +219,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
+        not_evaluated=bool(suite.unjudged),
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
         baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),

@@ -18,6 +18,7 @@ from agent_eval.errors import AgentEvalError
 from agent_eval.processes.child import ChildLimits, run_child
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.json import dumps
+from agent_eval.text.escape import last_line
 
 OUTPUT_BYTES = 1 << 20
 """How much a command may write."""
@@ -73,7 +74,7 @@ class CaseCommands:
             return f"could not be evaluated: the case's {name} command failed: {error.message}"
         if result.failure is None:
             return ""
-        words = f"{result.problem}{_last_line(result.stderr)}"
+        words = f"{result.problem}{last_line(result.stderr, limit=_LAST_LINE_LIMIT)}"
         return f"could not be evaluated: the case's {name} command {words}"
 
     def close(self) -> None:
@@ -118,10 +119,3 @@ class PreparedCase:
                     self._problem = self._commands.run(self._case.teardown, self._case, "teardown")
                 self._commands.forget(self)
             return self._problem
-
-
-def _last_line(stderr: bytes) -> str:
-    lines = stderr[-4096:].decode("utf-8", "replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    printable = "".join(char if char.isprintable() else " " for char in last)[:_LAST_LINE_LIMIT]
-    return f": {printable}" if printable else ""

@@ -20,6 +20,13 @@ def explain(decision: GateDecision) -> list[str]:
     evidence = decision.evidence
     if evidence is None:
         return []
+    if decision.not_evaluated:
+        # How much got worse, and how likely that is, would say what nothing does.
+        return list(
+            filter(
+                None, [_headline(decision), f"{_counts(evidence)}{_tracked(decision)}", _waivers(decision)]
+            )
+        )
     failed = [step.message for step in decision.steps if step.status == "failed" and step.name != "coverage"]
     lines = [
         _headline(decision),
@@ -166,15 +173,8 @@ def _power(decision: GateDecision, evidence: GateEvidence) -> str:
     cases = f"{count(evidence.paired, 'case')} {verb(evidence.paired, 'sees', 'see')}"
     line = f"power: {cases} a 10-point drop {seen} of the time"
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        settled = f"{count(trials_needed(evidence), 'trial')} of each"
-        line += f"; about {count(evidence.cases_needed, 'case')}, or {settled}, would settle it"
+        line += f"; about {count(evidence.cases_needed, 'case')} would settle it"
     return line
-
-
-def trials_needed(evidence: GateEvidence) -> int:
-    """Compute how many trials of each case settle about as much as `cases_needed` cases would."""
-    times = -(-(evidence.cases_needed or 0) // max(1, evidence.paired))
-    return times * (1 if evidence.trials is None else evidence.trials.candidate_most)
 
 
 def _counts(evidence: GateEvidence) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agent_eval.contracts import GateDecision, GateEvidence, TrialComparison
+from agent_eval.gate.settling import may_trials_settle, trials_to_settle
+
 NAMED = 3
 """Most cases that a first line names."""
 CALM = 10
@@ -37,16 +40,24 @@ def them(cases: int, causes: int) -> str:
     return "the cause" if causes == 1 else f"the {causes:,} causes"
 
 
-def settled_by(cases: int | None, now: int, trials: int) -> str:
-    """Say how many cases or trials would tell a drop from chance.
+def settled_by(
+    decision: GateDecision, evidence: GateEvidence, trials: TrialComparison | None, cases: int
+) -> str:
+    """Say what would tell a drop from chance, as a clause: trials only where they can, else cases.
 
     Args:
-        cases: As many cases as would do; None when unknown.
-        now: The cases there are.
-        trials: As many trials of each as would do.
+        decision: Inconclusive.
+        evidence: Of the decision.
+        trials: The trials that were compared; None where each case has one.
+        cases: The cases there are.
     """
-    if cases is None:
-        return "Run several trials each"
-    if trials > CALM:
-        return f"Have about {cases:,} cases ({now:,} now) or run {trials:,} trials each"
-    return f"Run {trials:,} trials each"
+    needed = "more" if evidence.cases_needed is None else f"about {evidence.cases_needed:,}"
+    have = f"have {needed} cases ({cases:,} now)"
+    number = trials_to_settle(trials, decision)
+    if number is not None:
+        return f"{have} or run {number:,} trials each" if number > CALM else f"run {number:,} trials each"
+    if may_trials_settle(evidence):
+        return f"{have} or try `trials: auto`"
+    if evidence.pooled is not None:
+        return have
+    return f"{have} or compare with several runs of the base branch (`baseline-runs`)"

@@ -8,7 +8,7 @@ from itertools import islice
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.config.rules import RULES
-from agent_eval.contracts import CaseRegression, Comparison, GateStatus
+from agent_eval.contracts import CaseRegression, Comparison, GateStatus, TrialChange
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names
 from agent_eval.reports.causes import Cause
@@ -47,12 +47,11 @@ def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: 
     for cause, case_blocks in zip(open_causes, full, strict=False):
         blocks += [case_blocks[0], _alike(cause, detail), *case_blocks[1:]]
     folded_away = [block for case_blocks in full[len(opened) :] for block in case_blocks]
-    more = count(len(full) - len(opened), "more regressed case" if total > excused else "excused case")
-    blocks.append(folded(f"{more}, {excused:,} excused" if total > excused > 0 else more, folded_away))
+    blocks.append(folded(_title_of_more(others[:behind], suite), folded_away))
     rest = others[behind:]
     lines = bullets(cases.in_one_line(row, detail) for row in rest)
     if detail.cases:
-        blocks.append(folded(f"{count(len(rest), 'more regressed case')}, one line each", [lines]))
+        blocks.append(folded(f"{_title_of_more(rest, suite)}, one line each", [lines]))
     else:
         blocks.append(lines)
     hidden = total - len(full) - len(rest)
@@ -68,6 +67,16 @@ _LIKE_IT = 3
 def _title_of_regressed(suite: SuiteReport, counted: int) -> str:
     title = count(counted, "regressed case")
     return f"{title}, {len(suite.causes):,} causes" if 1 < len(suite.causes) < counted else title
+
+
+def _title_of_more(rows: Sequence[CaseRegression], suite: SuiteReport) -> str:
+    """Count further cases in a title: those that count, and those that are excused."""
+    excused = sum(row.case_id in suite.excused for row in rows)
+    counted = len(rows) - excused
+    if not counted:
+        return count(excused, "excused case")
+    more = count(counted, "more regressed case")
+    return f"{more}, {excused:,} excused" if excused else more
 
 
 def _alike(cause: Cause, detail: Detail) -> str:
@@ -155,7 +164,14 @@ def improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Det
 
 def less_often(suite: SuiteReport, detail: Detail) -> list[str]:
     """List the cases that pass less often, each with its trials; open where the decision rests on them."""
-    rows = fallen(suite.comparison)
+    rows = [row for row in fallen(suite.comparison) if row.case_id not in suite.excused]
+    excused = [row for row in fallen(suite.comparison) if row.case_id in suite.excused]
+    return [*_less_often(rows, suite, detail), *_less_often(excused, suite, detail, kind="excused case")]
+
+
+def _less_often(
+    rows: Sequence[TrialChange], suite: SuiteReport, detail: Detail, *, kind: str = "case"
+) -> list[str]:
     most = detail.cases + detail.listed
     if not rows or not most:
         return []
@@ -167,8 +183,8 @@ def less_often(suite: SuiteReport, detail: Detail) -> list[str]:
     ]
     if len(rows) > len(lines):
         lines.append(f"and {len(rows) - len(lines):,} more")
-    title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often"
-    if suite.status is GateStatus.PASSED:
+    title = f"{count(len(rows), kind)} {verb(len(rows), 'passes', 'pass')} less often"
+    if suite.status is GateStatus.PASSED or kind != "case":
         return [folded(title, [bullets(lines)])]
     first = lines[: detail.cases]
     return [

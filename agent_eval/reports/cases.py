@@ -21,10 +21,11 @@ from agent_eval.contracts import (
     RunBehaviour,
 )
 from agent_eval.contracts.conversation_change import ConversationChange
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, row_fault
 from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
 from agent_eval.reports.causes import is_crash
 from agent_eval.reports.detail import Detail
+from agent_eval.reports.trajectory import WHOSE
 from agent_eval.reports.turns import CRITERIA_SHOWN, turn_blocks, worse_criteria
 from agent_eval.text.escape import code_span, fence
 from agent_eval.text.numbers import count
@@ -96,7 +97,9 @@ def in_one_line(case: CaseRegression, detail: Detail) -> str:
 
 def failing_line(row: CaseResultRow, detail: Detail) -> str:
     """Render one case that did not pass on one line: its id, its most telling judge, and the reason."""
-    line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}"
+    fault = row_fault(row)
+    whose = f" ({WHOSE[fault.value]})" if fault is not None else ""
+    line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}{whose}"
     # A crash of the agent explains more than a judge's complaint of the missing output.
     for verdict in sorted(row["verdicts"], key=lambda verdict: verdict["judge_id"] != EXECUTION):
         if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:

@@ -213,3 +213,8 @@ def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
     if several > 0 and not more:
         others = f"; {several:,} {'has' if several == 1 else 'have'} two of these causes"
     return f"Mostly: {', '.join(clauses)}{others}."
+
+
+def are_all_of(causes: Sequence[Cause], fault: Fault) -> bool:
+    """Tell whether there are causes, and all of them are of this fault."""
+    return bool(causes) and all(cause.reason.fault == fault for cause in causes)

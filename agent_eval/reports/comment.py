@@ -11,15 +11,16 @@ from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import Alert, alert, bullets, document, folded, names
 from agent_eval.reports.case_lists import most_regressed
 from agent_eval.reports.confirmation import run_again, run_again_and_excused
-from agent_eval.reports.counts import judging_words, not_judged
+from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.history import placed
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.sentences import ICONS, decision_word, overall
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.tiers import cases_apart, first_named, new_case_words
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count
@@ -117,7 +118,9 @@ def _placed(report: EvaluationReport, detail: Detail) -> str:
     lines = []
     for suite in report.worst_first[: detail.suite_lines]:
         history = suite.history
-        words = placed(history.own, history.earlier, plain(history.branch, limit=60)) if history else ""
+        if history is None or not report.is_evaluated(suite):
+            continue
+        words = placed(history.own, history.earlier, plain(history.branch, limit=60))
         if words:
             name = f"{code_span(suite.slug, limit=detail.name)}: " if len(report.suites) > 1 else ""
             lines.append(f"{name}{words}.")
@@ -138,7 +141,7 @@ def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[
     )
     blocks = [*_title(report, detail), _overall(report, detail), *_cautions(report, detail)]
     for suite in suites[: detail.suites]:
-        blocks += [f"## {heading(suite, suite.slug, detail)}", *_verdict(suite, report, each)]
+        blocks += [f"## {_suite_heading(suite, report, detail)}", *_verdict(suite, report, each)]
         blocks += _sections(suite, report, each)
     return [*blocks, pointers]
 
@@ -169,6 +172,13 @@ def _title(report: EvaluationReport, detail: Detail) -> list[str]:
     ]
 
 
+def _suite_heading(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
+    if report.is_evaluated(suite):
+        return heading(suite, suite.slug, detail)
+    icon, word = NOT_EVALUATED
+    return f"{icon} {plain(suite.slug, limit=detail.name)}: {word}"
+
+
 def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) -> str:
     """`❌ Agent evaluation: failed`."""
     word = decision_word(decided.status, shares_nothing=decided.nothing_shared)
@@ -194,23 +204,20 @@ _KINDS: dict[GateStatus, Alert] = {
 
 def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
     """Render what happened and what to do, in a box unless the suite passed; then the line of numbers."""
+    compared = suite_section.compared_with(suite, report.head_sha, detail)
+    if not report.is_evaluated(suite):
+        # There is no decision to rely on: what got worse, and by how much, would say what nothing does.
+        return [passing(suite.candidate.summary), "", compared]
     headline = Headline(suite, _voice(detail))
     happened = headline.what_happened
     box = happened
-    if report.not_evaluated:
-        # There is no decision to rely on, so what it says is not repeated.
-        box = f"{headline.in_short}."
-    elif suite.status in _KINDS:
+    if suite.status in _KINDS:
         to_do = headline.what_to_do
         paragraphs = [f"**{happened}** {headline.why}".rstrip(), f"**To do:** {to_do}" if to_do else ""]
         box = alert(_KINDS[suite.status], paragraphs, boxes=report.boxes)
     looks = prose(looks_sentence(suite.decision), limit=2 * detail.quote)
     numbers = [suite_section.numbers_line(suite, detail), looks]
-    return [
-        box,
-        "\n\n".join(filter(None, numbers)),
-        suite_section.compared_with(suite, report.head_sha, detail),
-    ]
+    return [box, "\n\n".join(filter(None, numbers)), compared]
 
 
 def _voice(detail: Detail) -> Voice:
@@ -218,6 +225,8 @@ def _voice(detail: Detail) -> Voice:
 
 
 def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    if not report.is_evaluated(suite):
+        return _sections_of_no_decision(suite, report, detail)
     comparison = suite.comparison
     failing = [row["case_id"] for row in suite.failing]
     return [
@@ -236,6 +245,18 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         *differing_replay(suite.replay, detail),
         *judging_words(suite.candidate.summary),
         *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
+    ]
+
+
+def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    """Render what a run shows that nothing was decided on: its cases, and no change of them."""
+    alone = replace(suite, comparison=None)
+    return [
+        _not_judged(suite, report, detail),
+        *case_lists.failing(alone, detail),
+        *judging_words(suite.candidate.summary),
+        *suite_section.figures_alone(alone, detail),
+        *suite_section.provenance(suite, detail, tool_version=report.tool_version),
     ]
 
 
@@ -262,12 +283,14 @@ def _not_judged(suite: SuiteReport, report: EvaluationReport, detail: Detail) ->
 
 def _overall(report: EvaluationReport, detail: Detail) -> str:
     """Summarize several suites: how many, which, and what to do first."""
+    if report.not_evaluated:
+        return _suite_list(report, detail)
     worst = report.worst_first[0]
     has_to_do = bool(Headline(worst, _voice(detail)).what_to_do) and detail.suites
     first = f"**To do:** Start with {code_span(worst.slug, limit=detail.name)}, below." if has_to_do else ""
     paragraphs = [f"**{overall(report)}**", first]
     box = "\n\n".join(filter(None, paragraphs))
-    if report.status in _KINDS and not report.not_evaluated:
+    if report.status in _KINDS:
         box = alert(_KINDS[report.status], paragraphs, boxes=report.boxes)
     return f"{box}\n\n{_suite_list(report, detail)}"
 
@@ -275,8 +298,13 @@ def _overall(report: EvaluationReport, detail: Detail) -> str:
 def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     lines = []
     for suite in report.worst_first[: detail.suite_lines]:
-        name = f"{ICONS[suite.status]} {code_span(suite.slug, limit=detail.name)}"
-        lines.append(f"{name}: {Headline(suite, _voice(detail)).in_short}")
+        slug = code_span(suite.slug, limit=detail.name)
+        if report.is_evaluated(suite):
+            in_short = Headline(suite, _voice(detail)).in_short
+            lines.append(f"{ICONS[suite.status]} {slug}: {in_short}")
+        else:
+            icon, word = NOT_EVALUATED
+            lines.append(f"{icon} {slug}: {word}, {passing(suite.candidate.summary).rstrip('.')}")
     hidden = len(report.suites) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")

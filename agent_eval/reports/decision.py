@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.contracts import AppliedWaiver, ExpiredExcuse, GateDecision, GateEvidence, GateStatus
-from agent_eval.gate.explanation import trial_numbers, trials_needed
+from agent_eval.gate.explanation import trial_numbers
 from agent_eval.reports.blocks import bullets, names, table
 from agent_eval.reports.chance import cases_beyond_chance, where_beyond_chance
 from agent_eval.reports.confirmation import is_confirmed
@@ -71,7 +71,7 @@ def figures_of(decision: GateDecision, evidence: GateEvidence) -> list[tuple[str
         ("Errors", f"{evidence.errors:,}, unscored {evidence.unscored:,}"),
     ]
     if decision.gate_status is GateStatus.INCONCLUSIVE and evidence.cases_needed is not None:
-        rows.append(("Needed", f"{evidence.cases_needed:,} cases or {trials_needed(evidence):,} trials each"))
+        rows.append(("Needed", f"about {evidence.cases_needed:,} cases"))
     return [(label.replace(" ", NBSP), figure.replace(" ", NBSP)) for label, figure in rows]
 
 
@@ -131,7 +131,7 @@ def _directions(evidence: GateEvidence) -> tuple[str, str]:
 
 
 def left_out(decision: GateDecision | None, detail: Detail) -> str:
-    """List the waivers that excused a case, and the cases in quarantine, tracked or expected to fail."""
+    """List the waivers that excused a case, and the cases that got worse and block nothing by themselves."""
     if decision is None:
         return ""
     lines = [_waiver(waiver, detail) for waiver in decision.waivers[: detail.sentences]]
@@ -144,14 +144,30 @@ def left_out(decision: GateDecision | None, detail: Detail) -> str:
             f"{count(len(quarantined), 'case')} in quarantine, not compared: "
             f"{names(quarantined, most=detail.ids, limit=detail.name)}"
         )
-    for case_ids, words in (
-        (decision.tracked_case_ids, "tracked by the policy"),
-        (decision.expected_fail_case_ids, "expected to fail by the policy"),
-    ):
-        if case_ids:
-            listed = names(case_ids, most=detail.ids, limit=detail.name)
-            lines.append(f"{count(len(case_ids), 'case')} {words}, counted over the suite alone: {listed}")
-    return f"**Not counted against this change:**\n\n{bullets(lines)}" if lines else ""
+    never_blocking = [
+        f"{count(len(case_ids), 'case')} {words}: {names(case_ids, most=detail.ids, limit=detail.name)}"
+        for words, case_ids in _never_blocking(decision).items()
+        if case_ids
+    ]
+    if not lines + never_blocking:
+        return ""
+    which = "The others" if lines else "They"
+    note = f"{which} count in the pass rate and the suite's tests, and block nothing by themselves."
+    blocks = ["**Not counted against this change:**", bullets(lines + never_blocking)]
+    return "\n\n".join([*blocks, note] if never_blocking else blocks)
+
+
+def _never_blocking(decision: GateDecision) -> dict[str, list[str]]:
+    """List the cases that got worse and block nothing by themselves, by why, by id."""
+    verdicts = {row.case_id: row.verdict for row in decision.confirmed}
+    return {
+        "tracked by the policy": decision.tracked_case_ids,
+        "expected to fail by the policy": decision.expected_fail_case_ids,
+        "cleared by fresh trials": [name for name, verdict in verdicts.items() if verdict == "cleared"],
+        "failing on the merge base too": [
+            name for name, verdict in verdicts.items() if verdict == "not-yours"
+        ],
+    }
 
 
 def counting_again(decision: GateDecision | None, detail: Detail) -> str:

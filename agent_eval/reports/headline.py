@@ -7,49 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from agent_eval.config.rules import find_rule
-from agent_eval.contracts import GateDecision, GateStatus, GateStep, Outcome, RuleResult
-from agent_eval.gate.explanation import trials_needed
+from agent_eval.contracts import GateStatus, RuleResult
 from agent_eval.gate.rules import exact
-from agent_eval.reports.advice import NAMED, PUT_BACK, first_of, settled_by, them
-from agent_eval.reports.causes import Cause, in_words
+from agent_eval.reports.advice import NAMED
+from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.chance import BEYOND, beyond_chance, cases_beyond_chance
-from agent_eval.reports.confirmation import confirmed_clause, excuse_of, unsettled_advice, whose_by_trials
-from agent_eval.reports.counts import fallen, passing
-from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.confirmation import confirmed_clause, were_run_again, whose_by_trials
+from agent_eval.reports.counts import passing
 from agent_eval.reports.sentences import capital, rule_sentence
+from agent_eval.reports.standing import Standing
+from agent_eval.reports.to_do import is_floor, what_to_do
 from agent_eval.text.numbers import allowed, apart, beside, count, margin, percent, verb
 
 
 @dataclass(frozen=True)
-class Voice:
-    """How text is escaped where the lines are shown.
-
-    Example:
-        >>> Voice(code="`{}`".format, prose=str).code("refund")
-        '`refund`'
-
-    Args:
-        code: Sets a name as code.
-        prose: Escapes a sentence that may quote anything; what it sets in backticks is code.
-    """
-
-    code: Callable[[str], str]
-    prose: Callable[[str], str]
-
-
-@dataclass(frozen=True)
-class Headline:
+class Headline(Standing):
     """The first lines on one suite.
 
     Example:
         `Headline(suite, voice).what_happened` is "1 case got worse: `credit-paid`. …".
     """
-
-    suite: SuiteReport
-    voice: Voice
 
     @property
     def what_happened(self) -> str:
@@ -66,45 +45,14 @@ class Headline:
     @property
     def what_to_do(self) -> str:
         """What to do, as a sentence or two; empty for nothing."""
-        return _TO_DO[self.suite.status](self)
+        return what_to_do(self)
 
     @property
     def in_short(self) -> str:
         """What happened in a list of suites: how many cases got worse and improved, and how many passed."""
-        worse, improved = len(self.suite.worse), self._improved
+        worse, improved = len(self.suite.worse), self.improved
         changed = [f"{worse:,} got worse"] * bool(worse) + [f"{improved:,} improved"] * bool(improved)
         return " · ".join([*changed, passing(self.suite.candidate.summary).rstrip(".")])
-
-    # What the sentences are made of.
-
-    @property
-    def _decision(self) -> GateDecision:
-        return self.suite.decision
-
-    @cached_property
-    def _less_often(self) -> list[str]:
-        """Ids of the cases of which fewer trials pass, and that count."""
-        rows = fallen(self.suite.comparison)
-        return [row.case_id for row in rows if row.case_id not in self.suite.excused]
-
-    @property
-    def _compared(self) -> int:
-        return self.suite.comparison.overview.compared_cases if self.suite.comparison else 0
-
-    @property
-    def _improved(self) -> int:
-        return self.suite.comparison.overview.improved_cases if self.suite.comparison else 0
-
-    def _broken(self, name: str) -> RuleResult | None:
-        rules = (rule for rule in self._decision.rules if rule.rule == name)
-        return next((rule for rule in rules if rule.applied and not rule.passed), None)
-
-    def _steps(self, status: str) -> dict[str, GateStep]:
-        return {step.name: step for step in self._decision.steps if step.status == status}
-
-    def _named(self, case_ids: Sequence[str]) -> str:
-        """Name the first cases: `a`, `b` and 4 more."""
-        return first_of([self.voice.code(case_id) for case_id in case_ids])
 
     # Failed.
 
@@ -116,62 +64,78 @@ class Headline:
             sentences.insert(0, f"{capital(limits)}.")
         if self.suite.comparison is None or self.suite.nothing_shared:
             sentences.append(self._alone())
-        elif not self.suite.worse and self._compared and self._broken("min_pass_rate"):
-            sentences.append("No case got worse: what fails now failed before this change.")
+        elif not self.suite.worse and self.compared and self.broken("min_pass_rate"):
+            sentences.append(f"{self.none_worse}: what fails now failed before this change.")
         return " ".join(sentences) or "The gate gave no reason."
 
     def _regressed_clause(self) -> str:
-        number, total = len(self.suite.worse), self._compared
+        number, total = len(self.suite.worse), self.compared
         if not number:
             return self._less_often_clause()
-        how = "ended in an error" if len(self._errors) == number else "regressed"
+        how = "ended in an error" if len(self.errors) == number else "regressed"
         clause = f"{number:,} of {count(total, 'case')} {how}"
-        beyond = cases_beyond_chance(self._decision.evidence)
-        if rule := self._broken("max_regressed_cases"):
+        beyond = cases_beyond_chance(self.decision.evidence)
+        if rule := self.broken("max_regressed_cases"):
             clause += f", {_limit(rule)}"
         elif beyond and self._only_chance_decides() and how == "regressed":
+            if self._tested != number:
+                return self._tested_clause()
             clause += f", {BEYOND}"
-        if self._is_confirmed:
-            return f"{clause}, {confirmed_clause(self._decision, number, self.voice.code)}"
+        if self.is_confirmed:
+            return f"{clause}, {confirmed_clause(self.decision, self.voice.code, of_worse=number)}"
         if number <= NAMED:
-            clause += f": {self._named([row.case_id for row in self.suite.worse])}"
+            clause += f": {self.named([row.case_id for row in self.suite.worse])}"
         return clause
 
+    @property
+    def _tested(self) -> int:
+        """The number of cases that got worse for the test over the suite, which counts excused ones too."""
+        return self.decision.evidence.regressed if self.decision.evidence is not None else 0
+
+    def _tested_clause(self) -> str:
+        """Say how many cases the test is about, where fewer of them count by themselves."""
+        how = "pass less often" if self.has_trials else "got worse"
+        clause = f"{self._tested:,} of {count(self.compared, 'case')} {how} in the first run, {BEYOND}"
+        excused = [
+            f"{len(ids):,} {kind}"
+            for kind, ids in self.excused.items()
+            if kind in ("tracked", "expected to fail") or not self.is_confirmed
+        ]
+        if self.is_confirmed:
+            named = confirmed_clause(self.decision, self.voice.code, of_worse=None)
+        else:
+            number = len(self.worse)
+            by = verb(number, "counts by itself", "count by themselves")
+            named = f"{number:,} {by}: {self.named(self.worse)}"
+        return "; ".join([clause, named, *excused])
+
     def _less_often_clause(self) -> str:
-        fewer = len(self._less_often)
-        if not fewer or "regression" not in self._steps("failed"):
+        fewer = len(self.less_often)
+        if not fewer or "regression" not in self.steps("failed"):
             return ""
-        beyond = f", {BEYOND}" if cases_beyond_chance(self._decision.evidence) else ""
-        return f"{fewer:,} of {count(self._compared, 'case')} pass less often{beyond}"
-
-    @property
-    def _is_confirmed(self) -> bool:
-        """Whether fresh trials fail the gate: what regressed is said with their counts."""
-        return "confirmation" in self._steps("failed") and bool(self.suite.worse)
-
-    @property
-    def _errors(self) -> list[str]:
-        """Ids of the cases that count and could not be judged."""
-        return [row.case_id for row in self.suite.worse if row.candidate_outcome is Outcome.ERROR]
+        beyond = f", {BEYOND}" if cases_beyond_chance(self.decision.evidence) else ""
+        if beyond and self._tested != fewer:
+            return self._tested_clause()
+        return f"{fewer:,} of {count(self.compared, 'case')} pass less often{beyond}"
 
     def _only_chance_decides(self) -> bool:
-        return list(self._steps("failed")) == ["regression"] or (
-            "regression" in self._steps("failed") and "thresholds" not in self._steps("failed")
+        return list(self.steps("failed")) == ["regression"] or (
+            "regression" in self.steps("failed") and "thresholds" not in self.steps("failed")
         )
 
     def _broken_limits(self) -> list[str]:
         clauses = []
-        if rule := self._broken("max_new_hard_fail_cases"):
+        if rule := self.broken("max_new_hard_fail_cases"):
             new = int(rule.value or 0)
             # Cases that regressed mostly fail hard as well, which is no second message.
-            if not (self._broken("max_regressed_cases") and new == len(self.suite.worse)):
+            if not (self.broken("max_regressed_cases") and new == len(self.suite.worse)):
                 clauses.append(
                     f"{count(new, 'case')} newly {verb(new, 'fails', 'fail')} hard, {_limit(rule)}"
                 )
-        if (rule := self._broken("min_pass_rate")) and rule.value is not None:
+        if (rule := self.broken("min_pass_rate")) and rule.value is not None:
             share = percent(rule.value, decimals=apart(rule.value, rule.threshold))
             clauses.append(f"{share} pass, {allowed(rule.threshold)} required")
-        others = map(self._broken, ("max_pass_rate_drop", "max_hard_fail_increase", "max_hard_fail_rate"))
+        others = map(self.broken, ("max_pass_rate_drop", "max_hard_fail_increase", "max_hard_fail_rate"))
         return clauses + [
             _without_brackets(rule_sentence(rule, self.voice.prose)) for rule in others if rule is not None
         ]
@@ -179,69 +143,45 @@ class Headline:
     def _other_failures(self) -> list[str]:
         """What failed besides cases and rates, in the gate's own words."""
         covered = {
-            rule.message for rule in self._decision.rules if find_rule(rule.rule) and not _is_floor(rule)
+            rule.message for rule in self.decision.rules if find_rule(rule.rule) and not is_floor(rule)
         }
-        failed = self._steps("failed")
+        failed = self.steps("failed")
         if "regression" in failed:
             covered.add(failed["regression"].message)
-        if self._is_confirmed:
+        if self.is_confirmed:
             covered.add(failed["confirmation"].message)
-        if "integrity" in failed and self._errors and len(self._errors) == len(self.suite.worse):
+        if "integrity" in failed and self.errors and len(self.errors) == len(self.suite.worse):
             covered.add(failed["integrity"].message)
         sentences = [
             self.voice.prose(failure)
-            for failure in dict.fromkeys(self._decision.failures)
+            for failure in dict.fromkeys(self.decision.failures)
             if failure not in covered
         ]
         # Of a text without a visible character nothing is left.
         return [*filter(None, sentences), *self._beyond_chance()]
 
     def _beyond_chance(self) -> list[str]:
-        evidence = self._decision.evidence
-        if evidence is None or "regression" not in self._steps("failed"):
+        evidence = self.decision.evidence
+        if evidence is None or "regression" not in self.steps("failed"):
             return []
         return beyond_chance(evidence, self.voice.code)
-
-    def _to_do_when_failed(self) -> str:
-        failed = self._steps("failed")
-        if not self.suite.worse:
-            if self._less_often and "regression" in failed:
-                return "Look at the cases that pass less often, below: each failed trial has its reason."
-            if {"coverage"} == set(failed) or _is_only_floor(self._decision):
-                return PUT_BACK
-            limit = "`min-pass-rate`" if self._broken("min_pass_rate") else "the limit"
-            return f"Fix the failing cases below, or change {limit}."
-        if _all(self.suite.causes, "service"):
-            return "Check network, quotas and the machine, then run again."
-        if _all(self.suite.causes, "judge"):
-            return "Mend the judge, then run again: what the agent did was not judged."
-        if len(self._errors) == len(self.suite.worse):
-            again = "with the command below" if self.suite.suite_path else "(`--case`)"
-            return f"Repeat one of them {again}, and read what the agent writes to stderr."
-        these = them(len(self.suite.worse), len(self.suite.causes))
-        also = f" Besides: {PUT_BACK[:1].lower()}{PUT_BACK[1:]}" if "coverage" in failed else ""
-        repeats = ", and the command that repeats it, are" if self.suite.suite_path else " is"
-        return (
-            f"Fix {these}: what changed{repeats} below. "
-            f"If the new behaviour is right, change what the case expects, or have it waived.{also}"
-        )
 
     # Whose it is.
 
     def _whose(self) -> str:
-        if _all(self.suite.causes, "service"):
+        if are_all_of(self.suite.causes, "service"):
             return "That is neither the agent's doing nor this change's."
-        if _all(self.suite.causes, "judge"):
+        if are_all_of(self.suite.causes, "judge"):
             return "That is the judge's fault, not the agent's."
         it = "It" if len(self.suite.worse) == 1 else "They"
         comparison = self.suite.comparison
         if comparison is not None and comparison.behaviour.model_changed:
             return f"{it} passed before, but the model changed too: look at the model first."
-        if by_trials := whose_by_trials(self._decision, len(self.suite.worse)):
+        if by_trials := whose_by_trials(self.decision, len(self.suite.worse)):
             return by_trials
         if not all(row.baseline_passed for row in self.suite.worse):
             return ""
-        if self.suite.status is GateStatus.INCONCLUSIVE and not self._trials:
+        if self.suite.status is GateStatus.INCONCLUSIVE and not self.has_trials:
             return f"{it} passed before: this may be chance, or this change."
         if self.suite.status is not GateStatus.FAILED:
             return ""
@@ -262,12 +202,12 @@ class Headline:
 
     def _rules_of_the_job(self) -> list[str]:
         """Say which rules besides the policy's do not hold: a job may not loosen its own, for example."""
-        messages = {step.message for step in self._decision.steps}
-        broken = [failure for failure in self._decision.failures if failure not in messages]
-        return list(filter(None, map(self.voice.prose, broken))) if self._decision.steps else []
+        messages = {step.message for step in self.decision.steps}
+        broken = [failure for failure in self.decision.failures if failure not in messages]
+        return list(filter(None, map(self.voice.prose, broken))) if self.decision.steps else []
 
     def _undecided(self) -> str:
-        undecided = self._steps("inconclusive")
+        undecided = self.steps("inconclusive")
         blocks = self._blocks()
         if "coverage" in undecided or "integrity" in undecided:
             messages = [undecided[name].message for name in ("coverage", "integrity") if name in undecided]
@@ -275,16 +215,19 @@ class Headline:
             first = f"{self._cases_so_far()}, but {little}; {blocks}."
             return " ".join([first, *filter(None, map(self.voice.prose, messages))])
         if "confirmation" in undecided:
-            return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
+            if were_run_again(self.decision):
+                return f"{self._cases_so_far()}; fresh trials do not tell whether by this change; {blocks}."
+            they = {0: "what got worse", 1: "it"}.get(len(self.worse), "they")
+            return f"{self._cases_so_far()}; {they} could not be run again on both sides; {blocks}."
         if "non-inferiority" not in undecided:
-            failures = list(filter(None, map(self.voice.prose, self._decision.failures)))
-            if self._decision.steps and failures:
+            failures = list(filter(None, map(self.voice.prose, self.decision.failures)))
+            if self.decision.steps and failures:
                 return f"{self._cases_so_far()}; {blocks}."
             return " ".join([*failures, f"{capital(blocks)}."]) if failures else "The gate gave no reason."
-        worse = [row.case_id for row in self.suite.worse] if not self._trials else self._less_often
-        few = "trials" if self._trials else "cases"
+        worse = self.worse
+        few = "trials" if self.has_trials else "cases"
         if not worse:
-            return f"No case got worse, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
+            return f"{self.none_worse}, but {few} are too few to rule out a drop{self._hidden()}; {blocks}."
         return f"{self._got_worse(worse)}. Too few {few} to tell whether that is chance; {blocks}."
 
     def _cases_so_far(self) -> str:
@@ -296,64 +239,39 @@ class Headline:
         if excused:
             are = verb(excused, "is", "are")
             return f"{count(excused, 'case')} got worse and {are} excused{self._excuses()}"
-        return "No case got worse"
+        return self.none_worse
 
     def _excuses(self) -> str:
         """Name what excuses each case: `: a by a waiver, b by its quarantine`; empty where there are many."""
         if len(self.suite.regressed) > NAMED:
             return ""
         named = [
-            f"{self.voice.code(row.case_id)} by {excuse_of(self._decision, row.case_id)}"
+            f"{self.voice.code(row.case_id)} by {_EXCUSED_BY[self.kind_of_excuse(row.case_id)]}"
             for row in self.suite.regressed
         ]
         return f" ({', '.join(named)})"
 
-    @property
-    def _trials(self) -> bool:
-        return self._decision.evidence is not None and self._decision.evidence.trials is not None
-
     def _got_worse(self, worse: Sequence[str]) -> str:
-        word = "more often" if self._trials else "better"
+        word = "more often" if self.has_trials else "better"
         better = f", {self._better():,} {word}" if self._better() else ""
-        how = verb(len(worse), "passes less often", "pass less often") if self._trials else "got worse"
-        of_all = f"{len(worse):,} of {count(self._compared, 'case')}" if len(worse) > 1 else "1 case"
-        return f"{of_all} {how}{better}: {self._named(worse)}"
+        how = verb(len(worse), "passes less often", "pass less often") if self.has_trials else "got worse"
+        of_all = f"{len(worse):,} of {count(self.compared, 'case')}" if len(worse) > 1 else "1 case"
+        return f"{of_all} {how}{better}: {self.named(worse)}"
 
     def _better(self) -> int:
-        evidence = self._decision.evidence
-        return evidence.fixed if evidence is not None else self._improved
+        evidence = self.decision.evidence
+        return evidence.fixed if evidence is not None else self.improved
 
     def _hidden(self) -> str:
-        evidence = self._decision.evidence
+        evidence = self.decision.evidence
         if evidence is None:
             return ""
         return f" of {beside(evidence.interval_high, evidence.margin)} points"
 
     def _blocks(self) -> str:
-        if self._decision.blocks:
-            return f"blocked, because preset {self._decision.preset} blocks what is not certain"
+        if self.decision.blocks:
+            return f"blocked, because preset {self.decision.preset} blocks what is not certain"
         return "not blocked"
-
-    def _to_do_when_inconclusive(self) -> str:
-        undecided, evidence = self._steps("inconclusive"), self._decision.evidence
-        if self._broken("rules_of_the_base"):
-            return "Merge the change of the rules first, by itself; then this change is judged by them."
-        if "coverage" in undecided:
-            return PUT_BACK
-        if "integrity" in undecided:
-            return ""
-        if "confirmation" in undecided:
-            return unsettled_advice(self._decision, self.suite.confirmation, self.voice.prose)
-        if "non-inferiority" not in undecided or evidence is None:
-            return ""
-        number = len(self._less_often if self._trials else self.suite.worse)
-        first = f"Look at {'it' if number == 1 else 'them'} below. " if number else ""
-        now = self.suite.candidate.summary.total_cases
-        settle = settled_by(evidence.cases_needed, now, trials_needed(evidence))
-        if self._decision.blocks or not number:
-            return f"{first}{settle} to tell."
-        these = "it" if number == 1 else "them"
-        return f"{first}{settle} to tell, or set `max-regressed-cases: 0` to block on {these}."
 
     # No baseline, passed.
 
@@ -368,16 +286,6 @@ class Headline:
         why = self._alone()
         return f"Nothing was decided: {why[:1].lower()}{why[1:]} {passing(self.suite.candidate.summary)}"
 
-    def _to_do_without_baseline(self) -> str:
-        if self.suite.nothing_shared:
-            return (
-                "Check that every case is meant to change; once merged, changes are compared with this run."
-            )
-        return (
-            "Nothing now: once this has run on the base branch, changes are compared with that run. "
-            "To enforce a limit already, set `min-pass-rate`."
-        )
-
     def _passed(self) -> str:
         summary = passing(self.suite.candidate.summary)
         comparison = self.suite.comparison
@@ -386,7 +294,7 @@ class Headline:
         excused = comparison.overview.regressed_cases - len(self.suite.worse)
         if self.suite.worse:
             better = f", {self._better():,} better" if self._better() else ""
-            cases = f"{len(self.suite.worse):,} of {count(self._compared, 'case')}"
+            cases = f"{len(self.suite.worse):,} of {count(self.compared, 'case')}"
             return f"{cases} got worse{better}; {self._within()}. {summary}"
         if excused:
             are = verb(excused, "is", "are")
@@ -397,29 +305,32 @@ class Headline:
         comparison = self.suite.comparison
         better = [row.case_id for row in comparison.case_regressions if row.improved] if comparison else []
         if better:
-            return f"{count(len(better), 'case')} improved, none got worse: {self._named(better)}."
-        if self._less_often:
-            return f"No case regressed; {len(self._less_often):,} pass less often, within the margin."
-        return "No case got worse."
+            none = "none that counts got worse" if self.excused else "none got worse"
+            return f"{count(len(better), 'case')} improved, {none}: {self.named(better)}."
+        if self.less_often:
+            return f"No case regressed; {len(self.less_often):,} pass less often, within the margin."
+        return f"{self.none_worse}."
 
     def _within(self) -> str:
-        evidence = self._decision.evidence
+        evidence = self.decision.evidence
         if evidence is None:
             return "the rules allow that"
         return f"a drop of {margin(evidence.margin)} points is ruled out"
 
 
+_EXCUSED_BY = {
+    "waived": "a waiver",
+    "tracked": "the policy, which tracks it",
+    "expected to fail": "the policy, which expects it to fail",
+    "cleared": "fresh trials",
+    "not yours": "fresh trials",
+    "in quarantine": "its quarantine",
+}
 _HAPPENED: dict[GateStatus, Callable[[Headline], str]] = {
     GateStatus.FAILED: Headline._failed,
     GateStatus.INCONCLUSIVE: Headline._inconclusive,
     GateStatus.NO_BASELINE: Headline._no_baseline,
     GateStatus.PASSED: Headline._passed,
-}
-_TO_DO: dict[GateStatus, Callable[[Headline], str]] = {
-    GateStatus.FAILED: Headline._to_do_when_failed,
-    GateStatus.INCONCLUSIVE: Headline._to_do_when_inconclusive,
-    GateStatus.NO_BASELINE: Headline._to_do_without_baseline,
-    GateStatus.PASSED: lambda _headline: "",
 }
 
 
@@ -431,16 +342,3 @@ def _without_brackets(clause: str) -> str:
     """Write `fell by 4.5 points (none allowed)` as `fell by 4.5 points, none allowed`."""
     measured, bracket, limit = clause.partition(" (")
     return f"{measured}, {limit.rstrip(')')}" if bracket else clause
-
-
-def _is_floor(rule: RuleResult) -> bool:
-    return rule.rule == "min_coverage"
-
-
-def _is_only_floor(decision: GateDecision) -> bool:
-    broken = [rule for rule in decision.rules if rule.applied and not rule.passed]
-    return bool(broken) and all(map(_is_floor, broken))
-
-
-def _all(causes: Sequence[Cause], fault: str) -> bool:
-    return bool(causes) and all(cause.reason.fault == fault for cause in causes)

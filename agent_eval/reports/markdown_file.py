@@ -14,11 +14,12 @@ from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.counts import judging_words
 from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.sentences import ICONS, decision_word
+from agent_eval.reports.standing import Voice
 from agent_eval.text.escape import code_span, plain, prose
 
 _THERE = "see the comparison"

@@ -105,6 +105,7 @@ class SuiteReport:
         history: The runs of the base branch before this one; None without any.
         confirmation: The record of fresh trials; None without one.
         declared: What the policy says of cases.
+        not_evaluated: Whether none of its cases could be judged; needless where the decision says so.
     """
 
     slug: str
@@ -120,6 +121,12 @@ class SuiteReport:
     history: SuiteHistory | None = None
     confirmation: Confirmation | None = None
     declared: DeclaredTiers = field(default_factory=DeclaredTiers)
+    not_evaluated: bool = False
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether the run of this suite tells nothing, so that its decision cannot be relied on."""
+        return self.not_evaluated or bool(self.decision.not_evaluated)
 
     @property
     def status(self) -> GateStatus:
@@ -142,7 +149,9 @@ class SuiteReport:
         decision = self.decision
         excused = (*decision.waived_case_ids, *decision.quarantined_case_ids)
         by_tier = (*decision.tracked_case_ids, *decision.expected_fail_case_ids)
-        return frozenset((*excused, *by_tier, *excused_by_trials(decision)))
+        # A decision names those that regressed; one that passes less often blocks nothing either.
+        declared = (*self.declared.tracked, *self.declared.expected_fail)
+        return frozenset((*excused, *by_tier, *declared, *excused_by_trials(decision)))
 
     @cached_property
     def worse(self) -> list[CaseRegression]:
@@ -237,6 +246,13 @@ class EvaluationReport:
     def status(self) -> GateStatus:
         """The worst of the suites' decisions."""
         return self.worst_first[0].status
+
+    def is_evaluated(self, suite: SuiteReport) -> bool:
+        """Whether the decision on a suite can be relied on: of several suites one alone may say nothing."""
+        if suite.says_nothing:
+            return False
+        # Where no suite is to blame, as with a baseline that cannot be read, it is true of all.
+        return not self.not_evaluated or any(other.says_nothing for other in self.suites)
 
     @property
     def nothing_shared(self) -> bool:

@@ -27,7 +27,7 @@ from agent_eval.reports.blocks import (
     whole_and_limit,
 )
 from agent_eval.reports.case_lists import improved
-from agent_eval.reports.counts import passing, redacted
+from agent_eval.reports.counts import fallen, passing, redacted
 from agent_eval.reports.decision import certainty, steps, sureness
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
@@ -148,8 +148,11 @@ def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
     """Count the cases by how they changed; with several trials by how many of these pass."""
     total, trials = comparison.overview.compared_cases, suite.decision.evidence
     if trials is not None and trials.trials is not None:
-        same = total - trials.regressed - trials.fixed
-        numbers = {"pass less often": trials.regressed, "more often": trials.fixed, "as before": same}
+        rows = fallen(comparison)
+        excused = sum(row.case_id in suite.excused for row in rows)
+        fewer = len(rows) - excused
+        numbers = {"pass less often": fewer, "excused": excused, "more often": trials.fixed}
+        numbers["as before"] = total - len(rows) - trials.fixed
     else:
         improved, regressed = comparison.overview.improved_cases, comparison.overview.regressed_cases
         excused = regressed - len(suite.worse)
@@ -223,14 +226,26 @@ def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = ""
         blocks.append(
             folded("Rules and steps", [_rules(decision, comparison, detail), steps(decision, detail)])
         )
-        rows = [("Suite", code_span(suite.suite_path, limit=detail.name))] if suite.suite_path else []
-        rows += _provenance(suite.candidate, comparison, decision, detail)
-        hidden = redacted(suite.execution) if suite.execution is not None else ""
-        rows += [("Redaction", hidden)] if hidden else []
-        rows += [("Replay", replay_sentence(suite.replay))] if suite.replay is not None else []
-        rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
-        blocks.append(folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)]))
+        blocks += provenance(suite, detail, tool_version=tool_version)
     return blocks
+
+
+def provenance(suite: SuiteReport, detail: Detail, *, tool_version: str = "") -> list[str]:
+    """Render which runs and files a report is about, folded; nothing at a level without folded parts."""
+    if not detail.folded:
+        return []
+    rows = [("Suite", code_span(suite.suite_path, limit=detail.name))] if suite.suite_path else []
+    rows += _provenance(suite.candidate, suite.comparison, suite.decision, detail)
+    hidden = redacted(suite.execution) if suite.execution is not None else ""
+    rows += [("Redaction", hidden)] if hidden else []
+    rows += [("Replay", replay_sentence(suite.replay))] if suite.replay is not None else []
+    rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
+    return [folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)])]
+
+
+def figures_alone(suite: SuiteReport, detail: Detail) -> list[str]:
+    """Render what each judge counted in a run that is compared with nothing, folded."""
+    return [folded("Rates and judges", _figures(suite, detail))] if detail.folded else []
 
 
 def _figures(suite: SuiteReport, detail: Detail) -> list[str]:

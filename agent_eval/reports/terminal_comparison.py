@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from agent_eval.reports.blocks import pair
@@ -99,9 +99,9 @@ def first_conversation(comparison: Comparison) -> list[str]:
     return [] if change is None else [f"  {shown_name(change.case_id, 70)}", *conversation_lines(change)]
 
 
-def less_often(comparison: Comparison, most: int) -> list[str]:
-    """List the cases that pass less often than before."""
-    rows = fallen(comparison)
+def less_often(comparison: Comparison, most: int, excused: Collection[str] = ()) -> list[str]:
+    """List the cases that pass less often than before, but for those that are excused."""
+    rows = [row for row in fallen(comparison) if row.case_id not in excused]
     lines = [f"  {shown_name(row.case_id, 40)}: {rates(row)} trials" for row in rows[:most]]
     if len(rows) > most:
         lines.append(f"  and {len(rows) - most:,} more")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.gate.confirmation_step import counts_in_words
 from agent_eval.gate.explanation import expired
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.confirmation import in_order, took
+from agent_eval.reports.counts import passing
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.sentences import (
@@ -17,6 +20,7 @@ from agent_eval.reports.sentences import (
     overall,
     rule_sentence,
 )
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
 from agent_eval.reports.terminal_comparison import (
     case_set,
@@ -104,10 +108,10 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
         lines += [painted(report.rule_changes.title, YELLOW, colour)]
         lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
         lines.append("")
-    if len(report.suites) > 1:
+    if len(report.suites) > 1 and not report.not_evaluated:
         lines += [painted(overall(report), _COLOURS[report.status], colour), ""]
     for suite in report.worst_first:
-        lines += [*_suite(suite, colour), ""]
+        lines += [*(_suite(suite, colour) if report.is_evaluated(suite) else _no_decision(suite, colour)), ""]
     lines += wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")
     if report.evidence_name:
         lines.append(f"Evidence: {shown_name(report.evidence_name, 1000)}")
@@ -126,6 +130,7 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
     branch = shown_name(suite.history.branch, 60) if suite.history is not None else ""
     sentences += [new_case_words(suite, named, clean), *cases_apart(suite).sentences(named, branch)]
     lines += wrapped(filter(None, sentences), first="  ", rest="  ")
+    lines += _fresh_trials(suite)
     if suite.baseline_note:
         lines += wrapped([clean(suite.baseline_note)], first="  ", rest="  ")
     if suite.comparison is not None and suite.nothing_shared:
@@ -136,12 +141,45 @@ def _suite(suite: SuiteReport, colour: bool) -> list[str]:
             *moved_rates(suite.comparison),
             *case_set(suite.comparison),
             *regressed(suite.comparison, CASES_SHOWN),
-            *less_often(suite.comparison, CASES_SHOWN),
+            *less_often(suite.comparison, CASES_SHOWN, suite.excused),
         ]
         lines += [f"  {line}" for line in inside]
     else:
         lines += _failing(suite)
     return lines
+
+
+_FRESH_SHOWN = 10
+_FRESH_WORDS = {
+    "confirmed": "confirmed",
+    "inconclusive": "not settled",
+    "not-yours": "not yours",
+    "cleared": "cleared",
+}
+
+
+def _fresh_trials(suite: SuiteReport) -> list[str]:
+    """List the cases that both agents were to run again, with the verdict and the trials or the reason."""
+    rows = in_order(suite.decision.confirmed)
+    if not rows:
+        return []
+    lines = ["  Run again by both agents:"]
+    for row in rows[:_FRESH_SHOWN]:
+        before = f"; before {row.history_passed} of {row.history_scored} ({row.tier})"
+        counts = counts_in_words(row) or row.reason.rstrip(".")
+        words = f"{clean(counts, limit=200)}{before if row.history_scored else ''}"
+        name = f"{_FRESH_WORDS[row.verdict]}: {shown_name(row.case_id, 60)}"
+        lines += wrapped([f"{name}: {words}"], first="    ", rest="      ")
+    if len(rows) > _FRESH_SHOWN:
+        lines.append(f"    and {len(rows) - _FRESH_SHOWN:,} more")
+    return lines + wrapped(filter(None, [clean(took(suite.confirmation))]), first="    ", rest="    ")
+
+
+def _no_decision(suite: SuiteReport, colour: bool) -> list[str]:
+    """Render a suite that nothing was decided on: how its cases did, and no change of them."""
+    title = painted(f"{shown_name(suite.slug, 60)}: not evaluated", RED, colour)
+    sentences = [passing(suite.candidate.summary), clean(suite.baseline_note)]
+    return [title, *wrapped(filter(None, sentences), first="  ", rest="  "), *_failing(suite)]
 
 
 def _failing(suite: SuiteReport) -> list[str]:

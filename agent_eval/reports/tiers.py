@@ -64,7 +64,7 @@ class CasesApart:
         if self.tracked:
             sentences.append(
                 f"Tracked, and {_do(self.tracked)} not pass: {named(self.tracked)}. "
-                f"The tests over the suite count {_them(self.tracked)}."
+                f"The pass rate and the suite's tests count {_them(self.tracked)}."
             )
         if self.expected_fail:
             sentences.append(

@@ -41,12 +41,15 @@ def trajectory_text(
             at_event.setdefault(places[-1], []).append(verdict)
         else:
             loose.append(verdict)
-    title = f"{shown_name(case.case_id, 70)}: {row['outcome']}{_among_trials(row, number)}"
+    outcome = f"{row['outcome']}{_whose(trial_row(row, number))}{_among_trials(row, number)}"
+    title = f"{shown_name(case.case_id, 70)}: {outcome}"
     lines = [painted(title, BOLD, colour)]
     for event in events:
         lines.append(f"{event.idx:>4} {shown_name(event.actor, 12):<12} {_what(event)}")
-        lines += [f"     {_verdict(verdict, colour)}" for verdict in at_event.get(event.idx, ())]
-    lines += [f"  {_verdict(verdict, colour)}" for verdict in loose]
+        lines += [
+            f"     {line}" for verdict in at_event.get(event.idx, ()) for line in _verdict(verdict, colour)
+        ]
+    lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
     return [*lines, *(line for verdict in verdicts for line in _criteria(verdict, colour))]
 
 
@@ -124,13 +127,39 @@ def _value(value: Any) -> str:
     return clean(text, limit=VALUE_LIMIT)
 
 
-def _verdict(verdict: VerdictRow, colour: bool) -> str:
+def _verdict(verdict: VerdictRow, colour: bool) -> list[str]:
+    """Write a verdict on a line, and below it the end of what a judge that failed wrote to standard error."""
     passed = verdict["outcome"] == "passed"
-    mark = painted(
-        "ok" if passed else "--" if verdict["outcome"] == "skipped" else "NO", _COLOUR[passed], colour
-    )
-    return f"{mark} {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=VALUE_LIMIT)}"
+    mark = painted(_MARK.get(verdict["outcome"], "NO"), _COLOUR[passed], colour)
+    line = f"{mark} {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=VALUE_LIMIT)}"
+    stderr = verdict["evidence"].get("stderr") if verdict["outcome"] == "error" else None
+    if not isinstance(stderr, str):
+        return [line]
+    parts = [part for part in clean(stderr, limit=VALUE_LIMIT, multiline=True).splitlines() if part.strip()]
+    # A single line is in the reason already.
+    return [line, *(f"   stderr: {part}" for part in parts[-_STDERR_LINES:])] if len(parts) > 1 else [line]
 
+
+_MARK = {"passed": "ok", "skipped": "--", "error": "!!", "inconclusive": "??"}
+"""Marks of a verdict; an error is no failure of what is judged."""
+_STDERR_LINES = 8
+
+
+def _whose(row: Mapping[str, Any]) -> str:
+    """Say whose fault it is that a trial has no result; empty where it has one."""
+    from agent_eval.contracts.verdict import row_fault
+
+    fault = row_fault(row)  # type: ignore[arg-type]
+    return f" ({WHOSE[fault.value]})" if fault is not None else ""
+
+
+WHOSE = {
+    "agent": "the agent's fault",
+    "judge": "the judge's fault, not the agent's",
+    "environment": "the fault of what surrounds the agent, not the agent's",
+    "infrastructure": "the fault of a service or the machine, not the agent's",
+}
+"""Whose fault it is that a trial has no result, by the name of the fault."""
 
 _COLOUR = {True: GREEN, False: RED}
 _CRITERIA_SHOWN = 20
@@ -161,5 +190,5 @@ def cases_text(failing: Sequence[CaseResultRow], total: int, *, most: int) -> li
     if not failing:
         return [f"All {count(total, 'case')} passed. Name one to see its trajectory."]
     lines = [f"{len(failing):,} of {count(total, 'case')} did not pass. Name one to see its trajectory."]
-    lines += [f"  {shown_name(row['case_id'], 70)}: {row['outcome']}" for row in failing[:most]]
+    lines += [f"  {shown_name(row['case_id'], 70)}: {row['outcome']}{_whose(row)}" for row in failing[:most]]
     return lines + [f"  and {len(failing) - most:,} more"] * (len(failing) > most)

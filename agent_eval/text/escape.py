@@ -19,7 +19,7 @@ from typing import Literal
 _BACKTICKS = re.compile(r"`+")
 
 # Words, and punctuation that means nothing to markdown in its place.
-_WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*[,;:.?)]{0,2}"
+_WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*['’]?[,;:.?)]{0,2}"
 # At the start of a line a number with a dot would open a list.
 _STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
 _TITLE = re.compile(rf"{_STARTS}(?: (?:{_WORD}|[-–—→]))*")
@@ -153,6 +153,22 @@ def one_line(text: str, *, limit: int) -> str:
     # Twice the limit leaves room for what disappears and keeps megabytes from being translated.
     visible = text[: limit * 2].replace("\r\n", "\n").translate(_ONE_LINE)
     return _cut(visible, limit, was_cut=len(text) > limit * 2)
+
+
+def last_line(printed: bytes, *, limit: int) -> str:
+    """Return the last line that is not blank of what a program printed, without invisible characters.
+
+    For most programs it says why they failed. It starts with a colon and a space, to follow a clause; empty
+    where nothing was printed.
+
+    Example:
+        >>> last_line(b"Traceback\\nKeyError: 'refund'\\n\\n", limit=80)
+        ": KeyError: 'refund'"
+    """
+    lines = printed[-4096:].decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    printable = "".join(char if char.isprintable() else " " for char in last)[:limit].strip()
+    return f": {printable}" if printable else ""
 
 
 def many_lines(text: str, *, limit: int) -> str:

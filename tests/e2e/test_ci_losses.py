@@ -127,7 +127,8 @@ def test_three_of_ten_trials_lost_say_nothing_about_the_change(
     assert "Check that the agent's address and its model's provider answer, then run again." in first
     assert "This says nothing about the change." in first
     [comment] = github.bodies(PULL)
-    assert "**0** regressed" in comment
+    assert "regressed" not in comment
+    assert "Scored trials that passed" not in comment
     assert "this change first" not in comment
 
 

@@ -108,7 +108,7 @@ def test_a_tracked_case_is_not_run_again_and_does_not_block(
     assert len(repository.calls("order-1", "base")) == 0
     [comment] = github.bodies(PULL)
     assert "<summary>Tracked (1)</summary>" in comment
-    assert "1 case tracked by the policy, counted over the suite alone: `order-1`" in comment
+    assert "1 case tracked by the policy: `order-1`" in comment
 
 
 def test_a_change_that_tracks_the_case_it_breaks_is_held_to_it(

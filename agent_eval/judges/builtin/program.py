@@ -24,6 +24,7 @@ from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.text.escape import last_line
 
 
 class ProgramConfig(JudgeConfig):
@@ -70,15 +71,18 @@ class ProgramJudge(BaseJudge[ConfigT]):
                     stderr_bytes=config.max_output_bytes,
                 ),
             )
-        except NotEvaluable as problem:
-            return self.error(case, f"the checker could not be run: {problem.message}")
+        except NotEvaluable as error:
+            return self.error(case, f"the checker could not be run: {error.message}")
         if result.failure is not None:
             failure = _FAILURES.get(result.failure, FailureKind.JUDGE_ERROR)
-            return self.error(case, f"the checker {result.problem}", failure, evidence=_stderr(result))
+            problem = f"the checker {result.problem}"
+            if failure is FailureKind.JUDGE_ERROR:
+                problem += last_line(result.stderr, limit=_LAST_LINE_LIMIT)
+            return self.error(case, problem, failure, evidence=_stderr(result))
         try:
             answer = _read(result.stdout)
-        except UnreadableText as problem:
-            return self.error(case, f"the checker's answer {problem}", evidence=_stderr(result))
+        except UnreadableText as error:
+            return self.error(case, f"the checker's answer {error}", evidence=_stderr(result))
         return self._verdict_of(case, answer)
 
     def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:
@@ -154,6 +158,8 @@ class LeanJudge(ProgramJudge[LeanConfig]):
         return self.ask(case, self.config.command, payload, self.config)
 
 
+_LAST_LINE_LIMIT = 200
+"""Characters of the last line of standard error, which a reason quotes."""
 _STDERR_LIMIT = 500
 """Characters of standard error that a verdict keeps, from its end."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from agent_eval.config.rules import find_rule
@@ -13,9 +13,11 @@ from agent_eval.reports.blocks import AMOUNTS, amount, pair
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.decision import figures_of
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.reports.headline import Headline
+from agent_eval.reports.html.confirmed import FreshTrials, fresh_trials
 from agent_eval.reports.model import BaselineInfo, SuiteReport
 from agent_eval.reports.sentences import capital, decision_word, rule_sentence
+from agent_eval.reports.standing import Voice
 from agent_eval.reports.tiers import cases_apart, new_case_words
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
@@ -137,6 +139,8 @@ class SuiteBrief:
         rules: How it was decided.
         figures: Figures of the decision, as label and text.
         judges: The judges over the whole run.
+        fresh: What was run again by both agents; None for nothing.
+        fresh_notes: What those trials took.
 
     Example:
         `brief(suite, is_decided=True).word` is "failed".
@@ -155,17 +159,23 @@ class SuiteBrief:
     rules: Sequence[RuleRow]
     figures: Sequence[tuple[str, str]]
     judges: Sequence[JudgeRow]
+    fresh: FreshTrials | None = None
+    fresh_notes: Sentence = field(default_factory=list)
 
 
-def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
+def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -> SuiteBrief:
     """Write the top of the report of a suite.
 
     Args:
         suite: The suite.
         is_decided: Whether a gate decided on it.
+        says_nothing: Whether its decision cannot be relied on; then neither it nor what got worse is said.
     """
+    if says_nothing:
+        return _of_no_decision(suite)
     decision, comparison = suite.decision, suite.comparison
     headline = Headline(suite, VOICE)
+    fresh = fresh_trials(suite) if is_decided else None
     happened = headline.what_happened if is_decided else _undecided(suite)
     word = decision_word(suite.status, shares_nothing=suite.nothing_shared) if is_decided else ""
     return SuiteBrief(
@@ -182,7 +192,15 @@ def brief(suite: SuiteReport, *, is_decided: bool) -> SuiteBrief:
         rules=list(_rules(decision)) if is_decided else [],
         figures=_figures(decision) if is_decided else [],
         judges=list(_judges(suite.candidate, comparison)),
+        fresh=fresh,
+        fresh_notes=sentence(fresh.notes) if fresh is not None else [],
     )
+
+
+def _of_no_decision(suite: SuiteReport) -> SuiteBrief:
+    """Write the top of a report that nothing was decided on."""
+    of_the_run = brief(replace(suite, comparison=None), is_decided=False)
+    return replace(of_the_run, status="failed", sign="‼", word="not evaluated")
 
 
 def cause_words(cause: Cause) -> Sentence:

@@ -132,7 +132,9 @@ def _changes(suite: SuiteReport) -> dict[str, str]:
     comparison = suite.comparison
     if comparison is None:
         return {}
-    changes = {row.case_id: LESS_OFTEN for row in fallen(comparison)}
+    changes = {
+        row.case_id: EXCUSED if row.case_id in suite.excused else LESS_OFTEN for row in fallen(comparison)
+    }
     for row in comparison.case_regressions:
         if row.regressed:
             changes[row.case_id] = EXCUSED if row.case_id in suite.excused else REGRESSED

@@ -135,7 +135,14 @@ def render_html(request: HtmlReport) -> str:
     spent = _open_cases(suites, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
     blocks = _pack_others(suites, request, room - spent)
     parts = [
-        _part(number, suite, blocks, is_decided=request.is_decided) for number, suite in enumerate(suites, 1)
+        _part(
+            number,
+            suite,
+            blocks,
+            is_decided=request.is_decided,
+            says_nothing=not request.report.is_evaluated(suite.report),
+        )
+        for number, suite in enumerate(suites, 1)
     ]
     return _page(request, parts, blocks)
 
@@ -219,7 +226,9 @@ def _case_markup(
     return Markup(suite.evidence.redactor.redact_text(markup))  # noqa: S704
 
 
-def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -> SuitePart:
+def _part(
+    number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool, says_nothing: bool
+) -> SuitePart:
     packed = blocks.block_of
     missing = [line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed]
     left_out = sum(_has_more(suite, line) for line in missing)
@@ -231,7 +240,7 @@ def _part(number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool) -
     place = suite.evidence.place
     return SuitePart(
         number=number,
-        brief=brief(suite.report, is_decided=is_decided),
+        brief=brief(suite.report, is_decided=is_decided, says_nothing=says_nothing),
         groups=list(_groups(suite)),
         lines=suite.lines,
         hidden_lines=suite.hidden_lines,

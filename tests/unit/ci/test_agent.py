@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,24 @@ def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
     lines(RunProgress(4, done=2, passed=1, errors=1))
     assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("exit 1", "It printed nothing."),
+        ("echo no compiler; exit 1", "The end of what it printed:\nno compiler"),
+    ],
+)
+def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothing(
+    command: str, printed: str
+) -> None:
+    said: list[str] = []
+    with pytest.raises(live.SetupFailed):
+        live.set_up(
+            settings_of(agent_command="true", setup_command=command).setup, {"PATH": os.defpath}, said.append
+        )
+    assert said[-1] == f"`setup-command` exited with code 1. {printed}"
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,20 @@ def test_where_there_is_no_decision_to_rely_on_the_outcome_is_an_error(status: s
     assert log_lines(found, "error")[0] == "Outcome: error. The baseline could not be read. It is down. Wait."
 
 
+def test_the_log_has_no_tests_of_a_suite_of_which_no_case_could_be_judged() -> None:
+    archive = evidence()
+    write_suite(orders(bad=(1,)))
+    found = evaluated(baseline=archive, max_regressed_cases="0")
+    said_nothing = replace(found, suites=[replace(found.suites[0], unjudged="No case could be judged.")])
+    lines = log_lines(said_nothing, "error")
+    assert lines[:2] == [
+        "Outcome: error. No case could be judged.",
+        "  s.json: not evaluated, 3 of 4 cases passed",
+    ]
+    assert "McNemar" in "".join(log_lines(found, "failed"))
+    assert "McNemar" not in "".join(lines)
+
+
 def test_outputs_count_the_cases_of_all_suites() -> None:
     baseline = evidence(help=orders(4))
     write_suite(orders(bad=(1,)))

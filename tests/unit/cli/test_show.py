@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -170,3 +171,30 @@ def test_an_agent_cannot_drive_the_terminal(tmp_path: Path, capsys: pytest.Captu
     assert "[2J" in text
     for obeyed in ("\x1b", "::", "##["):
         assert obeyed not in text
+
+
+FAILING_JUDGE = """import sys
+print("Traceback:\\n  \\x1b[31mline 3", file=sys.stderr)
+sys.exit("judge model is down: 503")
+"""
+
+
+def test_an_error_of_a_judge_is_no_failure_and_shows_whose_fault_it_is_and_what_the_judge_wrote(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "judge.py").write_text(FAILING_JUDGE)
+    config = {"command": {"command": [sys.executable, str(tmp_path / "judge.py")]}}
+    (tmp_path / "judges.json").write_text(json.dumps(config))
+    suite = {"dataset_id": "shop", "metadata": {"schema_version": "1.2.0"}, "cases": [make_case("status")]}
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    judged = ["--judges", "command", "--judge-config", str(tmp_path / "judges.json")]
+    main(["run", "--suite", str(tmp_path / "suite.json"), "--out", str(tmp_path / "lost"), *judged])
+    capsys.readouterr()
+    text = shown(capsys, str(tmp_path / "lost"), "status", "--format", "text")
+    assert text.startswith("status: error (the judge's fault, not the agent's)\n")
+    assert "!! command: the checker exited with code 1: judge model is down: 503\n" in text
+    assert "stderr: Traceback:\n" in text
+    assert "stderr:   [31mline 3\n" in text
+    assert "NO " not in text
+    listed = shown(capsys, str(tmp_path / "lost"), "--format", "text")
+    assert "  status: error (the judge's fault, not the agent's)" in listed

@@ -480,8 +480,7 @@ def test_a_decision_explains_itself_in_at_most_ten_lines() -> None:
         "A drop of 5.0 points cannot be ruled out: it may be as large as 20.0 points.",
         "passed 46 -> 43 of 50, drop 6.0 points, 95% Tango interval [-7.8, 20.0], margin 5.0",
         "pairs: 7 regressed, 4 fixed; McNemar one-sided exact p=0.274; e=0.834 (stop at 20)",
-        "power: 50 cases see a 10-point drop 33% of the time; about 405 cases, or 9 trials of each, "
-        "would settle it",
+        "power: 50 cases see a 10-point drop 33% of the time; about 405 cases would settle it",
         "flaky unknown with one trial, quarantined 0, waived 0, errors 0 (0 new), unscored 0",
     ]
     names = [f"judge-{number}" for number in range(12)]

@@ -13,7 +13,6 @@ from agent_eval.gate.explanation import (
     expired,
     explain,
     trial_numbers,
-    trials_needed,
 )
 from tests.unit.gate.test_decide import comparison, gate, pairs, waiver
 
@@ -95,19 +94,6 @@ def test_numbers_of_trials_are_said_once_where_both_runs_have_the_same(
     numbers: tuple[int, ...], said: str
 ) -> None:
     assert trial_numbers(trials(*numbers)) == said
-
-
-def test_the_trials_that_settle_as_much_as_more_cases_are_rounded_up() -> None:
-    evidence = gate(pairs(1, 0, 9)).evidence
-    assert evidence is not None
-
-    def needed(cases: int | None, paired: int, runs: TrialEvidence | None = None) -> int:
-        return trials_needed(
-            evidence.model_copy(update={"cases_needed": cases, "paired": paired, "trials": runs})
-        )
-
-    assert (needed(20, 10), needed(21, 10), needed(None, 10), needed(7, 0)) == (2, 3, 0, 7)
-    assert needed(21, 10, trials(1, 1, 2, 4)) == 12
 
 
 def headline(*statuses: str) -> str:

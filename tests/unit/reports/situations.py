@@ -261,6 +261,12 @@ def _tried(case_id: str, good: Raw, bad: Raw, passed: int, trials: int) -> CaseR
     return trials_result(results, case_policy("majority"))
 
 
+def tried(case: Raw, bad: Raw, passed: int, trials: int) -> CaseResult:
+    """The result of a case of which so many trials pass; the others do as `bad` does. All must pass."""
+    answers = [case if number < passed else {**bad, "case_id": case["case_id"]} for number in range(trials)]
+    return trials_result([once(answer) for answer in answers], case_policy("all"))
+
+
 def trials() -> EvaluationReport:
     """Five trials of each case: some cases pass less often, none by so many that it is certain."""
     cases = [order(number) for number in range(24)]

@@ -21,4 +21,4 @@ def test_a_crash_is_said_before_what_follows_from_it() -> None:
         verdict("execution", "the agent exited with code 1", FailureKind.AGENT_ERROR),
     ]
     line = failing_line(result_row(case_result("a", verdicts)), COMMENT[0])
-    assert line == "💥 `a` — `execution`: `the agent exited with code 1`"
+    assert line == "💥 `a` (the agent's fault) — `execution`: `the agent exited with code 1`"

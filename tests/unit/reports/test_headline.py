@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from agent_eval.contracts import GateStatus
-from agent_eval.reports.headline import Headline, Voice
+from agent_eval.contracts import CaseResult, GateStatus
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.history.board import tiers_of_policy
+from agent_eval.reports.case_lists import less_often
+from agent_eval.reports.detail import COMMENT
+from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.standing import Voice
+from agent_eval.reports.suite import numbers_line
+from agent_eval.reports.terminal_decision import evaluation_text
 from tests.unit.reports import scenarios, situations
 from tests.unit.reports.situations import SITUATIONS
 
@@ -56,7 +65,8 @@ def test_one_case_of_few_is_named_with_what_would_tell() -> None:
     )
     assert why == "Why: `escalate` was called. It passed before: this may be chance, or this change."
     assert to_do == (
-        "Look at it below. Run 6 trials each to tell, or set `max-regressed-cases: 0` to block on it."
+        "Look at it below. To tell, have about 166 cases (28 now) or compare with several runs of the base "
+        "branch (`baseline-runs`); or set `max-regressed-cases: 0` to block on it."
     )
 
 
@@ -111,7 +121,7 @@ def test_good_news_leads() -> None:
         (
             "trials",
             "6 of 24 cases pass less often, 3 more often: ",
-            "Look at them below. Have about ",
+            "Look at them below. To tell, have about ",
         ),
         (
             "nothing-to-compare",
@@ -299,3 +309,50 @@ def test_an_excused_case_is_no_regression_and_explains_nothing() -> None:
     text = scenarios.comment(situations.excused())
     assert "**0** regressed · **2** excused" in text
     assert "<summary>2 excused cases</summary>" in text
+
+
+def tracked_suite(**results: Any) -> SuiteReport:
+    """Thirty cases of which the tracked one alone got worse."""
+    before = [situations.order(number) for number in range(29)] + [situations.order(29, case_id="f1")]
+    policy = GatePolicy(tracked=["f1"])
+    now = (
+        before
+        if results
+        else [*before[:29], situations.order(29, case_id="f1", output="Your order is confirmed.")]
+    )
+    return situations.decided(before, now, policy=policy, declared=tiers_of_policy(policy), **results)
+
+
+def of_three(fewer: Mapping[str, int]) -> dict[str, dict[str, CaseResult]]:
+    """Results of three trials of each of the thirty cases; of these cases so many pass now."""
+    cases = [situations.order(number) for number in range(29)] + [situations.order(29, case_id="f1")]
+    bad = situations.other_words(0)
+    return {
+        side: {
+            case["case_id"]: situations.tried(case, bad, passed.get(case["case_id"], 3), 3) for case in cases
+        }
+        for side, passed in (("baseline", {}), ("candidate", fewer))
+    }
+
+
+def test_where_only_a_tracked_case_got_worse_no_case_that_counts_did() -> None:
+    said = lines_on(tracked_suite())[0]
+    assert said.startswith("No case that counts got worse (1 tracked: `f1`), but cases are too few")
+
+
+def test_with_several_trials_a_tracked_case_is_excused_in_every_line() -> None:
+    suite = tracked_suite(results=of_three({"f1": 2, "order-001": 2}))
+    assert lines_on(suite)[0].startswith("1 case passes less often: `order-001`. ")
+    assert numbers_line(suite, COMMENT[0]).startswith(
+        "**1** pass less often · **1** excused · **0** more often · **28** as before"
+    )
+    shown = less_often(suite, COMMENT[0])
+    assert shown[0] == "### 1 case passes less often"
+    assert "1 excused case passes less often" in shown[-1]
+    assert "f1" not in "".join(shown[:-1])
+    assert "f1" not in evaluation_text(situations.report(suite)).partition("Pass less often:")[2]
+
+
+def test_with_several_trials_a_tracked_case_alone_makes_no_case_that_counts_worse() -> None:
+    suite = tracked_suite(results=of_three({"f1": 1}))
+    assert "No case that counts got worse (1 tracked: `f1`)" in lines_on(suite)[0]

@@ -83,6 +83,7 @@ def test_plain__escapes_the_ampersand():
         ("1. first", "`1.` first"),
         ("3 cases", "3 cases"),
         ("ends with #1 `x`", "ends with `#1` `x`"),
+        ("the judges' model, the agents’ tools", "the judges' model, the agents’ tools"),
         ("", ""),
     ],
 )

@@ -97,8 +97,16 @@ def test_bytes_that_are_no_text_are_an_error() -> None:
 def test_a_failing_checker_is_an_error_that_shows_what_it_complained_of() -> None:
     verdict = lean("import sys; print('{\"passed\": true}'); sys.exit('no such theorem')")
     assert findings(verdict) == ("error", "judge_error")
-    assert verdict.reason == "the checker exited with code 1"
+    assert verdict.reason == "the checker exited with code 1: no such theorem"
     assert verdict.evidence == {"stderr": "no such theorem"}
+
+
+def test_what_a_checker_complains_of_last_is_quoted_harmless_and_short() -> None:
+    said = "\\x1b[31m503\\u202e " + "x" * 300
+    verdict = lean(f"import sys; print('first', file=sys.stderr); sys.exit('{said}')")
+    assert verdict.reason.startswith("the checker exited with code 1: [31m503  xxx")
+    assert verdict.reason.isprintable()
+    assert len(verdict.reason) < 240
 
 
 def test_a_slow_checker_is_an_error() -> None:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +13,12 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.decide import decide_by_policy
 from agent_eval.reports.html import page as page_module
 from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.model import BaselineInfo
+from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.model import BaselineInfo, EvaluationReport
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case
+from tests.unit.gate.test_confirmation import record
+from tests.unit.reports import situations
 from tests.unit.reports.html.pages import (
     NOW,
     agent_says,
@@ -25,6 +30,7 @@ from tests.unit.reports.html.pages import (
     small_packs,
     suite_of,
 )
+from tests.unit.reports.test_confirmation import suite
 
 
 @pytest.fixture
@@ -234,3 +240,53 @@ def test_words_that_a_sentence_sets_in_backticks_are_code(tmp_path):
     tree = parsed(page_of(*packs, suite=suite_of(*packs, decision=decision)))
     assert "max-regressed-cases: 0" in [code.words for code in tree.all("div", class_="brief")[0].all("code")]
     assert "`" not in tree.all("div", class_="brief")[0].words
+
+
+def test_what_was_run_again_is_a_table_under_how_it_was_decided_with_what_was_cleared() -> None:
+    page = render_html(HtmlReport(report=situations.confirmed()))
+    decided = page[page.index("How it was decided</h3>") :]
+    rows = {name: cells for name, *cells in table_of(decided, "fresh")}
+    assert rows["order-000"] == [
+        "✗ confirmed: yours, p = 0.001",
+        "0 of 6",
+        "6 of 6",
+        "20 of 20 (blocking)",
+        "It fails again, and passes on the merge base.",
+    ]
+    assert rows["order-003"][:3] == ["– not yours", "0 of 3", "0 of 3"]
+    assert rows["order-001"][0] == "✓ cleared"
+    assert "Took 33 trials, 5 min, $0.61; expected at most 50 trials, 8 min, $0.90." in decided
+
+
+def test_a_case_of_which_no_trial_was_run_says_so_and_why() -> None:
+    found = suite(1, record(problem="The merge base could not be built: `setup-command` exited with code 1."))
+    page = render_html(HtmlReport(report=EvaluationReport(title="Gate", suites=[found])))
+    [row] = table_of(page, "fresh")
+    assert row[1:4] == ["? not settled", "not run", "not run"]
+    assert row[-1].startswith("The merge base could not be built")
+
+
+def test_the_name_of_a_case_that_was_run_again_is_text() -> None:
+    hostile = "<img src=x>"
+    found = suite(1, record(problem="No."))
+    [result] = found.decision.confirmed
+    told = result.model_copy(update={"case_id": hostile, "reason": "<b>because</b>"})
+    decision = found.decision.model_copy(update={"confirmed": [told]})
+    report = EvaluationReport(title="Gate", suites=[replace(found, decision=decision)])
+    page = render_html(HtmlReport(report=report))
+    assert hostile not in page
+    assert "<b>because" not in page
+    assert table_of(page, "fresh")[0][0] == hostile
+
+
+def table_of(page: str, name: str) -> list[list[str]]:
+    """The cells of a table's body, as a reader sees them."""
+    table = page.partition(f'<table class="{name}"')[2].partition("</table>")[0].partition("<tbody>")[2]
+    return [
+        [
+            html.unescape(re.sub(r"<[^>]+>", "", cell))
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+        ]
+        for row in table.split("</tr>")
+        if "<tr>" in row
+    ]
