@@ -22,6 +22,9 @@ from agent_eval.operations.provenance import ComparedPacks
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
+NO_CONFIRMATION = Path("none")
+"""As the path of a confirmation: decide by the first run alone, although the job ran cases again."""
+
 _NAMED = 3
 _NAME_LIMIT = 60
 
@@ -35,7 +38,7 @@ class GateInputs:
         True
 
     Attributes:
-        confirmation: Record of fresh trials; None for none.
+        confirmation: Record of fresh trials; None for none, `NO_CONFIRMATION` where left out on purpose.
         pool: Records of pooled runs; None for none, `NO_POOL` where it is left out on purpose.
         by_policy: Whether a policy decides, not thresholds alone.
     """
@@ -43,6 +46,11 @@ class GateInputs:
     confirmation: Path | None
     pool: Path | None
     by_policy: bool
+
+    @property
+    def confirms(self) -> bool:
+        """Whether there are fresh trials to decide by."""
+        return self.confirmation is not None and self.confirmation != NO_CONFIRMATION
 
     @property
     def pools(self) -> bool:
@@ -83,7 +91,7 @@ def refuse_to_replace(path: Path, beside: Path, inputs: GateInputs) -> None:
     pooled = pooled_in(before)
     if pooled is not None and not inputs.pools:
         raise _replaces(path, f"was held against {_runs(pooled)}", "pool", f"--pool {POOL}")
-    if before.confirmation_sha256 is not None and inputs.confirmation is None:
+    if before.confirmation_sha256 is not None and not inputs.confirms:
         raise _replaces(
             path, "rests on fresh trials of both sides", "confirmation", f"--confirmation {CONFIRMATION}"
         )
@@ -92,15 +100,42 @@ def refuse_to_replace(path: Path, beside: Path, inputs: GateInputs) -> None:
         raise _replaces(path, f"breaks the job's own rule {one_line(own[0], limit=_NAME_LIMIT)}", "out", "")
 
 
-def pool_left_out(packs: ComparedPacks, inputs: GateInputs) -> PooledEvidence | None:
-    """Return the runs that the job pooled and that are left out on purpose; None where none are.
+def left_out(packs: ComparedPacks, inputs: GateInputs) -> list[str]:
+    """Say what the job decided on and is left out on purpose, a line each for the decision's explanation.
 
     Raises:
-        UsageError: A policy is to decide without the runs that the job pooled, and no input
-            asks for that.
+        UsageError: A policy is to decide without what the job decided on, and no input asks for that.
     """
-    if not inputs.by_policy or inputs.pools:
-        return None
+    if not inputs.by_policy:
+        return []
+    return [line for line in (_trials_left_out(packs, inputs), _pool_left_out(packs, inputs)) if line]
+
+
+def _trials_left_out(packs: ComparedPacks, inputs: GateInputs) -> str:
+    if inputs.confirms:
+        return ""
+    candidate = packs.candidate
+    decision = decision_in(candidate)
+    of_this = decision is not None and decision.baseline_manifest_sha256 == packs.baseline.manifest_sha256
+    confirmed = of_this and decision is not None and decision.confirmation_sha256 is not None
+    is_kept = CONFIRMATION.as_posix() in listed_digests(candidate)
+    if not confirmed and not (is_kept and decision is None):
+        return ""
+    if inputs.confirmation is None:
+        raise UsageError(
+            "the job ran what newly fails again by both agents, and without these trials another decision "
+            "may come out",
+            remedy=f"Give their record with --confirmation {CONFIRMATION} of that pack; --confirmation none "
+            "with --out decides by the first run alone.",
+            file=candidate.name,
+            field="confirmation",
+        )
+    return "the first run alone: the job's fresh trials of both sides are left out by --confirmation none"
+
+
+def _pool_left_out(packs: ComparedPacks, inputs: GateInputs) -> str:
+    if inputs.pools:
+        return ""
     candidate = packs.candidate
     pooled = pooled_by_job(candidate, packs.baseline.manifest_sha256)
     is_kept = POOL.as_posix() in listed_digests(candidate)
@@ -114,15 +149,9 @@ def pool_left_out(packs: ComparedPacks, inputs: GateInputs) -> PooledEvidence | 
             file=candidate.name,
             field="pool",
         )
-    return pooled
-
-
-def said_not_pooled(decision: GateDecision, left_out: PooledEvidence | None) -> GateDecision:
-    """Say in a decision that it was held against one run where that of the job was not."""
-    if left_out is None:
-        return decision
-    line = f"one run: the job held this one against {_runs(left_out)}, which --pool none leaves out"
-    return decision.model_copy(update={"explanation": [*decision.explanation, line]})
+    if pooled is None:
+        return ""
+    return f"one run: the job held this one against {_runs(pooled)}, which --pool none leaves out"
 
 
 def _decision_at(path: Path) -> GateDecision | None:

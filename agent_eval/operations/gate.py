@@ -24,13 +24,12 @@ from agent_eval.operations import clock
 from agent_eval.operations.confirmation import read_confirmation
 from agent_eval.operations.decided_before import (
     GateInputs,
-    pool_left_out,
+    left_out,
     refuse_to_replace,
     refuse_without_policy,
-    said_not_pooled,
 )
 from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
-from agent_eval.operations.pool import NO_POOL, read_pool
+from agent_eval.operations.pool import read_pool
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
@@ -119,7 +118,8 @@ def decide_on(
         waived: Source of waivers; None to apply no waivers.
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
-        confirmation: Record of fresh trials of what newly fails; None for none.
+        confirmation: Record of fresh trials of what newly fails; None for none, `NO_CONFIRMATION` for none
+            although the job ran some.
         pool: Records of the runs that the job held this one against; None for none, `NO_POOL` for none
             although the job pooled.
         out: File to write; None for `gate_decision.json` beside the comparison.
@@ -156,12 +156,13 @@ def decide_on(
         if applied.preset == "release":
             compared_packs.refuse_chosen(comparison)
         inputs = GateInputs(confirmation, pool, by_policy=policy is not None)
-        left_out = pool_left_out(compared_packs, inputs)
+        without = left_out(compared_packs, inputs)
         refuse_to_replace(path, comparison.with_name(DECISION_NAME), inputs)
         followed = _followed(compared_packs, applied, now)
-        trials = read_confirmation(confirmation, compared_packs.candidate, followed) if confirmation else None
-        pooled = None
-        if pool is not None and pool != NO_POOL:
+        trials = pooled = None
+        if confirmation is not None and inputs.confirms:
+            trials = read_confirmation(confirmation, compared_packs.candidate, followed)
+        if pool is not None and inputs.pools:
             pooled = read_pool(pool, compared_packs.candidate, compared_packs.baseline, followed)
         followed_file = ReadComparison(followed, read.sha256)
         decision = _decide(followed_file, rules, policy and applied, waivers, now, trials, pooled, rate)
@@ -169,7 +170,7 @@ def decide_on(
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
         raise
-    decision = said_not_pooled(decision, left_out)
+    decision = decision.model_copy(update={"explanation": [*decision.explanation, *without]})
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
 

@@ -130,8 +130,10 @@ def verdicts(step: Step) -> dict[str, str]:
     return {row["case_id"]: row["verdict"] for row in decision(step)["confirmed"]}
 
 
-def regate(repository: Repository, out: str, *, candidate: Path | None = None, **edited: Any) -> Ended:
-    """Decide again, on the evidence alone; perhaps with an edited record."""
+def regate(
+    repository: Repository, out: str, *, candidate: Path | None = None, by: str = "", **edited: Any
+) -> Ended:
+    """Decide again, on the evidence alone; perhaps with an edited record, or with what `by` names for one."""
     where = repository.top / COMPARE
     confirmation = repository.runner.root / "confirmation.json"
     for name in ("confirmation.json", "confirmation.zip"):
@@ -145,9 +147,11 @@ def regate(repository: Repository, out: str, *, candidate: Path | None = None, *
         "--preset": "pull-request",
         "--max-regressed-cases": "0",
         "--max-new-hard-fail-cases": "0",
-        "--confirmation": confirmation,
+        "--confirmation": by or confirmation,
         "--out": repository.top / out,
     }
+    if by == "nothing":
+        del arguments["--confirmation"]
     words = [str(word) for pair in arguments.items() for word in pair]
     comparison = str(where / "baseline_delta.json")
     return agent_eval("gate", "--compare", comparison, *words, cwd=repository.top)
@@ -229,6 +233,23 @@ json.dump(
 )
 sys.exit()
 """
+
+
+def test_a_confirmed_decision_is_not_made_again_without_its_trials(
+    repository: Repository, github: FakeGitHub
+) -> None:
+    repository.push()
+    repository.commit("topic", REGRESSED)
+    step = repository.change()
+    assert verdicts(step) == {"order-1": "confirmed"}
+    refused = regate(repository, "again.json", by="nothing")
+    assert refused.code == 2
+    assert "--confirmation compare/confirmation.json" in refused.err
+    assert not (repository.top / "again.json").exists()
+    asked = regate(repository, "again.json", by="none")
+    again = json.loads((repository.top / "again.json").read_text())
+    assert (asked.code, again["confirmed"]) == (1, [])
+    assert "--confirmation none" in again["explanation"][-1]
 
 
 def test_a_zero_tolerance_failure_in_fresh_trials_blocks_although_the_case_is_flaky(

@@ -191,7 +191,8 @@ PACKS: tuple[Option, ...] = (
         "confirmation",
         "path",
         "Record of fresh trials of the cases that newly fail, as the CI job writes it into the evidence: "
-        "compare/confirmation.json. The packs of the trials must be in the archive beside it.",
+        "compare/confirmation.json. The packs of the trials must be in the archive beside it. `none`: decide "
+        "by the first run alone all the same, and say so.",
         goes_to="confirmation",
         commands=("gate",),
         metavar="FILE",

@@ -10,11 +10,13 @@ import pytest
 from agent_eval.contracts import GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import STDOUT
-from agent_eval.operations.decided_before import GateInputs, refuse_to_replace
+from agent_eval.operations.decided_before import NO_CONFIRMATION, GateInputs, refuse_to_replace
+from agent_eval.operations.pool import NO_POOL
 from agent_eval.storage.json import dumps
 
 NOTHING = GateInputs(None, None, by_policy=True)
 RECORD = GateInputs(Path("compare/confirmation.json"), None, by_policy=True)
+LEFT_OUT = GateInputs(NO_CONFIRMATION, NO_POOL, by_policy=True)
 
 
 def decision(**fields: Any) -> bytes:
@@ -44,6 +46,7 @@ BY_THRESHOLDS = {"rules": [rule("max_regressed_cases")]}
     [
         (CONFIRMED, NOTHING, "rests on fresh trials of both sides"),
         (CONFIRMED, RECORD, ""),
+        (CONFIRMED, LEFT_OUT, "rests on fresh trials of both sides"),
         (LOOSENED, NOTHING, "breaks the job's own rule rules_of_the_base"),
         (LOOSENED, RECORD, "breaks the job's own rule rules_of_the_base"),
         (BY_THRESHOLDS, NOTHING, ""),
