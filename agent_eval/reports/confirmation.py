@@ -36,6 +36,7 @@ in backticks alone may be what failed."""
 _CAP = "max-confirm-cases"
 _OF_THE_RUN = "`max-run-seconds`"
 _NOT_BUILT = "The merge base could not be built:"
+_IN_ITS_WORKTREE = "It fails in the merge base's worktree as well"
 
 
 def excused_by_trials(decision: GateDecision) -> list[str]:
@@ -137,6 +138,11 @@ def _remedy(row: SuspectResult, confirmation: Confirmation | None) -> str:
         return f"Raise {_OF_THE_RUN} or `max-run-cost`, or lower `{_CAP}`, then run the job again."
     if confirmation is not None and reason in (confirmation.problem, confirmation.doubt_of_base):
         return "Mend that, then run the job again."
+    if reason.startswith(_IN_ITS_WORKTREE):
+        return (
+            "Let `setup-command` make what is missing; where nothing is, run the base branch again: if it "
+            "fails there too, the change is not the cause."
+        )
     if row.candidate_trials and row.base_trials and not row.candidate_passed + row.base_passed:
         # More trials would fail on both sides as well.
         return "Compare the failures of both sides; where they are alike, have the case waived."

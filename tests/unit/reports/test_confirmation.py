@@ -141,6 +141,14 @@ def test_folded_cases_are_counted_by_whether_they_count() -> None:
             "The merge base could not be checked out: `git fetch` failed. Mend that, then run the job again.",
         ),
         (
+            [fresh("fff", "fff", CASES[0], history_passed=19, history_scored=20)],
+            {},
+            "It fails in the merge base's worktree as well, but passed 19 of 20 on the base branch: is something "
+            "missing there that an earlier step makes, or did the model move? Let `setup-command` make what is "
+            "missing; where nothing is, run the base branch again: if it fails there too, the change is not "
+            "the cause.",
+        ),
+        (
             [fresh("fff", "fff", CASES[0], changed=True)],
             {},
             "It fails on the merge base as well, but the change alters the case or its judges. Compare the "
