@@ -143,10 +143,10 @@ def test_folded_cases_are_counted_by_whether_they_count() -> None:
         (
             [fresh("fff", "fff", CASES[0], history_passed=19, history_scored=20)],
             {},
-            "It fails in the merge base's worktree as well, but passed 19 of 20 on the base branch: is something "
-            "missing there that an earlier step makes, or did the model move? Let `setup-command` make what is "
-            "missing; where nothing is, run the base branch again: if it fails there too, the change is not "
-            "the cause.",
+            "It fails in the merge base's worktree as well, but passed 19 of 20 on the base branch: is "
+            "something missing there that an earlier step makes, or did the model move? Let `setup-command` "
+            "make what is missing; where nothing is, run the base branch again: if it fails there too, the "
+            "change is not the cause.",
         ),
         (
             [fresh("fff", "fff", CASES[0], changed=True)],
@@ -177,6 +177,7 @@ def test_folded_cases_are_counted_by_whether_they_count() -> None:
         "the run's limit was reached before",
         "the problem names its option",
         "the problem quotes a command",
+        "it passed on the base branch before",
         "both sides fail the changed case",
         "the merge base is in doubt",
         "time is up",
