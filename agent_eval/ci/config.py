@@ -391,7 +391,11 @@ def _as_text(file: Path, name: str, value: Any) -> str:
     if row is None or not row.in_file:
         near = difflib.get_close_matches(name, [known.name for known in INPUTS if known.in_file], n=1)
         why = "may not be set in a file" if row is not None else "is not an input"
-        hint = f"Did you mean `{near[0]}`?" if near and row is None else "Remove it; see the list of inputs."
+        hint = "See the list of inputs."
+        if row is not None:
+            hint = f"Give it as an input of the CI file, `--{name}` or `AGENT_EVAL_{name.upper().replace('-', '_')}`."
+        elif near:
+            hint = f"Did you mean `{near[0]}`?"
         raise InvalidInput(f"{file}: `{name[:80]}` {why}.", remedy=hint, file=str(file), field=name[:80])
     if isinstance(value, bool):
         return "true" if value else "false"
