@@ -393,7 +393,8 @@ def _as_text(file: Path, name: str, value: Any) -> str:
         why = "may not be set in a file" if row is not None else "is not an input"
         hint = "See the list of inputs."
         if row is not None:
-            hint = f"Give it as an input of the CI file, `--{name}` or `AGENT_EVAL_{name.upper().replace('-', '_')}`."
+            variable = f"AGENT_EVAL_{name.upper().replace('-', '_')}"
+            hint = f"Give it as an input of the CI file, as `--{name}` or in `{variable}`."
         elif near:
             hint = f"Did you mean `{near[0]}`?"
         raise InvalidInput(f"{file}: `{name[:80]}` {why}.", remedy=hint, file=str(file), field=name[:80])
