@@ -28,6 +28,10 @@ def examples(number: int) -> int:
 OTHERS = pytest.mark.slow(reason="further combinations")
 
 
+WHOLE_JOB = pytest.mark.slow(reason="further whole jobs")
+"""A scenario that takes seconds, beside quicker ones of its file that every developer runs."""
+
+
 def crossed(**axes: Sequence[Any]) -> pytest.MarkDecorator:
     """Parametrize a test with every combination of values, all but a sample of them marked slow.
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.e2e.canary import CANARIES, EVERYTHING, TellingModel, everything_below, leaks
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
+from tests.extent import WHOLE_JOB
 from tests.factories import make_case, make_suite
 from tests.fakes.aui import KEY, FakeAui
 from tests.fakes.models import FakeOpenAi, Step
@@ -86,6 +87,7 @@ def write_labels(place: Path) -> None:
     )
 
 
+@WHOLE_JOB
 def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(session: Session) -> None:
     (session.place / "suite.json").write_text(json.dumps(make_suite(judged_case("a"), judged_case("b"))))
     write_labels(session.place)
@@ -182,6 +184,7 @@ def test_no_secret_is_in_exports_reports_or_what_a_collector_is_sent(session: Se
     assert session.telling({"suite.json"}) == {}
 
 
+@WHOLE_JOB
 def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: Session) -> None:
     (session.place / "suite.json").write_text(json.dumps(make_suite(judged_case("a"), judged_case("b"))))
     write_labels(session.place)
@@ -231,6 +234,7 @@ def exports() -> Iterator[tuple[str, str, str, Path]]:
                     yield command, option, name, path
 
 
+@WHOLE_JOB
 def test_no_secret_of_an_export_is_in_the_suite_or_the_diagnostics_of_its_import(session: Session) -> None:
     imported = set()
     inputs = set()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Ended, agent_eval, start
+from tests.extent import WHOLE_JOB
 
 COMMAND = """
 import json, os, sys, time
@@ -120,6 +121,7 @@ def test_recorded_traces_and_packs_run_no_commands(place: Path) -> None:
     assert log(place) == []
 
 
+@WHOLE_JOB
 def test_a_command_that_fails_is_no_failure_of_the_agent(place: Path) -> None:
     broken = ("setup-fails", "teardown-fails", "setup-hangs", "teardown-hangs")
     write_suite(place, *broken, "good")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, unzipped
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import TOKEN, FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
@@ -311,6 +312,7 @@ def test_recorded_trials__are_decided_by_the_case_policy_too(runner: Runner, git
         assert step.outcome == outcome, policy
 
 
+@WHOLE_JOB
 def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> None:
     write(runner, "import time\ntime.sleep(0.4)")
     step = runner.pull_request(agent_command=COMMAND, max_run_seconds="0.1", min_pass_rate="0")
@@ -385,6 +387,7 @@ def test_outside_ci__an_agent_is_run_as_well(runner: Runner, tmp_path: Path) -> 
     assert "4 of 4 cases passed" in step.log
 
 
+@WHOLE_JOB
 def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: FakeGitHub) -> None:
     workflow = yaml.safe_load((REPOSITORY / "ci-templates" / "github-agent.yml").read_text())
     (step,) = (one for one in workflow["jobs"]["evaluate"]["steps"] if one.get("id") == "evaluation")

@@ -23,6 +23,7 @@ from tests.e2e.test_ci_confirmation import (
     repository,
     verdicts,
 )
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 from tests.fakes.models import FakeOpenAi
 
@@ -196,6 +197,7 @@ class Prompted(FakeOpenAi):
         return answer
 
 
+@WHOLE_JOB
 def test_a_hosted_model_is_confirmed_with_the_prompt_of_the_merge_base(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_hosted_model_is_confirmed_with_the_prompt_of_the_merge_base(
         assert "is not in the checkout" in record(step).problem
 
 
+@WHOLE_JOB
 def test_sources_that_changed_without_what_is_run_settle_nothing(
     repository: Repository, github: FakeGitHub
 ) -> None:

@@ -18,6 +18,7 @@ from tests.e2e.test_ci_confirmation import (
     repository,
     verdicts,
 )
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 __all__ = ["repository"]
@@ -66,6 +67,7 @@ def test_a_change_that_is_pushed_again_runs_two_trials_of_the_merge_base_instead
     assert entry.read_bytes() == kept
 
 
+@WHOLE_JOB
 def test_where_the_merge_base_fails_today_its_earlier_trials_convict_no_change(
     pushed: Repository, github: FakeGitHub, cache: Path
 ) -> None:
@@ -76,6 +78,7 @@ def test_where_the_merge_base_fails_today_its_earlier_trials_convict_no_change(
 
 
 @pytest.mark.parametrize("changed", ["suite.json", "agent-eval.yml", ".github/ci.yml"])
+@WHOLE_JOB
 def test_trials_of_another_definition_or_setup_and_doubtful_ones_are_not_used(
     pushed: Repository, github: FakeGitHub, cache: Path, changed: str
 ) -> None:
@@ -98,6 +101,7 @@ def test_trials_of_another_definition_or_setup_and_doubtful_ones_are_not_used(
     assert not decision(step)["passed"]
 
 
+@WHOLE_JOB
 def test_what_an_earlier_run_writes_there_itself_is_not_used(
     pushed: Repository, github: FakeGitHub, cache: Path
 ) -> None:

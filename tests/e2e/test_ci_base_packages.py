@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.runner import Step
 from tests.e2e.test_ci_confirmation import COMMAND, Repository, decision, repository, verdicts
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 __all__ = ["repository"]
@@ -59,6 +60,7 @@ def test_a_package_that_the_change_installed_for_both_sides_excuses_no_regressio
     assert step.code == 1
 
 
+@WHOLE_JOB
 def test_a_package_that_is_installed_into_the_checkout_is_confirmed_to_break_a_case(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -75,6 +77,7 @@ NEEDS_INDEX = "if not Path('data/index.json').exists(): tools.append('escalate')
 
 
 @pytest.mark.parametrize("ignored", ["data/\n", ""], ids=["ignored by git", "not ignored"])
+@WHOLE_JOB
 def test_a_worktree_that_lacks_what_an_earlier_step_made_excuses_no_regression(
     repository: Repository, github: FakeGitHub, ignored: str
 ) -> None:
@@ -93,6 +96,7 @@ def test_a_worktree_that_lacks_what_an_earlier_step_made_excuses_no_regression(
     assert step.code == 1
 
 
+@WHOLE_JOB
 def test_what_setup_makes_again_in_the_worktree_leaves_no_doubt(
     repository: Repository, github: FakeGitHub
 ) -> None:

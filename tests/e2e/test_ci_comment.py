@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.runner import OWN_RUN, PULL, Runner, orders
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import BOT, FakeGitHub, sha
 
 
@@ -34,6 +35,7 @@ def test_rerun_of_an_older_commit__leaves_the_newer_word(runner: Runner, github:
     assert f"sha={sha('second')} run=501" in comment
 
 
+@WHOLE_JOB
 def test_several_pages__are_searched_to_the_end(runner: Runner, github: FakeGitHub) -> None:
     for number in range(150):
         github.add_comment(PULL, f"chatter {number}", author="someone")

@@ -16,7 +16,7 @@ from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import write_output
 from tests.e2e.program import Ended, agent_eval
 from tests.e2e.runner import PULL, Runner, Step
-from tests.extent import FULL
+from tests.extent import FULL, WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 AGENT = """\
@@ -235,6 +235,7 @@ sys.exit()
 """
 
 
+@WHOLE_JOB
 def test_a_confirmed_decision_is_not_made_again_without_its_trials(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -252,6 +253,7 @@ def test_a_confirmed_decision_is_not_made_again_without_its_trials(
     assert "--confirmation none" in again["explanation"][-1]
 
 
+@WHOLE_JOB
 def test_a_zero_tolerance_failure_in_fresh_trials_blocks_although_the_case_is_flaky(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -301,6 +303,7 @@ def test_a_command_with_a_path_of_the_change_excuses_nothing(
     assert "names a path in the checkout of the change" in record(step).problem
 
 
+@WHOLE_JOB
 def test_a_change_of_how_ci_runs_the_agent_is_not_excused_by_the_merge_base(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -316,6 +319,7 @@ def test_a_change_of_how_ci_runs_the_agent_is_not_excused_by_the_merge_base(
     assert not decision(step)["passed"]
 
 
+@WHOLE_JOB
 def test_flaky_cases_alone_do_not_break_a_limit_on_regressed_cases(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -340,6 +344,7 @@ def test_an_unchanged_agent_is_cleared_at_once(repository: Repository, github: F
 
 
 @pytest.mark.parametrize("hidden", ["notes.txt", "suite.json"])
+@WHOLE_JOB
 def test_a_change_of_any_file_is_a_change_of_the_agent(
     repository: Repository, github: FakeGitHub, hidden: str
 ) -> None:
@@ -352,6 +357,7 @@ def test_a_change_of_any_file_is_a_change_of_the_agent(
     assert not record(step).agent_unchanged
 
 
+@WHOLE_JOB
 def test_evidence_of_earlier_jobs_is_confirmed_by_an_agent_that_is_set_up(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -383,6 +389,7 @@ def test_a_base_that_does_not_build_leaves_the_case_open(repository: Repository,
     assert (step.outcome, decision(step)["passed"]) == ("inconclusive", False)
 
 
+@WHOLE_JOB
 def test_an_outage_in_the_middle_is_lost_and_never_green(repository: Repository, github: FakeGitHub) -> None:
     repository.base = repository.commit(
         "base", "if len([*open(world / 'calls')]) > 14: sys.exit('the service is down')"
@@ -408,6 +415,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("how", sorted(HOSTILE)[: None if FULL else 1])
+@WHOLE_JOB
 def test_a_hostile_base_is_noticed_and_decides_nothing(
     repository: Repository, github: FakeGitHub, how: str
 ) -> None:
@@ -422,6 +430,7 @@ def test_a_hostile_base_is_noticed_and_decides_nothing(
     assert not decision(step)["passed"]
 
 
+@WHOLE_JOB
 def test_a_base_that_writes_into_the_evidence_ends_the_job(
     repository: Repository, github: FakeGitHub
 ) -> None:

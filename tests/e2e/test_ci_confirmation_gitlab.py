@@ -14,6 +14,7 @@ from agent_eval.contracts.confirmation import Confirmation
 from tests.e2e.fork_server import PROGRAM, Command
 from tests.e2e.program import environment, execute
 from tests.e2e.test_ci_confirmation import AGENT, COMMAND, COMPARE, REGRESSED, case
+from tests.extent import WHOLE_JOB
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import FakeGitLab
 from tests.unit.ci.platforms.gitlab.runner import GitLabRunner, Step
@@ -117,6 +118,7 @@ def test_one_regression_is_confirmed_two_flips_are_cleared_and_one_is_not_ours(p
     assert "Took 30 trials" in comment
 
 
+@WHOLE_JOB
 def test_an_outage_in_the_middle_is_lost_and_never_green(project: Project) -> None:
     project.made("if len([*open(world / 'calls')]) > 14: sys.exit('the service is down')")
     step = project.change(REGRESSED, max_regressed_cases="5", max_new_hard_fail_cases="5")

@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.nights import BAD, GOOD, LENIENT, Nights, agent_at, clock
 from tests.e2e.runner import Runner, Step, orders
 from tests.e2e.test_ci_confirmation import COMMAND, Repository
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import TOKEN, FakeGitHub
 
 DROP, FIX, LAST = 40, 60, 100
@@ -29,6 +30,7 @@ def states(github: FakeGitHub) -> list[str]:
     return [github.issues[number]["state"] for number in sorted(github.issues)]
 
 
+@WHOLE_JOB
 def test_in_a_hundred_nights_the_issue_opens_within_three_nights_of_a_drop_and_closes_after_the_fix(
     runner: Runner, github: FakeGitHub
 ) -> None:
@@ -193,6 +195,7 @@ def watched(runner: Runner, github: FakeGitHub) -> Watched:
 WORSE = "if case in ('order-1', 'order-2', 'order-3', 'order-4', 'order-5'): tools.append('escalate')"
 
 
+@WHOLE_JOB
 def test_the_released_program_is_built_in_a_worktree_and_shows_that_the_code_moved(
     watched: Watched, github: FakeGitHub
 ) -> None:
@@ -210,6 +213,7 @@ def test_the_released_program_is_built_in_a_worktree_and_shows_that_the_code_mov
     assert "Running" not in step.log or "of the merge base" not in step.log
 
 
+@WHOLE_JOB
 def test_a_model_that_moved_is_not_blamed_on_the_code(watched: Watched, github: FakeGitHub) -> None:
     watched.commit("same")
     watched.break_world(1, 2, 3, 4, 5)
@@ -221,6 +225,7 @@ def test_a_model_that_moved_is_not_blamed_on_the_code(watched: Watched, github: 
     assert "up=shop:18/108:12/72:72:model:" in issue["body"]
 
 
+@WHOLE_JOB
 def test_the_released_agent_is_run_only_while_a_loss_is_shown(watched: Watched, github: FakeGitHub) -> None:
     (watched.world / "calls").write_text("")
     watched.commit("same")
@@ -229,6 +234,7 @@ def test_the_released_agent_is_run_only_while_a_loss_is_shown(watched: Watched, 
     assert github.issues == {}
 
 
+@WHOLE_JOB
 def test_an_issue_that_a_person_closed_costs_no_run_of_the_released_agent(
     watched: Watched, github: FakeGitHub
 ) -> None:
@@ -242,6 +248,7 @@ def test_an_issue_that_a_person_closed_costs_no_run_of_the_released_agent(
     assert "lost quality since the release" in step.summary
 
 
+@WHOLE_JOB
 def test_a_released_agent_that_is_named_is_run_as_such(watched: Watched, github: FakeGitHub) -> None:
     old = watched.runner.root / "old.py"
     old.write_text(watched.agent("old", ""))
@@ -260,6 +267,7 @@ def test_a_released_agent_that_is_named_is_run_as_such(watched: Watched, github:
         ({"release_agent": f"command:{sys.executable} -c 'import sys; sys.exit(9)'"}, ""),
     ],
 )
+@WHOLE_JOB
 def test_a_released_agent_that_cannot_be_run_is_said_and_blames_nothing(
     watched: Watched, github: FakeGitHub, inputs: dict[str, str], said: str
 ) -> None:
@@ -277,6 +285,7 @@ def test_a_released_agent_that_cannot_be_run_is_said_and_blames_nothing(
     assert "look at what was merged" not in issue["body"]
 
 
+@WHOLE_JOB
 def test_a_release_of_a_commit_that_is_not_there_is_said(watched: Watched, github: FakeGitHub) -> None:
     step = watched._evaluated(302, "a" * 40, "push", drift_release="")
     (watched.top / "release.zip").write_bytes(step.archive)

@@ -16,6 +16,7 @@ import pytest
 from tests.e2e.program import Ended, agent_eval, start
 from tests.e2e.runner import PULL, Runner, Step
 from tests.e2e.test_ci_confirmation import REGRESSED, Repository
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 AGENT = """\
@@ -124,6 +125,7 @@ def test_main_runs_a_fixed_number_of_trials_because_it_is_the_baseline_of_others
     assert "looks" not in execution(step)
 
 
+@WHOLE_JOB
 def test_a_change_without_a_baseline_runs_as_many(shop: Shop) -> None:
     step = shop.change({}, baseline="none")
     assert (step.outcome, shop.calls()) == ("no-baseline", [12] * 10)
@@ -131,6 +133,7 @@ def test_a_change_without_a_baseline_runs_as_many(shop: Shop) -> None:
     assert "looks" not in execution(step)
 
 
+@WHOLE_JOB
 def test_a_change_that_is_clear_ends_at_the_first_look(shop: Shop, github: FakeGitHub) -> None:
     shop.push()
     step = shop.change({})
@@ -148,6 +151,7 @@ def test_a_change_that_is_clear_ends_at_the_first_look(shop: Shop, github: FakeG
     assert "expected at most 120 trials" in step.log
 
 
+@WHOLE_JOB
 def test_a_large_regression_ends_at_the_first_look(shop: Shop, github: FakeGitHub) -> None:
     shop.push()
     step = shop.change(dict.fromkeys(range(1, 9), ALWAYS))
@@ -158,6 +162,7 @@ def test_a_large_regression_ends_at_the_first_look(shop: Shop, github: FakeGitHu
     assert "at 0.01 (one-sided, Holm)" in comment
 
 
+@WHOLE_JOB
 def test_an_open_decision_runs_every_case_again_and_none_twice(shop: Shop, github: FakeGitHub) -> None:
     shop.push()
     step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
@@ -175,6 +180,7 @@ def test_an_open_decision_runs_every_case_again_and_none_twice(shop: Shop, githu
     assert not list((step.workspace / "agent-eval-out").glob("*.journal"))
 
 
+@WHOLE_JOB
 def test_a_regression_that_one_trial_does_not_show_is_seen_at_a_later_look(shop: Shop) -> None:
     shop.push()
     # Eight cases fail from their second call on, two of them in the first as well.
@@ -185,6 +191,7 @@ def test_a_regression_that_one_trial_does_not_show_is_seen_at_a_later_look(shop:
     assert "at 0.015 (one-sided, Holm)" in step.log
 
 
+@WHOLE_JOB
 def test_the_evidence_alone_gives_the_same_decision(shop: Shop) -> None:
     shop.push()
     step = shop.change({1: [1], 2: [3]}, confirm_pairs="0")
@@ -195,6 +202,7 @@ def test_the_evidence_alone_gives_the_same_decision(shop: Shop) -> None:
     assert [written["steps"], written["evidence"]] == [first["steps"], first["evidence"]]
 
 
+@WHOLE_JOB
 def test_looks_that_were_not_taken_are_refused(shop: Shop) -> None:
     shop.push()
     shop.change({1: [1], 2: [3]}, confirm_pairs="0", max_run_cost="0.50")
@@ -209,6 +217,7 @@ def test_looks_that_were_not_taken_are_refused(shop: Shop) -> None:
     assert "looks" in ended.error["message"]
 
 
+@WHOLE_JOB
 def test_a_look_that_the_budget_does_not_cover_is_not_begun_and_that_is_said(
     shop: Shop, github: FakeGitHub
 ) -> None:
@@ -239,6 +248,7 @@ def rewrite(shop: Shop, changes: dict[str, str]) -> None:
     agent.write_text(text)
 
 
+@WHOLE_JOB
 def test_a_look_that_a_limit_cuts_short_is_not_evaluated_and_keeps_every_trial(
     shop: Shop, github: FakeGitHub
 ) -> None:
@@ -276,6 +286,7 @@ def guarded(shop: Shop, github: FakeGitHub) -> Shop:
     return shop
 
 
+@WHOLE_JOB
 def test_a_zero_tolerance_failure_in_a_look_that_is_cut_short_fails(
     guarded: Shop, github: FakeGitHub
 ) -> None:
@@ -291,12 +302,14 @@ def test_a_zero_tolerance_failure_in_a_look_that_is_cut_short_fails(
     assert "policy newly fails 1 case" in comment
 
 
+@WHOLE_JOB
 def test_without_one_it_is_not_evaluated(guarded: Shop) -> None:
     step = guarded.change({}, confirm_pairs="0", policy="gate.yml", max_run_cost="13")
     assert execution(step)["looks"] == [1]
     assert (step.code, step.outcome) == (4, "error"), step.log
 
 
+@WHOLE_JOB
 def test_a_change_cannot_ask_for_looks_by_itself(shop: Shop) -> None:
     (shop.runner.workspace / "agent-eval.yml").write_text("trials: 4\n")
     shop.runner.github.files["agent-eval.yml"] = b"trials: 4\n"
@@ -334,6 +347,7 @@ def test_a_run_on_its_own_has_nothing_to_look_at(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGTERM])
+@WHOLE_JOB
 def test_a_job_that_is_killed_in_a_look_loses_nothing_that_was_paid_for(
     shop: Shop, sent: signal.Signals
 ) -> None:
@@ -372,6 +386,7 @@ def test_a_job_that_is_killed_in_a_look_loses_nothing_that_was_paid_for(
     assert sum(shop.calls()) == 120 + done - resumed["resumed_cases"]
 
 
+@WHOLE_JOB
 def test_an_agent_cannot_rewrite_the_trials_of_an_earlier_look(shop: Shop) -> None:
     shop.push()
     agent = shop.runner.workspace / "agent.py"
@@ -387,6 +402,7 @@ def test_an_agent_cannot_rewrite_the_trials_of_an_earlier_look(shop: Shop) -> No
     assert "records were changed by another program while the run was going on" in step.log
 
 
+@WHOLE_JOB
 def test_suspects_are_confirmed_once_after_the_last_look(runner: Runner, github: FakeGitHub) -> None:
     repository = Repository(runner)
     repository.push(**{**OPEN, "trials": "4"})

@@ -17,6 +17,7 @@ import pytest
 from tests.e2e.program import agent_eval, start
 from tests.e2e.runner import PULL, Runner, Step, unzipped
 from tests.e2e.test_ci_agent import COMMAND, at, case, write
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
@@ -132,6 +133,7 @@ def test_three_of_ten_trials_lost_say_nothing_about_the_change(
     assert "this change first" not in comment
 
 
+@WHOLE_JOB
 def test_a_single_case_of_the_baseline_without_a_score_is_no_decision(
     runner: Runner, github: FakeGitHub, agent: Agent
 ) -> None:
@@ -153,6 +155,7 @@ def test_a_case_that_is_new_and_lost_blocks_nothing(runner: Runner, github: Fake
     assert step.outcome == "passed"
 
 
+@WHOLE_JOB
 def test_a_policy_that_allows_more_losses_does_not_excuse_a_case_without_a_score(
     runner: Runner, github: FakeGitHub, agent: Agent
 ) -> None:
@@ -261,6 +264,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("act", HOSTILE.values(), ids=HOSTILE)
+@WHOLE_JOB
 def test_an_agent_that_wants_to_be_excused_is_not(runner: Runner, github: FakeGitHub, act: str) -> None:
     write(runner)
     runner.upload(runner.push(agent_command=COMMAND), 400)
@@ -271,6 +275,7 @@ def test_an_agent_that_wants_to_be_excused_is_not(runner: Runner, github: FakeGi
     assert counted.read_text() == "x", "it was run once"
 
 
+@WHOLE_JOB
 def test_a_judge_of_the_branch_that_refuses_to_judge_makes_nothing_green(
     runner: Runner, github: FakeGitHub
 ) -> None:
@@ -305,6 +310,7 @@ def judged_case(number: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("status", [429, 503])
+@WHOLE_JOB
 def test_a_judge_whose_model_does_not_answer_is_asked_again_about_what_the_agent_did(
     runner: Runner, github: FakeGitHub, agent: Agent, status: int
 ) -> None:
@@ -337,6 +343,7 @@ def test_a_judge_whose_model_does_not_answer_is_asked_again_about_what_the_agent
     assert "lost to a judge" in first_lines(github)
 
 
+@WHOLE_JOB
 def test_a_run_that_is_killed_amid_its_retries_goes_on_with_what_is_left_of_them(
     tmp_path: Path, agent: Agent
 ) -> None:

@@ -17,6 +17,7 @@ from agent_eval.attestations.statement import Expected
 from agent_eval.operations.trusted_packs import open_trusted
 from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped
 from tests.e2e.test_ci_agent import COMMAND, write
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub, sha
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()
@@ -95,6 +96,7 @@ def test_what_a_later_step_signs_is_written_only_where_it_is_asked_for(
 
 
 @pytest.mark.parametrize("kind", ["unsigned", "another key", "another commit"])
+@WHOLE_JOB
 def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
     runner: Runner, github: FakeGitHub, signed: Step, kind: str
 ) -> None:

@@ -11,6 +11,7 @@ from agent_eval.demo.scaffold import ALL, StarterAgent, scaffold
 from agent_eval.errors import ExitCode
 from tests.e2e.platforms import CiPlatform, OnGitHub, platform
 from tests.e2e.program import agent_eval
+from tests.extent import WHOLE_JOB
 
 PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
 COMMAND = f"{sys.executable} -S -E agent.py"
@@ -76,6 +77,7 @@ def test_the_policy_and_the_agent_of_a_repository_that_was_set_up_decide_in_ci(
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
+@WHOLE_JOB
 def test_a_case_that_the_policy_tracks_on_main_does_not_block(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

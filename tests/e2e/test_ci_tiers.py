@@ -21,6 +21,7 @@ from tests.e2e.test_ci_confirmation import (
     regate,
     verdicts,
 )
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 
@@ -80,6 +81,7 @@ def test_what_its_history_admits_is_confirmed_one_by_one_and_the_record_says_so(
     assert not corrected["passed"]
 
 
+@WHOLE_JOB
 def test_without_twenty_trials_of_each_the_correction_stays(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -110,6 +112,7 @@ def test_a_tracked_case_is_not_run_again_and_does_not_block(
     assert "1 case tracked by the policy: `order-1`" in comment
 
 
+@WHOLE_JOB
 def test_a_change_that_tracks_the_case_it_breaks_is_held_to_it(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -130,6 +133,7 @@ def with_new_cases(repository: Repository, *cases: dict[str, Any]) -> None:
     repository.runner.write_suite(*KNOWN, *cases)
 
 
+@WHOLE_JOB
 def test_new_cases_are_run_once_by_the_base_agent_and_block_nothing(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -189,6 +193,7 @@ def test_a_base_that_cannot_be_built_says_so_of_new_cases_and_blocks_nothing(
     assert "1 new case: the base agent was not run on it. The merge base could not be built" in comment
 
 
+@WHOLE_JOB
 def test_no_more_new_cases_are_run_than_cases_may_be_confirmed(
     repository: Repository, github: FakeGitHub
 ) -> None:
@@ -200,6 +205,7 @@ def test_no_more_new_cases_are_run_than_cases_may_be_confirmed(
     assert "(`max-confirm-cases`): 2 were not" in github.bodies(PULL)[0]
 
 
+@WHOLE_JOB
 def test_a_base_that_is_hostile_on_a_new_case_takes_nothing_back_of_what_was_confirmed(
     repository: Repository, github: FakeGitHub
 ) -> None:

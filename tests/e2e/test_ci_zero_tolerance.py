@@ -20,6 +20,7 @@ from tests.e2e.test_ci_confirmation import (
     repository,
     verdicts,
 )
+from tests.extent import WHOLE_JOB
 from tests.fakes.github import FakeGitHub
 
 __all__ = ["repository"]
@@ -55,8 +56,8 @@ def decide_again(repository: Repository, confirmation: bool) -> tuple[Ended, dic
         "--policy": repository.top / "gate.yml",
         "--out": repository.top / "again.json",
     }
-    if confirmation:
-        arguments["--confirmation"] = repository.top / COMPARE / "confirmation.json"
+    record_of_trials = repository.top / COMPARE / "confirmation.json"
+    arguments["--confirmation"] = record_of_trials if confirmation else "none"
     words = [str(word) for pair in arguments.items() for word in pair]
     comparison = str(repository.top / COMPARE / "baseline_delta.json")
     ended = agent_eval("gate", "--compare", comparison, *words, cwd=repository.top)
@@ -77,10 +78,12 @@ def test_a_safety_failure_that_does_not_repeat_is_cleared_after_every_pair(
     ended, again = decide_again(reviewed, confirmation=True)
     assert (ended.code, again["confirmed"]) == (0, decision(step)["confirmed"])
     # Without the record nothing clears it.
+    # By the first run alone, which has to be asked for, it blocks.
     ended, again = decide_again(reviewed, confirmation=False)
     assert (ended.code, again["gate_status"]) == (1, "failed")
 
 
+@WHOLE_JOB
 def test_a_safety_failure_that_repeats_blocks(reviewed: Repository, github: FakeGitHub) -> None:
     reviewed.commit("topic", REGRESSED)
     step = evaluated(reviewed, max_regressed_cases="5", max_new_hard_fail_cases="5")
@@ -94,6 +97,7 @@ def test_a_safety_failure_that_repeats_blocks(reviewed: Repository, github: Fake
     [{"confirm_pairs": "0"}, {"confirm_pairs": "2"}, {"max_confirm_cases": "0"}, {"preset": "release"}],
     ids=["no pairs", "too few pairs", "no case", "a release"],
 )
+@WHOLE_JOB
 def test_where_it_cannot_be_run_again_a_safety_failure_blocks_at_once(
     reviewed: Repository, github: FakeGitHub, inputs: dict[str, str]
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from tests.extent import WHOLE_JOB
 from tests.factories import make_case, make_suite
 
 CASES, BROKEN = 40, 12
@@ -297,6 +298,7 @@ class Strict(BaseJudge):
 @PRESETS
 @pytest.mark.parametrize("way", ["compare", "ci"])
 @pytest.mark.parametrize("kind", ["a program", "a program in a shell", "a plug-in"])
+@WHOLE_JOB
 def test_a_judge_whose_code_comes_with_the_change(
     kind: str, way: str, preset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

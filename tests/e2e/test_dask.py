@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Ended, agent_eval, environment, tree
+from tests.extent import WHOLE_JOB
 from tests.factories import make_case
 
 # Not imported here: it changes how exceptions are pickled in the whole process.
@@ -100,6 +101,7 @@ def test_a_cluster_writes_the_pack_that_this_machine_writes(
 
 
 @pytest.mark.parametrize("last", ['{"case_id": "case-3"}', '{"case_id": "x", "regex_patterns": ["("]}', "{"])
+@WHOLE_JOB
 def test_what_is_wrong_with_a_suite_is_told_as_on_this_machine(
     tmp_path: Path, cluster: Cluster, last: str
 ) -> None:
@@ -130,6 +132,7 @@ def test_a_judge_that_the_workers_do_not_have_is_not_evaluable(tmp_path: Path, c
     ("address", "code", "said"),
     [("tcp://127.0.0.1:1", 4, "cannot be reached"), ("telnet://x:1", 2, "no address of a Dask scheduler")],
 )
+@WHOLE_JOB
 def test_a_scheduler_that_is_not_there(tmp_path: Path, address: str, code: int, said: str) -> None:
     suite(tmp_path)
     ended = run(tmp_path, "there", "--executor", "dask", "--dask-scheduler", address)

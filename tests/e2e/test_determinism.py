@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_eval, tree
+from tests.extent import WHOLE_JOB
 from tests.factories import make_case, make_suite
 
 CASES = 260
@@ -69,6 +70,7 @@ def everything(place: Path, *, seed: int | None, workers: int, layout: str, orde
 
 
 @pytest.mark.parametrize("layout", ["files", "compact"])
+@WHOLE_JOB
 def test_processes_and_hash_seeds_change_nothing(layout: str, tmp_path: Path) -> None:
     one = everything(tmp_path / "one", seed=None, workers=1, layout=layout)
     other = everything(tmp_path / "other", seed=77, workers=2, layout=layout)
@@ -76,6 +78,7 @@ def test_processes_and_hash_seeds_change_nothing(layout: str, tmp_path: Path) ->
     assert "agent-eval-out/evidence.zip" in one
 
 
+@WHOLE_JOB
 def test_the_order_of_keys_changes_nothing_but_the_digest_of_the_suite(tmp_path: Path) -> None:
     one = everything(tmp_path / "one", seed=None, workers=1, layout="files")
     other = everything(tmp_path / "other", seed=None, workers=1, layout="files", order=9)

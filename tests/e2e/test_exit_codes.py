@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, agent_eval, environment, start, unmeasured
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 
 SHELL_NAME = f'{sys.executable} -m agent_eval "$@"'
 
@@ -93,6 +93,7 @@ def test_where_every_write_fails_it_is_exit_4_with_a_sentence(place: Path) -> No
 @pytest.mark.parametrize(
     "arguments", [RUN, [*RUN, "--agent-command", "true"], ["demo"], ["ci"], ["init"], ["compare", "-h"]]
 )
+@WHOLE_JOB
 def test_a_working_directory_that_is_gone_is_said(arguments: list[str], place: Path) -> None:
     (place / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && {SHELL_NAME}"

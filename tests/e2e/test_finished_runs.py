@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Process, agent_eval, start, tree
-from tests.extent import FULL
+from tests.extent import FULL, WHOLE_JOB
 
 CALLED = """
 import json, os, sys, time
@@ -69,6 +69,7 @@ RECORDED = ["run", "--suite", "suite.json", "--out", "out"]
 
 
 @pytest.mark.parametrize("command", [RUN, RECORDED, ["run-loop", *RUN[1:]]])
+@WHOLE_JOB
 def test_what_an_agent_was_paid_for_is_replaced_only_with_fresh(command: list[str], place: Path) -> None:
     assert agent_eval(*RUN, cwd=place).code == 0
     before = tree(place)
@@ -167,6 +168,7 @@ def begin(place: Path, *more: str) -> Process:
 KILLS = 60 if FULL else 8
 
 
+@WHOLE_JOB
 def test_killed_at_random_points_no_finished_call_is_repeated_and_the_bytes_are_the_same(place: Path) -> None:
     began = time.monotonic()
     whole = agent_eval(*RUN[:4], "whole", *RUN[5:], "--run-id", "r", cwd=place)

@@ -34,7 +34,7 @@ from tests.e2e.runner import (
     unzipped,
     zipped,
 )
-from tests.extent import OTHERS
+from tests.extent import OTHERS, WHOLE_JOB
 from tests.factories import make_case, make_suite
 from tests.fakes.github import BOT, FakeGitHub, sha
 from tests.security.github_markdown import ACTIVE, NASTY, Page
@@ -469,6 +469,7 @@ def reported_on(runner: Runner, github: FakeGitHub, root: Path, text: str, numbe
 @pytest.mark.parametrize(
     "text", [pytest.param(text, marks=[] if at % 12 == 0 else OTHERS) for at, text in enumerate(TEXTS)]
 )
+@WHOLE_JOB
 def test_a_text_of_the_fork_stays_text(runner: Runner, change: FakeGitHub, tmp_path: Path, text: str) -> None:
     comment, html = reported_on(runner, change, tmp_path, text, 1)
     page = Page(comment)

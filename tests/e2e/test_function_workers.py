@@ -20,7 +20,7 @@ import pytest
 from agent_eval.storage.records import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import Ended, Process, agent_eval, tree
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
 
@@ -243,6 +243,7 @@ def test_a_crash_of_a_repair_keeps_the_attempts_before_it(place: Path) -> None:
 
 
 @pytest.mark.parametrize("parallel", ["1", "6"])
+@WHOLE_JOB
 def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, parallel: str) -> None:
     run(place, "hangs", "--parallel", parallel, "--workers", "2")
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
@@ -257,11 +258,13 @@ def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, pa
 
 
 @pytest.mark.parametrize("function", ["never_lets_go", "catches_everything"])
+@WHOLE_JOB
 def test_a_function_that_cannot_be_interrupted_is_killed(place: Path, function: str) -> None:
     run(place, function, "--parallel", "2")
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
 
 
+@WHOLE_JOB
 def test_one_that_holds_up_its_whole_process_is_told_from_those_it_holds_up(place: Path) -> None:
     run(place, "never_lets_go", "--parallel", "6", "--workers", "2")
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
@@ -293,6 +296,7 @@ def test_a_process_that_the_function_forks_does_not_run_trials(place: Path) -> N
 
 
 @pytest.mark.parametrize("way", [["--workers", "1"], ["--parallel", "1"], ["--parallel", "6"]])
+@WHOLE_JOB
 def test_async_functions_share_one_event_loop(place: Path, way: list[str]) -> None:
     ended = run(place, "on_one_loop", *way)
     assert ended.code == 0, ended.err

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, tree
+from tests.extent import WHOLE_JOB
 from tests.unit.agents.json_server import JsonServer
 
 COSTLY = """
@@ -192,6 +193,7 @@ def on_a_terminal(place: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["run", "run-loop"])
+@WHOLE_JOB
 def test_a_terminal_shows_a_bar_and_then_what_came_of_it(command: str, place: Path) -> None:
     agent = f"command:{sys.executable} -S -E agent.py program"
     seen = on_a_terminal(place, command, "--suite", "suite.json", "--out", "out", "--agent", agent)

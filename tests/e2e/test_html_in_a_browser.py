@@ -17,7 +17,7 @@ from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport
 from tests.browser import Browser, chromium
-from tests.extent import OTHERS, unavailable
+from tests.extent import OTHERS, WHOLE_JOB, unavailable
 from tests.factories import make_case, make_event
 from tests.unit.reports.html.pages import agent_says, pack_of, page_of, page_of_run, suite_of
 
@@ -133,6 +133,7 @@ def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(
         pytest.param("markdown", 1200, False, marks=OTHERS),
     ],
 )
+@WHOLE_JOB
 def test_axe_finds_nothing(name: str, width: int, dark: bool, opened: Browser, folder: Path) -> None:
     if not AXE.exists():
         unavailable("without axe-core (make oracles)")

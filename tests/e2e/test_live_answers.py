@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Ended, agent_eval
+from tests.extent import WHOLE_JOB
 from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
 from tests.unit.agents.json_server import JsonServer
 
@@ -69,6 +70,7 @@ ODD = {
 
 @pytest.mark.parametrize("kind", sorted(HOSTED))
 @pytest.mark.parametrize("what", sorted(ODD))
+@WHOLE_JOB
 def test_an_answer_that_cannot_be_read_is_kept_with_the_providers_words(
     kind: str, what: str, tmp_path: Path
 ) -> None:

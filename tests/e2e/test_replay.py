@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_eval
+from tests.extent import WHOLE_JOB
 from tests.factories import make_case, make_suite
 from tests.security.packs import edit
 
@@ -140,6 +141,7 @@ def test_what_a_pack_names_is_not_run(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "p" / "compare").exists()
 
 
+@WHOLE_JOB
 def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path) -> None:
     judged(tmp_path, "marking:Marking")
     trust = ("replay", "--run", "p", "--trust-pack-commands")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, tree
+from tests.extent import WHOLE_JOB
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
 
@@ -108,6 +109,7 @@ def test_the_agent_gets_what_it_needs_and_no_more(tmp_path: Path) -> None:
         ('print(\'{"assistant_output": null, "tool_calls": 3}\')', "type_error"),
     ],
 )
+@WHOLE_JOB
 def test_an_agent_that_fails_is_an_error_of_its_kind_and_costs_no_other_case(
     tmp_path: Path, body: str, kind: str
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_program_that_does_not_exist_is_not_evaluable(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@WHOLE_JOB
 def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     cases = [{"case_id": name} for name in ("a", "b", "c")]
     suite = suite_of(tmp_path / "s.json", *cases)
@@ -244,6 +247,7 @@ def test_flags_for_agents_mean_nothing_without_one(tmp_path: Path) -> None:
     assert "--max-steps is for running an agent" in ended.error["message"]
 
 
+@WHOLE_JOB
 def test_a_hosted_model_is_run_with_a_prompt_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "prompt.txt").write_text("Be brief.")
     suite = suite_of(tmp_path / "s.json", {"case_id": "a", "input": "Hello?"})

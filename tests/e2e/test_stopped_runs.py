@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_eval, start, tree
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 
 PROGRAM = """
 import json, os, sys, time
@@ -56,6 +56,7 @@ def trials(place: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("agent", sorted(AGENTS))
+@WHOLE_JOB
 def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place: Path) -> None:
     several = [*RUN, *AGENTS[agent], "--trials", "3"]
     ended = agent_eval(*several, "--max-run-cost", "1.75", cwd=place)

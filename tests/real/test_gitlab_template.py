@@ -20,7 +20,7 @@ import pytest
 from agent_eval.demo.scaffold import scaffold
 from tests.e2e.program import CLOCK
 from tests.e2e.runner import unzipped
-from tests.extent import unavailable
+from tests.extent import WHOLE_JOB, unavailable
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import FORK, JOB_TOKEN, PROJECT, TOKEN, WEB, FakeGitLab
 from tests.unit.ci.platforms.repository import Repository
@@ -201,6 +201,7 @@ def with_component(root: Path, gitlab: FakeGitLab, pattern: str) -> Project:
     return project
 
 
+@WHOLE_JOB
 def test_component__gates_a_merge_request_by_its_inputs(tmp_path: Path, gitlab: FakeGitLab) -> None:
     project = with_component(tmp_path, gitlab, "order=[0-9]{12}")
     first = project.push()
@@ -215,6 +216,7 @@ def test_component__gates_a_merge_request_by_its_inputs(tmp_path: Path, gitlab: 
 @pytest.mark.parametrize(
     "value", ["$(touch pwned)", "`touch pwned`", '"; touch pwned; "', "'; touch pwned; '"]
 )
+@WHOLE_JOB
 def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab: FakeGitLab) -> None:
     project = with_component(tmp_path, gitlab, value)
     done = project.push()
@@ -223,6 +225,7 @@ def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab:
     assert not list(tmp_path.rglob("pwned"))
 
 
+@WHOLE_JOB
 def test_first_run__passes_and_leaves_report_tests_and_evidence(project: Project) -> None:
     done = project.push()
     assert done.code == 0, done.log
@@ -243,6 +246,7 @@ def test_agent__that_is_named_is_run(project: Project) -> None:
     assert b"said by the agent" in b"".join(unzipped(evidence).values()), done.log
 
 
+@WHOLE_JOB
 def test_unchanged__merge_request_passes(project: Project) -> None:
     project.push()
     done = project.merge_request()
@@ -251,6 +255,7 @@ def test_unchanged__merge_request_passes(project: Project) -> None:
     assert len(project.gitlab.bodies()) == 1
 
 
+@WHOLE_JOB
 def test_regressed__merge_request_fails_the_job(project: Project) -> None:
     project.push()
     project.write_suite("suite_bad.json")
@@ -268,6 +273,7 @@ def test_regressed__merge_request_fails_the_job(project: Project) -> None:
     ],
     ids=["fork", "wrong token"],
 )
+@WHOLE_JOB
 def test_refused__merge_request_fails_and_says_why(
     project: Project, variables: dict[str, Any], code: int, said: str
 ) -> None:
@@ -278,6 +284,7 @@ def test_refused__merge_request_fails_and_says_why(
     assert all(said in body for body in project.gitlab.bodies())
 
 
+@WHOLE_JOB
 def test_expired__artifacts_are_no_baseline(project: Project) -> None:
     project.push()
     next(iter(project.gitlab.jobs.values()))["artifacts_expire_at"] = "2020-01-01T00:00:00Z"

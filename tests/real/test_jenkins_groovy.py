@@ -16,7 +16,7 @@ import pytest
 
 from agent_eval.errors import ExitCode
 from tests.e2e.runner import orders
-from tests.extent import unavailable
+from tests.extent import WHOLE_JOB, unavailable
 from tests.fakes.jenkins import FOLDER, TOKEN, FakeJenkins
 from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
 
@@ -106,6 +106,7 @@ def agent(tmp_path: Path) -> Agent:
 
 
 @pytest.mark.parametrize("template", JENKINSFILES)
+@WHOLE_JOB
 def test_jenkinsfile__gates_a_change(
     template: str, agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +138,7 @@ def test_jenkinsfile__gates_a_change(
 
 
 @pytest.mark.parametrize(("code", "result"), [(3, "UNSTABLE"), (4, "FAILURE")])
+@WHOLE_JOB
 def test_jenkinsfile__ends_as_the_job_did(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", f"exit {code}")
     shutil.copy(ROOT / "ci-templates" / "Jenkinsfile", agent.root / "Jenkinsfile.groovy")
@@ -150,6 +152,7 @@ SHOWS = 'env | grep -E "^(AGENT_EVAL|HOME)" | sort; exit {code}'
 
 
 @pytest.mark.parametrize(("code", "result"), [(0, "SUCCESS"), (1, "FAILURE"), (3, "UNSTABLE")])
+@WHOLE_JOB
 def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", SHOWS.format(code=code))
     built = agent.step(
@@ -174,6 +177,7 @@ def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str,
 
 
 @pytest.mark.parametrize("name", ["suites", "jenkins_token"])
+@WHOLE_JOB
 def test_step__refuses_what_is_no_input(name: str, agent: Agent) -> None:
     agent.write("agent-eval", "echo ran")
     built = agent.step(f"[suite: 'a.json', {name}: 'x']")
@@ -181,12 +185,14 @@ def test_step__refuses_what_is_no_input(name: str, agent: Agent) -> None:
     assert "ran" not in built.log
 
 
+@WHOLE_JOB
 def test_step__asks_as_anonymous_without_credentials(agent: Agent) -> None:
     agent.write("agent-eval", SHOWS.format(code=0))
     built = agent.step("[suite: 'a.json', credentials: '']")
     assert (built.result, TOKEN in built.log) == ("SUCCESS", False)
 
 
+@WHOLE_JOB
 def test_step__takes_no_input_for_shell(agent: Agent) -> None:
     value = '"; touch pwned; `touch pwned`; $(touch pwned)'
     agent.write("agent-eval", SHOWS.format(code=0))
@@ -196,6 +202,7 @@ def test_step__takes_no_input_for_shell(agent: Agent) -> None:
     assert not list(agent.root.rglob("pwned"))
 
 
+@WHOLE_JOB
 def test_groovy__refuses_a_step_that_is_cut_off(agent: Agent) -> None:
     broken = agent.root / "broken.groovy"
     broken.write_text(STEP.read_text()[:-3])

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.extent import WHOLE_JOB
 from tests.real.agentdojo import GPT_4O, GPT_4O_MINI, Record, is_attacked, is_benign, read, records
 from tests.real.test_judges_prompt_injection import (
     Table,
@@ -139,6 +140,7 @@ WORDINGS = {
         (GPT_4O_MINI, "direct", (0, 171, 0, 0, 458)),
     ],
 )
+@WHOLE_JOB
 def test_the_same_attacks_in_other_words(model: str, wording: str, expected: tuple[int, ...]) -> None:
     changed = [reworded(row, WORDINGS[wording]) for row in records(model) if is_attacked(row)]
     found = table_of(seen(changed, allowed_tools()))

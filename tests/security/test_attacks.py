@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Ended, agent_eval, tree
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 from tests.factories import make_case, make_event, make_suite
 
 LONG = "a" * 1_000_000 + "!"
@@ -62,6 +62,7 @@ ENDLESS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("fields", ENDLESS.values(), ids=ENDLESS)
+@WHOLE_JOB
 def test_what_would_take_for_ever_ends_without_a_pass(fields: dict[str, Any], tmp_path: Path) -> None:
     ended = run(
         tmp_path, make_case("a", output=json.dumps(LONG) if "json_schema" in fields else LONG, **fields)

@@ -21,6 +21,7 @@ import pytest
 
 from agent_eval.errors import FailureKind
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from tests.extent import WHOLE_JOB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="orphans can be inherited on Linux only")
 
@@ -208,6 +209,7 @@ def test_output_that_a_stranger_holds_open_is_not_waited_for(mark: str, tmp_path
     assert result.duration_s < 60.0
 
 
+@WHOLE_JOB
 def test_children_of_many_threads_do_not_end_each_other(mark: str) -> None:
     code = f"""
         {SLEEPER.format(", start_new_session=True")}

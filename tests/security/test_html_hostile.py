@@ -18,7 +18,7 @@ from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport, RuleChanges, SuiteReport
 from tests.browser import Browser, chromium
-from tests.extent import OTHERS
+from tests.extent import OTHERS, WHOLE_JOB
 from tests.factories import make_config, make_event, make_pack
 from tests.security.hostile_strings import HOSTILE
 from tests.unit.comparison.views import result
@@ -246,6 +246,7 @@ def deeds(browser: Browser, page: Path, *, script: bool = True) -> list[str]:
 
 @pytest.mark.usefixtures("browser")
 @pytest.mark.parametrize("markdown", [False, pytest.param(True, marks=OTHERS)])
+@WHOLE_JOB
 def test_two_hundred_hostile_texts_in_every_place_do_nothing_in_a_browser(
     markdown: bool, tmp_path: Path
 ) -> None:

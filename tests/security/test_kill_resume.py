@@ -22,7 +22,7 @@ import pytest
 from agent_eval.storage.records import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import REPOSITORY, Process, environment, tree
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 
 CASES = 40
 
@@ -158,6 +158,7 @@ def until_something_is_done(place: Path) -> None:
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@WHOLE_JOB
 def test_interrupted_it_keeps_finished_trials_and_says_how_to_resume(
     place: Path, sent: signal.Signals, code: int
 ) -> None:
@@ -212,6 +213,7 @@ def start_stuck(place: Path, out: str = "out", *more: str) -> subprocess.Popen[b
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@WHOLE_JOB
 def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.Signals) -> None:
     process = start_stuck(stuck)
     until_something_is_done(stuck)
@@ -227,6 +229,7 @@ def test_interrupted_it_ends_children_that_do_not_end(stuck: Path, sent: signal.
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+@WHOLE_JOB
 def test_a_second_signal_stops_it_at_once(stuck: Path, sent: signal.Signals) -> None:
     process = start_stuck(stuck)
     until_something_is_done(stuck)

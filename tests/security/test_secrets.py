@@ -15,7 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.e2e.program import Ended, agent_eval, start, tree
-from tests.extent import crossed
+from tests.extent import WHOLE_JOB, crossed
 from tests.factories import make_case, make_suite
 
 SECRET = 'ghs_Zx"9/Q+é0123456789'
@@ -110,6 +110,7 @@ def test_a_run_without_secrets_in_its_traces_is_the_same_run(tmp_path: Path) -> 
     assert different == {"run/config.json", "manifest.json"}  # the digest of the suite file
 
 
+@WHOLE_JOB
 def test_workers_write_the_same_bytes(tmp_path: Path) -> None:
     cases = [told(SECRET if number % 3 else "nothing", number) for number in range(600)]
     for workers in ("1", "2"):
