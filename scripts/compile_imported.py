@@ -26,15 +26,21 @@ IN_FUNCTIONS = (
 )
 
 
+# Generates suites at a terminal; no job imports it.
+NOT_IN_JOBS = ("agent_eval.benchmarks", "agent_eval.operations.benchmarks")
+
+
 def imported() -> Iterator[Path]:
-    """Import each module of agent-eval; yield the sources in this environment that are loaded then."""
+    """Import each module of agent-eval that jobs use; yield the sources here that are loaded then."""
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     for name in IN_FUNCTIONS:
         importlib.import_module(name)
-    for loaded in list(sys.modules.values()):
+    for name, loaded in list(sys.modules.items()):
         source = getattr(loaded, "__file__", None)
+        if name.startswith(NOT_IN_JOBS):
+            continue
         if source and source.endswith(".py") and Path(source).is_relative_to(sys.prefix):
             yield Path(source)
 
