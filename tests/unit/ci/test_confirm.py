@@ -69,7 +69,8 @@ def test_more_cases_than_allowed_are_not_run(question: Question) -> None:
     assert verdicts == ["cleared", "inconclusive"]
 
 
-def test_a_doubt_voids_every_trial_before_it(question: Question) -> None:
+def doubtful_after_two(question: Question) -> Confirmation:
+    """Confirm until the third trial of the candidate finds that its sources changed."""
     checks: list[None] = []
 
     def check() -> None:
@@ -77,7 +78,11 @@ def test_a_doubt_voids_every_trial_before_it(question: Question) -> None:
         if len(checks) > 2:
             raise Doubt("The sources changed.")
 
-    record = confirmed(question, recorded(question, "candidate", check=check), recorded(question, "base"))
+    return confirmed(question, recorded(question, "candidate", check=check), recorded(question, "base"))
+
+
+def test_a_doubt_voids_every_trial_before_it(question: Question) -> None:
+    record = doubtful_after_two(question)
     assert record.problem == "The sources changed."
     assert {row.verdict for row in judge_suspects(["a", "b"], record, 0.05)} == {"inconclusive"}
 
@@ -92,14 +97,7 @@ def test_a_suite_that_was_altered_meanwhile_is_noticed(question: Question) -> No
 
 
 def test_trials_before_a_doubt_stay_on_record_with_their_packs(question: Question) -> None:
-    checks: list[None] = []
-
-    def check() -> None:
-        checks.append(None)
-        if len(checks) > 2:
-            raise Doubt("The sources changed.")
-
-    record = confirmed(question, recorded(question, "candidate", check=check), recorded(question, "base"))
+    record = doubtful_after_two(question)
     packs = open_bundle((question.suite.parent / "trials.zip").read_bytes(), source="trials.zip")
     assert sorted(packs) == ["base-1", "base-2", "base-3", "candidate-1", "candidate-2"]
     assert record.evidence_sha256 is not None

@@ -219,6 +219,12 @@ def test_cases_beyond_the_cap_count_among_those_that_newly_fail() -> None:
     assert verdicts == ["confirmed", "inconclusive"]
 
 
+def test_a_change_that_breaks_more_cases_is_confirmed_in_each_of_them_all_the_same() -> None:
+    broken = [fresh("ffffff", "pppppp", f"c{number}") for number in range(8)]
+    results = judge_suspects([*(row.case_id for row in broken), "not run again"], record(*broken), 0.05)
+    assert [result.verdict for result in results] == ["confirmed"] * 8 + ["inconclusive"]
+
+
 @pytest.mark.parametrize(
     ("now", "before", "is_flaky", "says"),
     [
