@@ -18,7 +18,8 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.confirmation import Confirmed, suspects_of
 from agent_eval.history.board import counted_before
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.confirmation import CONFIRMATION, LARGEST_EVIDENCE, TRIALS
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import dumps

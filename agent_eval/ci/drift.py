@@ -28,7 +28,8 @@ from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.gate.drift import DriftReport
 from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.gate.fitness import why_no_baseline
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.drift import drift_of, loss_with_night
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry

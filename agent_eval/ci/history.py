@@ -21,7 +21,8 @@ from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.evidence import read_history, write_history
 from agent_eval.history.files import is_too_large
 from agent_eval.history.pool import FEWEST_RUNS
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.pool import Pool, is_of_one_setup, make_pool, without_secrets
 from agent_eval.storage.files import safe_name
 from agent_eval.text.escape import one_line

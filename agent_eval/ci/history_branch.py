@@ -20,7 +20,7 @@ from agent_eval.history.files import (
     is_record_name,
     newest_first,
 )
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.processes.child import ChildLimits
 from agent_eval.storage.files import safe_name
 

@@ -20,7 +20,8 @@ from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.errors import AgentEvalError, NotEvaluable
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.looks import FIXED_TRIALS
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.agent_options import agent_options
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.processes.child import allowed_environment

@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from agent_eval.contracts.history import WINDOW, CaseRecord, HistoryRun, Tier, tier_of
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 
 PROMOTED_AFTER = 3
 """Runs that a case which is expected to fail passes in a row until it is to be promoted."""

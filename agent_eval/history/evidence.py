@@ -10,7 +10,7 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
 from agent_eval.history.directory import of_dataset
 from agent_eval.history.files import MAX_RUNS, decode, encode_all, newest_first
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 
 HISTORY = f"{layout.HISTORY}/runs.jsonl"
 """The file in a pack; `derived.json` lists it with its digest."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from agent_eval.contracts.history import WINDOW, CaseRecord, PooledCase, PooledRuns
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 
 FEWEST_RUNS = 4
 """Runs below which there is no pooled baseline."""

@@ -24,7 +24,8 @@ from agent_eval.gate.drift import (
     what_moved,
 )
 from agent_eval.gate.drift_cause import KnownLoss
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.history import read_history_at
 from agent_eval.operations.packs import open_run
 

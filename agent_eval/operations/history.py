@@ -16,7 +16,7 @@ from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.evidence import read_history
 from agent_eval.history.files import decode_file, is_record_name, newest_first
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.storage.files import read_bytes
 

@@ -16,7 +16,8 @@ from agent_eval.history.directory import of_dataset
 from agent_eval.history.files import MAX_BYTES, MAX_RECORD_BYTES, decode, encode_all
 from agent_eval.history.key import history_key
 from agent_eval.history.pool import pooled_runs
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.contracts.history import RunRecord
+from agent_eval.history.record import record_of
 from agent_eval.operations.packs import decision_in, listed_digests
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.redaction import Redactor

@@ -20,7 +20,7 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.history.board import DeclaredTiers
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.reports.causes import Cause, causes_of
 from agent_eval.reports.chance import cases_of_topics
 from agent_eval.reports.confirmation import excused_by_trials

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
 from agent_eval.history.board import Board, CaseBoard, board
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.reports.history import (
     CONFIDENCE,
     LEGEND,

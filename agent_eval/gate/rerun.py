@@ -1,0 +1,288 @@
+"""Run what the first run asks: the procedure's reruns, in its order, over all suites of a job.
+
+Pure but for the `Runner`, which runs the trials: the job's, or a simulation's. The record that comes out says
+what was run; what it means follows from it and the question alone (`gate.answer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from agent_eval.contracts.reruns import (
+    CaseReruns,
+    Figures,
+    OtherSuites,
+    Rerun,
+    Reruns,
+    RoundCount,
+    Side,
+    SuiteRound,
+)
+from agent_eval.gate.answer import (
+    LOW_ALONE_RUNS,
+    asked,
+    blamed_cases,
+    counted,
+    falls_of,
+    late_cases,
+    needs_control,
+    violation_state,
+)
+from agent_eval.gate.procedure import (
+    BUDGET,
+    ENOUGH,
+    Question,
+    budget,
+    is_enough,
+    next_side,
+    suite_round,
+)
+
+CONTROLS = 2
+"""Cases that the change passes, of which the base runs one trial each where a case fails on both sides."""
+
+
+class Cut(Exception):
+    """Raised by a `Runner` where nothing more can be run; the message is a clause."""
+
+
+class Runner(Protocol):
+    """Runs trials of a suite. What it cannot run ends the reruns with `Cut`."""
+
+    def trials(self, slug: str, side: Side, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
+        """Run one trial of each case, side by side; a missing one could not be run.
+
+        A trial that no judge could judge is made once more before it is returned as `unjudged`.
+        """
+
+    def whole_suite(self, slug: str, sides: Sequence[Side]) -> tuple[SuiteRound, Mapping[Side, Figures]]:
+        """Run the whole suite by these sides, case by case in turn, as often as the first run did."""
+
+    def altered(self, slug: str) -> Mapping[Side, str]:
+        """Say, by side, why no trial of it counts, as a clause; without a side whose trials do."""
+
+
+@dataclass(frozen=True)
+class BaseAgent:
+    """How the base's agent can be run: as in `Reruns`."""
+
+    runs: Literal["beside", "isolated", "none"] = "beside"
+    problem: str | None = None
+    commit: str | None = None
+
+    @property
+    def can_run(self) -> bool:
+        """Whether any trial of it can be made."""
+        return self.runs != "none" and self.problem is None
+
+
+@dataclass
+class _Suite:
+    """The reruns of one suite so far."""
+
+    question: Question
+    base: BaseAgent
+    safety: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
+    cases: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
+    control: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
+    late: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
+    new: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
+    rounds: list[SuiteRound] = field(default_factory=list)
+    figures: dict[Side, Figures] = field(default_factory=dict)
+    altered: dict[Side, str] = field(default_factory=dict)
+    others: OtherSuites = field(default_factory=OtherSuites)
+    cut: str | None = None
+
+    @property
+    def record(self) -> Reruns:
+        def listed(kept: Mapping[str, Mapping[Side, list[Rerun]]]) -> list[CaseReruns]:
+            return [
+                CaseReruns(case_id=case_id, change=sides.get("change", []), base=sides.get("base", []))
+                for case_id, sides in kept.items()
+            ]
+
+        return Reruns(
+            commit=self.question.seed,
+            base_commit=self.base.commit,
+            base_runs=self.base.runs,
+            base_problem=self.base.problem,
+            altered=self.altered,
+            safety=listed(self.safety),
+            cases=listed(self.cases),
+            control=listed(self.control),
+            rounds=self.rounds,
+            late=listed(self.late),
+            new=listed(self.new),
+            figures=self.figures,
+            cut=self.cut,
+            others=self.others,
+        )
+
+
+def rerun(
+    questions: Mapping[str, Question],
+    runner: Runner,
+    base: BaseAgent,
+    *,
+    figures_in_doubt: frozenset[str] = frozenset(),
+) -> dict[str, Reruns]:
+    """Run again what the suites of a job ask for; the record of each by slug.
+
+    Args:
+        questions: What the first run of each suite asks.
+        runner: Runs the trials.
+        base: How the base's agent runs.
+        figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit, so that both sides
+            are to be run once more.
+    """
+    suites = {slug: _Suite(question, base) for slug, question in questions.items()}
+    try:
+        for slug, suite in suites.items():
+            if suite.question.may_rerun:
+                _safety(slug, suite, runner)
+        for slug, suite in suites.items():
+            if suite.question.may_rerun and suite.question.has_baseline:
+                _again(slug, suite, runner, suite.question.order[: budget(len(suite.question.cases))], suite.cases)
+        _share_tests(suites)
+        if not any(_is_failed(suite) for suite in suites.values()):
+            for slug, suite in suites.items():
+                if suite.question.may_rerun and suite.question.is_low:
+                    _rounds(slug, suite, runner, len(suites))
+            _share_tests(suites)
+        for slug, suite in suites.items():
+            _control(slug, suite, runner)
+            if slug in figures_in_doubt and not suite.figures and base.can_run:
+                suite.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
+        for slug, suite in suites.items():
+            if suite.question.new and base.can_run and suite.question.may_rerun:
+                _once(slug, suite, runner, "base", suite.question.new[:BUDGET], suite.new)
+    except Cut as cut:
+        for suite in suites.values():
+            suite.cut = str(cut)
+    for slug, suite in suites.items():
+        suite.altered.update(runner.altered(slug))
+    _share_tests(suites)
+    return {slug: suite.record for slug, suite in suites.items()}
+
+
+def _once(
+    slug: str,
+    suite: _Suite,
+    runner: Runner,
+    side: Side,
+    case_ids: Sequence[str],
+    into: dict[str, dict[Side, list[Rerun]]],
+) -> None:
+    """Run one trial of each case on one side.
+
+    More than six parameters: whose trials, of which cases, and where they go.
+    """
+    results = runner.trials(slug, side, case_ids)
+    if not results.keys() & set(case_ids):
+        raise Cut("no trial could be run")
+    for case_id in case_ids:
+        if case_id in results:
+            into.setdefault(case_id, {}).setdefault(side, []).append(results[case_id])
+
+
+def _safety(slug: str, suite: _Suite, runner: Runner) -> None:
+    """Run cases with a new violation by the change alone until each judge is sure of it."""
+    while True:
+        record = suite.record
+        waiting = {
+            case_id: None
+            for case_id, judge_id in suite.question.violations
+            if violation_state(suite.question, record, case_id, judge_id) == "waiting"
+        }
+        if not waiting or len(waiting) > BUDGET:
+            return
+        _once(slug, suite, runner, "change", list(waiting), suite.safety)
+
+
+def _again(
+    slug: str,
+    suite: _Suite,
+    runner: Runner,
+    case_ids: Sequence[str],
+    into: dict[str, dict[Side, list[Rerun]]],
+) -> None:
+    """Run cases again by base and change in turn, the first few before the others, until each is answered."""
+    first = max(ENOUGH, suite.question.max_regressed + 1)
+    number = len(suite.question.cases)
+    for chunk in (case_ids[:first], case_ids[first:]):
+        done = [counted(suite.question, suite.record, case_id) for case_id in into]
+        if not chunk or is_enough(done, number, suite.question.max_regressed):
+            return
+        while True:
+            sides: dict[Side, list[str]] = {"base": [], "change": []}
+            for case_id in chunk:
+                case = counted(suite.question, suite.record, case_id)
+                if (side := next_side(case, base_can_run=suite.base.problem is None)) is not None:
+                    sides[side].append(case_id)
+            if not sides["base"] and not sides["change"]:
+                break
+            for side, waiting in sides.items():
+                if waiting:
+                    _once(slug, suite, runner, side, waiting, into)
+
+
+def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int) -> None:
+    """Run the whole suite again by both sides until that says something, then the cases it leaves open."""
+    if not suite.base.can_run:
+        if len(suite.question.on_main) >= LOW_ALONE_RUNS:
+            suite.rounds.append(runner.whole_suite(slug, ("change",))[0])
+        return
+    while True:
+        done, figures = runner.whole_suite(slug, ("base", "change"))
+        suite.rounds.append(done)
+        if not suite.figures:
+            suite.figures.update(figures)
+        if suite_round(falls_of(suite.record).values(), len(suite.rounds), suites) != "again":
+            break
+    _again(slug, suite, runner, late_cases(suite.question, suite.record), suite.late)
+
+
+def _control(slug: str, suite: _Suite, runner: Runner) -> None:
+    """Run cases that the change passes by the base, where a case fails on both sides."""
+    question = suite.question
+    if not suite.base.can_run or not needs_control(question, suite.record):
+        return
+    passing = [
+        case_id
+        for case_id, case in sorted(question.cases.items())
+        if case.is_reliable and case.now.trials and case.now.passed == case.now.trials
+    ]
+    if passing:
+        _once(slug, suite, runner, "base", passing[:CONTROLS], suite.control)
+
+
+def _share_tests(suites: Mapping[str, _Suite]) -> None:
+    """Tell each suite the p values of the others, with which its cases share one correction."""
+    tests: dict[str, tuple[list[float], list[float]]] = {}
+    for slug, suite in suites.items():
+        record = suite.record
+        cases = [counted(suite.question, record, case_id) for case_id in asked(record)]
+        tests[slug] = (
+            [case.p_value for case in cases if case.is_steady],
+            [case.p_value for case in cases if not case.is_steady],
+        )
+    for slug, suite in suites.items():
+        elsewhere = [of_suite for other, of_suite in tests.items() if other != slug]
+        suite.others = OtherSuites(
+            suites=len(elsewhere),
+            steady=sorted(p for steady, _ in elsewhere for p in steady),
+            others=sorted(p for _, others in elsewhere for p in others),
+        )
+
+
+def _is_failed(suite: _Suite) -> bool:
+    record = suite.record
+    if len(blamed_cases(suite.question, record)) > suite.question.max_regressed:
+        return True
+    return any(
+        violation_state(suite.question, record, *place) == "blocks" for place in suite.question.violations
+    )
+
+
