@@ -216,6 +216,7 @@ class PrivateClone:
         source = (f"--upload-pack={_UPLOAD}", self.top.as_uri(), "+refs/tags/*:refs/tags/*")
         if not self._lacks_history():
             self.git.line("fetch", "--quiet", "--no-write-fetch-head", *source, cwd=self.directory)
+            self.git.run("pack-refs", "--all", cwd=self.directory)
 
     def merge_base(self, one: str, other: str) -> str:
         """Find the commit where two lines of history parted.

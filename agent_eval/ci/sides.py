@@ -142,8 +142,10 @@ class Side:
         """Run `setup-command` there, and take what it left as the sources of this side.
 
         Raises:
+            Altered: The other side altered them before.
             SetupFailed: It failed or took too long.
         """
+        self.refuse_altered()
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
         self.seal()
 
@@ -258,7 +260,7 @@ class Side:
 
 
 def _state(entry: os.DirEntry[str]) -> _Entry:
-    """What an installer changes of an entry. Of a directory that is its identity: bytecode is written within."""
+    """What an installer changes of an entry. Of a directory it is the identity: bytecode comes into it."""
     status = entry.stat(follow_symlinks=False)
     if entry.is_dir(follow_symlinks=False):
         return status.st_mode, status.st_ino, 0, 0

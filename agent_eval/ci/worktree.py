@@ -180,7 +180,7 @@ def _submodule(
 
 
 def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remote | None) -> bool:
-    """Fetch a commit alone, or, from a host that gives no single commit, everything; tells whether it came."""
+    """Fetch a commit alone, or everything where the host gives no single one; tells whether it came."""
     flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
     ways = (("--depth=1", f"+{commit}:refs/agent-eval/{commit}"), ("", "+refs/*:refs/remotes/all/*"))
     for option, spec in ways:
@@ -204,10 +204,8 @@ def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: S
     if not missing:
         return
     reason = f"LFS file {as_code(min(missing))}"
-    own, remote = (
-        git.line("config", "--blob", f"{commit}:.lfsconfig", "lfs.url", cwd=source.bare),
-        source.remote,
-    )
+    own = git.line("config", "--blob", f"{commit}:.lfsconfig", "lfs.url", cwd=source.bare)
+    remote = source.remote
     if own is not None and remote is not None:
         remote = remote.sibling(own)
     if remote is None or remote.origin is None:
@@ -272,7 +270,7 @@ def _put(content: BinaryIO, place: Path, oid: str) -> bool:
 def _downloaded(remote: Remote, missing: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, bytes]]:
     """Ask the API of LFS for objects, and yield the content of each file.
 
-    Its answer names an address for each object, often on another host: the headers of the job do not go there.
+    Its answer names an address for each object, often on another host, where no header of the job goes.
     """
     secrets = dict(_header(line) for line in remote.headers)
     session = Session(remote.url, secret_headers=secrets, headers={"Accept": _OF_LFS})
