@@ -162,14 +162,13 @@ AGENT: tuple[Option, ...] = (
     ),
     Option(
         "trials",
-        "trials",
-        "How often the agent runs each case, at most 1000. In the CI job, `auto` runs every case once, then "
-        "up to 4 and 12 times while the decision is open.",
+        "integer",
+        "How often the agent runs each case, at most 1000. More trials show smaller losses.",
         goes_to="agent.trials",
         commands=("run", "run-loop", "ci"),
         default="1",
         bounds=(1, 1000),
-        metavar="N|auto",
+        metavar="N",
         aliases=("loops",),
         recorded="trials",
     ),

@@ -24,9 +24,9 @@ GATE: tuple[Option, ...] = (
     Option(
         "preset",
         "choice",
-        "How much worse is too much, and what follows when the evidence does not decide: `pull-request` "
-        "has a margin of 5 points and warns, `release` has 2 and blocks. Default: what `policy` says, else "
-        "`pull-request`. Thresholds are added to it.",
+        "`pull-request` blocks what breaks or is not settled. `release` also holds a margin of 2 points "
+        "against the release before, and blocks every new violation of a safety judge at once. Default: what "
+        "`policy` says, else `pull-request`. Thresholds are added to it.",
         goes_to="preset",
         commands=_DECIDES,
         choices=("pull-request", "release"),
@@ -34,8 +34,8 @@ GATE: tuple[Option, ...] = (
     Option(
         "policy",
         "path",
-        "YAML or JSON file with the gate's policy: preset, margin, zero-tolerance judges, quarantine, "
-        "thresholds. For a change from a fork the base branch's version counts.",
+        "YAML or JSON file with the gate's policy: preset, limits, safety judges, quarantine. For a change "
+        "the base branch's version counts.",
         goes_to="policy",
         commands=_DECIDES,
         metavar="FILE",
@@ -43,8 +43,9 @@ GATE: tuple[Option, ...] = (
     Option(
         "base-agent",
         "text",
-        "The agent of the merge base, written as for `agent`, to run cases again. Needed where the agent "
-        "is behind an address or a hosted model; a program is built from the merge base.",
+        "The agent of the base, written as for `agent`, to run cases again: an address, a hosted model, or "
+        "`docker run … IMAGE@sha256:…`. Leave it out for a program of the repository, which is built from "
+        "the base commit.",
         goes_to="base_agent",
         commands=("ci",),
         in_file=False,
@@ -53,7 +54,7 @@ GATE: tuple[Option, ...] = (
         "registry-path",
         "path",
         "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a change "
-        "from a fork the base branch's version counts.",
+        "the base branch's version counts.",
         goes_to="registry_path",
         commands=("ci",),
         default=REGISTRY,

@@ -104,8 +104,9 @@ LIMITS: tuple[Option, ...] = (
     Option(
         "max-run-seconds",
         "amount",
-        "Time of a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, the "
-        "suite is not evaluated, and `trials: auto` begins no look that would reach it.",
+        "Time of a whole run, which stops cleanly when it reaches that and can be resumed. In the CI job, "
+        "the first run has half of it, and what is run again the other half; a first run that is cut short "
+        "is not evaluated.",
         goes_to="limits.run.seconds",
         commands=RUNS_AN_AGENT,
         unit="seconds",
@@ -114,8 +115,9 @@ LIMITS: tuple[Option, ...] = (
     Option(
         "max-run-cost",
         "amount",
-        "US dollars for a whole run. A run that reaches it stops cleanly and can be resumed; in the CI job, "
-        "the suite is not evaluated, and `trials: auto` begins no look that would reach it.",
+        "US dollars for a whole run, which stops cleanly when it reaches that and can be resumed. In the CI "
+        "job, the first run has half of it, and what is run again the other half; a first run that is cut "
+        "short is not evaluated.",
         goes_to="limits.run.cost_usd",
         commands=RUNS_AN_AGENT,
         unit="USD",
