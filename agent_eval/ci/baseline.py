@@ -22,7 +22,7 @@ from pathlib import Path
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.place import JobPlace, ancestors
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.signing import admission_by
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
@@ -371,8 +371,8 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
     if place is None or clone is None:
         yield from (_Reviewed(run, None, -run.number) for run in runs)
         return
-    below_tip = frozenset(ancestors(clone, place.tip, most=MAX_ANCESTORS))
-    before = {sha: at for at, sha in enumerate(ancestors(clone, place.base, most=MAX_ANCESTORS))}
+    below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
+    before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
     for run in runs:
         if not run.is_own_code:
             result.notes.append(f"{_capital(run.label)} was passed over: its code is not from this repository.")

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from agent_eval.ci.baseline import MAX_ANCESTORS, Search
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.place import ancestors
 from agent_eval.contracts import Comparison
 from agent_eval.contracts.base import instant
 from agent_eval.errors import AgentEvalError
@@ -65,7 +64,7 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
     history = BranchHistory(search.earlier, search.newest_record)
     before = None
     if job.place is not None and job.clone is not None:
-        before = frozenset(ancestors(job.clone, job.place.base, most=MAX_ANCESTORS))
+        before = frozenset(job.clone.ancestors(job.place.base, most=MAX_ANCESTORS))
     for slug, newest in search.newest.items():
         packs = [newest]
         if slug in search.baselines and not search.baselines[slug].named_by_user:

@@ -21,7 +21,7 @@ from agent_eval.ci.config import (
 )
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.drift import Watched, Watcher
-from agent_eval.ci.evaluate import Evaluation, evaluate
+from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.junit import write_junit
@@ -36,12 +36,12 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
-from agent_eval.ci.place import Standing
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import (
     MAX_BYTES,
@@ -221,9 +221,13 @@ def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
 
 def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
-    evaluation, watched, notes = _evaluate_guarded(job)
+    # What the runner takes commands from is written below, once no code of the change runs any more.
+    with guarded(platform.spec.command_files, job.environ):
+        watcher = Watcher.prepare(job)
+        reported = platform.run.reported
+        evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
+        watched = watcher.hold(evaluation) if watcher is not None else None
     report = report_of(evaluation, job)
-    report = replace(report, warnings=[*notes, *report.warnings])
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
@@ -263,24 +267,6 @@ def _refuse_unknown_report(settings: Settings, platform: Platform) -> None:
             remedy="Leave it out, and give `suite`.",
             field="report-run-id",
         )
-
-
-def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, Watched | None, list[str]]:
-    """Evaluate, and hold the base branch against its release where the job watches it.
-
-    Returns as well what was noticed of the agent, and warns of it where the evaluation fails.
-    """
-    notes: list[str] = []
-    try:
-        with guarded(job.platform.spec.command_files, job.environ, notes.append):
-            reported = job.platform.run.reported
-            watcher = Watcher.prepare(job)
-            evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-            return evaluation, watcher.hold(evaluation) if watcher is not None else None, notes
-    except AgentEvalError:
-        for note in notes:
-            job.platform.warn(note)
-        raise
 
 
 def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:

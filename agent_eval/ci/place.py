@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone
-from agent_eval.ci.git import COMMIT, REMOTE, GitFailed, Remote
+from agent_eval.ci.git import REMOTE, GitFailed, Remote
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.text.escape import one_line
 
@@ -187,14 +187,6 @@ def _default_branch(clone: PrivateClone) -> str:
         if line.startswith(f"ref: {_HEADS}") and line.endswith("\tHEAD"):
             return line.removeprefix(f"ref: {_HEADS}").removesuffix("\tHEAD")
     raise TipUnknown("The remote repository does not say which branch is its default one.", remedy=_REMEDY)
-
-
-def ancestors(clone: PrivateClone, commit: str, *, most: int) -> list[str]:
-    """List a commit and those before it, none before one that is made from it; at most so many."""
-    listed = clone.git.run(
-        "rev-list", "--topo-order", f"--max-count={most}", commit, "--", cwd=clone.directory
-    )
-    return [line for line in listed.decode().split() if COMMIT.fullmatch(line)]
 
 
 def _why_held(refs: Refs, branches: tuple[str, ...], chosen: str, *, is_reviewed: bool) -> str | None:

@@ -77,6 +77,7 @@ CIRCLECI = PlatformSpec(
             in_file=False,
         ),
     ),
+    command_files=("BASH_ENV",),
     secret_names=frozenset({"CIRCLE_TOKEN", "CIRCLE_OIDC_TOKEN", "CIRCLE_OIDC_TOKEN_V2", "CIRCLECI_TOKEN"}),
     remedies=Remedies(
         read_runs="Set `circleci-token` to a personal token of an account that may read the project, and "
