@@ -108,8 +108,8 @@ def as_code(path: str) -> str:
     """Write a path, which may be of an attacker's choosing, as code within a sentence.
 
     Example:
-        >>> as_code("a`b\\nc")
-        "`a'b c`"
+        >>> as_code("a`b")
+        "`a'b`"
     """
     readable = path.encode("utf-8", "backslashreplace").decode().replace("`", "'")
     return f"`{one_line(readable, limit=_LONGEST_PATH)}`"
