@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from math import comb
 from typing import Literal, TypeVar
@@ -274,11 +274,11 @@ def tarone(counts: Mapping[Name, tuple[Count, Count]]) -> set[Name]:
     Args:
         counts: Trials now and before, by case; both have at least one.
     """
-    best = {
-        name: fisher(max(0, x + y - b), a, min(b, x + y), b) for name, ((x, a), (y, b)) in counts.items()
-    }
+    best = {name: fisher(max(0, x + y - b), a, min(b, x + y), b) for name, ((x, a), (y, b)) in counts.items()}
     share = next(k for k in range(1, len(counts) + 2) if sum(p <= ALPHA / k for p in best.values()) <= k)
-    tests = {name: fisher(*now, *before) for name, (now, before) in counts.items() if best[name] <= ALPHA / share}
+    tests = {
+        name: fisher(*now, *before) for name, (now, before) in counts.items() if best[name] <= ALPHA / share
+    }
     return holm(tests, ALPHA)
 
 
@@ -355,13 +355,13 @@ class Question:
         """Whether main says anything of any case."""
         return any(not case.is_new for case in self.cases.values())
 
-    @property
+    @cached_property
     def is_low(self) -> bool:
         """Whether the whole suite is to be run again."""
         fell = sum(case.fell > 0 for case in self.cases.values() if not case.is_new)
         return self.total is not None and is_low(self.total, fell, self.on_main)
 
-    @property
+    @cached_property
     def order(self) -> list[str]:
         """Cases that newly fail, in the order in which they are run again."""
         return queue(self.cases, self.seed)
