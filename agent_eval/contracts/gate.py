@@ -114,6 +114,8 @@ class FigureChange(Contract):
     """Whether the cost or the time of a run moved: a paired one-sided t test on the logarithms of its cases.
 
     `ratio` is candidate over baseline in total. `limit`: how much more is allowed; null without one.
+    `answer`: `rose` significantly; `not-shown`: it did not, or chance may be why; `breaks-limit`; or `open`: it
+    seems to break the limit, and was not measured again.
     """
 
     name: Literal["cost_usd", "latency_ms"]
@@ -123,7 +125,7 @@ class FigureChange(Contract):
     ratio: float
     p_value: float = Field(ge=0, le=1)
     limit: float | None = None
-    breaks_limit: bool = False
+    answer: Literal["rose", "not-shown", "breaks-limit", "open"]
     reason: StrictStr
 
 
