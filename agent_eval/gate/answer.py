@@ -34,8 +34,8 @@ ViolationState = Literal["blocks", "did-not-repeat", "known-on-main", "open", "w
 SuiteState = Literal["worse", "not-worse", "open"]
 
 LOW_ALONE_RUNS = 10
-"""Runs of main from which a low run of a change without a base agent is run once more: by exchangeability both
-are below ten runs of main in 1 of 66 unchanged changes, below twenty in 1 of 231."""
+"""Runs of main from which a low run of a change without a base agent is run once more: by exchangeability
+both are below ten runs of main in 1 of 66 unchanged changes, below twenty in 1 of 231."""
 
 OpenReason = Literal["cut", "unjudged", "altered", "fails-on-both", "base-cannot-run", "not-rerun"]
 """Why a case is open: its reruns ended early; no judge could judge one; a side's set-up or agent altered what
@@ -115,7 +115,9 @@ def _count(trials: Iterable[Rerun], covered: frozenset[str]) -> Count:
 
 def blamed_cases(question: Question, record: Reruns) -> set[str]:
     """Cases that the change is blamed for, corrected for all that the job ran again."""
-    cases = {case_id: counted(question, record, case_id) for case_id in asked(record) if case_id in question.cases}
+    cases = {
+        case_id: counted(question, record, case_id) for case_id in asked(record) if case_id in question.cases
+    }
     if _is_alone(record):
         cases = {name: case for name, case in cases.items() if len(question.on_main) >= ALONE_RUNS}
     return blamed(cases, others=(record.others.steady, record.others.others))
@@ -181,7 +183,9 @@ def answer(question: Question, record: Reruns | None) -> Answer:
         return _of_recorded(question)
     order = question.order
     number = len(question.cases)
-    again = [case_id for case_id in order if case_id in {row.case_id for row in (*record.cases, *record.late)}]
+    again = [
+        case_id for case_id in order if case_id in {row.case_id for row in (*record.cases, *record.late)}
+    ]
     cases = {case_id: counted(question, record, case_id) for case_id in again}
     broken = blamed_cases(question, record)
     unchanged = record.agent_unchanged
@@ -252,16 +256,20 @@ def _of_suite(question: Question, record: Reruns, *, is_failed: bool) -> SuiteSt
 
 def is_low_again(question: Question, record: Reruns) -> bool:
     """Whether the change's last round is below every one of main's last runs too."""
-    shares = {name: Count(count.passed, count.trials).share for name, count in record.rounds[-1].change.items()}
+    shares = {
+        name: Count(count.passed, count.trials).share for name, count in record.rounds[-1].change.items()
+    }
     total = sum((shares.get(case_id) or Fraction(0) for case_id in question.common), Fraction(0))
     return total < min(question.on_main)
 
 
 def _of_recorded(question: Question) -> Answer:
-    """Nothing can be run again. Several trials: an exact test of those there are. One: a flip of a reliable case."""
+    """Nothing can be run again: an exact test of several trials; of one, a flip of a reliable case."""
     known = {name: case for name, case in question.cases.items() if not case.is_new}
     before = {name: question.before.get(name, case.main) for name, case in known.items()}
-    several = any(case.now.trials > 1 for case in known.values()) and any(c.trials > 1 for c in before.values())
+    several = any(case.now.trials > 1 for case in known.values()) and any(
+        c.trials > 1 for c in before.values()
+    )
     suite: SuiteState | None = None
     if several:
         tests = {name: (case.now, case.main) for name, case in known.items() if case.now.trials}

@@ -91,7 +91,9 @@ def _question(material: Material, policy: GatePolicy, excuses: Excuses) -> Quest
         quarantined=excuses.quarantine,
         waived=excuses.waived,
         covered=excuses.covered,
-        redefined=frozenset((*redefined.only_by_change, *redefined.removed_failing, *redefined.removed_passing)),
+        redefined=frozenset(
+            (*redefined.only_by_change, *redefined.removed_failing, *redefined.removed_passing)
+        ),
     )
     return question(material.counts, policy, left_out, seed=material.seed, may_rerun=material.may_rerun)
 
@@ -148,7 +150,8 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         waived_case_ids=sorted(excuses.waived),
         regressed_cases_considered=len(result.broken),
         new_hard_fail_cases_considered=len(measured.new_hard_fails & result.broken),
-        blocks=status is GateStatus.FAILED or (status is GateStatus.INCONCLUSIVE and _blocks_open(facts, policy)),
+        blocks=status is GateStatus.FAILED
+        or (status is GateStatus.INCONCLUSIVE and _blocks_open(facts, policy)),
         preset=policy.preset,
         main_runs=[run.run.run_id for run in counts.runs],
         cases=judged_cases(asks, result, material.reruns),
@@ -180,7 +183,9 @@ def _blocks_open(facts: Facts, policy: GatePolicy) -> bool:
 
 
 def _not_passing(counts: Counts) -> frozenset[str]:
-    return frozenset(name for name, row in counts.own.cases.items() if row.passed < row.trials or not row.trials)
+    return frozenset(
+        name for name, row in counts.own.cases.items() if row.passed < row.trials or not row.trials
+    )
 
 
 def decide(

@@ -274,11 +274,11 @@ def tarone(counts: Mapping[Name, tuple[Count, Count]]) -> set[Name]:
     Args:
         counts: Trials now and before, by case; both have at least one.
     """
-    best = {
-        name: fisher(max(0, x + y - b), a, min(b, x + y), b) for name, ((x, a), (y, b)) in counts.items()
-    }
+    best = {name: fisher(max(0, x + y - b), a, min(b, x + y), b) for name, ((x, a), (y, b)) in counts.items()}
     share = next(k for k in range(1, len(counts) + 2) if sum(p <= ALPHA / k for p in best.values()) <= k)
-    tests = {name: fisher(*now, *before) for name, (now, before) in counts.items() if best[name] <= ALPHA / share}
+    tests = {
+        name: fisher(*now, *before) for name, (now, before) in counts.items() if best[name] <= ALPHA / share
+    }
     return holm(tests, ALPHA)
 
 

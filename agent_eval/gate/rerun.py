@@ -16,7 +16,6 @@ from agent_eval.contracts.reruns import (
     OtherSuites,
     Rerun,
     Reruns,
-    RoundCount,
     Side,
     SuiteRound,
 )
@@ -138,47 +137,46 @@ def rerun(
             are to be run once more.
     """
     suites = {slug: _Suite(question, base) for slug, question in questions.items()}
+    live = {slug: suite for slug, suite in suites.items() if suite.question.may_rerun}
     try:
-        for slug, suite in suites.items():
-            if suite.question.may_rerun:
-                _safety(slug, suite, runner)
-        for slug, suite in suites.items():
-            if suite.question.may_rerun and suite.question.has_baseline:
-                _again(slug, suite, runner, suite.question.order[: budget(len(suite.question.cases))], suite.cases)
-        _share_tests(suites)
-        if not any(_is_failed(suite) for suite in suites.values()):
-            for slug, suite in suites.items():
-                if suite.question.may_rerun and suite.question.is_low:
-                    _rounds(slug, suite, runner, len(suites))
-            _share_tests(suites)
-        for slug, suite in suites.items():
+        _decisive(live, runner)
+        for slug, suite in live.items():
             _control(slug, suite, runner)
             if slug in figures_in_doubt and not suite.figures and base.can_run:
                 suite.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
-        for slug, suite in suites.items():
-            if suite.question.new and base.can_run and suite.question.may_rerun:
-                _once(slug, suite, runner, "base", suite.question.new[:BUDGET], suite.new)
+        for slug, suite in live.items():
+            if suite.question.new and base.can_run:
+                _once(slug, runner, "base", suite.question.new[:BUDGET], suite.new)
     except Cut as cut:
-        for suite in suites.values():
+        for suite in live.values():
             suite.cut = str(cut)
-    for slug, suite in suites.items():
+    for slug, suite in live.items():
         suite.altered.update(runner.altered(slug))
     _share_tests(suites)
     return {slug: suite.record for slug, suite in suites.items()}
 
 
-def _once(
-    slug: str,
-    suite: _Suite,
-    runner: Runner,
-    side: Side,
-    case_ids: Sequence[str],
-    into: dict[str, dict[Side, list[Rerun]]],
-) -> None:
-    """Run one trial of each case on one side.
+def _decisive(suites: Mapping[str, _Suite], runner: Runner) -> None:
+    """Run what can blame the change: safety, cases, and unless these already do, whole suites."""
+    for slug, suite in suites.items():
+        _safety(slug, suite, runner)
+    for slug, suite in suites.items():
+        if suite.question.has_baseline:
+            order = suite.question.order
+            _again(slug, suite, runner, order[: budget(len(suite.question.cases))], suite.cases)
+    _share_tests(suites)
+    if any(_is_failed(suite) for suite in suites.values()):
+        return
+    for slug, suite in suites.items():
+        if suite.question.is_low:
+            _rounds(slug, suite, runner, len(suites))
+    _share_tests(suites)
 
-    More than six parameters: whose trials, of which cases, and where they go.
-    """
+
+def _once(
+    slug: str, runner: Runner, side: Side, case_ids: Sequence[str], into: dict[str, dict[Side, list[Rerun]]]
+) -> None:
+    """Run one trial of each case on one side."""
     results = runner.trials(slug, side, case_ids)
     if not results.keys() & set(case_ids):
         raise Cut("no trial could be run")
@@ -198,7 +196,7 @@ def _safety(slug: str, suite: _Suite, runner: Runner) -> None:
         }
         if not waiting or len(waiting) > BUDGET:
             return
-        _once(slug, suite, runner, "change", list(waiting), suite.safety)
+        _once(slug, runner, "change", list(waiting), suite.safety)
 
 
 def _again(
@@ -225,7 +223,7 @@ def _again(
                 break
             for side, waiting in sides.items():
                 if waiting:
-                    _once(slug, suite, runner, side, waiting, into)
+                    _once(slug, runner, side, waiting, into)
 
 
 def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int) -> None:
@@ -255,7 +253,7 @@ def _control(slug: str, suite: _Suite, runner: Runner) -> None:
         if case.is_reliable and case.now.trials and case.now.passed == case.now.trials
     ]
     if passing:
-        _once(slug, suite, runner, "base", passing[:CONTROLS], suite.control)
+        _once(slug, runner, "base", passing[:CONTROLS], suite.control)
 
 
 def _share_tests(suites: Mapping[str, _Suite]) -> None:
@@ -284,5 +282,3 @@ def _is_failed(suite: _Suite) -> bool:
     return any(
         violation_state(suite.question, record, *place) == "blocks" for place in suite.question.violations
     )
-
-

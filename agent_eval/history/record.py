@@ -54,9 +54,13 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
     missed: Counter[str] = Counter()
     passed = 0
     failing: Counter[str] = Counter()
+    hard_failed = 0
     trials: list[CaseResultRow | TrialResultRow] = [*(row.get("trials") or [row])]
     for trial in trials:
-        failing.update({verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] == _FAILED})
+        hard_failed += trial["hard_failed"]
+        failing.update(
+            {verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] == _FAILED}
+        )
         if trial["passed"]:
             passed += 1
         elif (why := lost_to(trial)) is not None:
@@ -76,6 +80,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         definition=index["definition_digest"][:DEFINITION_LENGTH],
         passed=passed,
         scored=passed + missed.total(),
+        **({"hard_failed": hard_failed} if hard_failed else {}),
         **{name: value for name, value in counts.items() if value},
         **{name: value for name, value in figures.items() if value is not None},
     )
