@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from agent_eval.contracts.history import CaseRecord
+from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
 from agent_eval.gate.statistics import wilson
 from agent_eval.history.board import Board, CaseBoard
-from agent_eval.contracts.history import RunRecord
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, percent
 

@@ -52,8 +52,8 @@ _STATES: dict[GateStatus, State] = {
 _ANSWERS: dict[CaseAnswer, tuple[State, str]] = {
     "broke": ("failed", "broke"),
     "open": ("inconclusive", "not settled"),
-    "passes-again": ("passed", "passes again"),
-    "fails-on-main": ("skipped", "fails on main too"),
+    "passes-again": ("passed", "passing again"),
+    "fails-on-main": ("skipped", "failing on main too"),
     "not-rerun": ("skipped", "not run again"),
 }
 _SAFETY: dict[str, State] = {
@@ -206,7 +206,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
 def overall(report: EvaluationReport) -> str:
     """Say in one sentence how a report ended; that of the suite where there is one."""
     if report.not_evaluated:
-        return report.not_evaluated
+        return f"Not evaluated: {report.not_evaluated}"
     if len(report.suites) == 1:
         return story_of(report.suites[0]).sentence
     worst = [suite for suite in report.suites if suite.status is report.status]
@@ -244,7 +244,7 @@ def spending_text(spending: Spending, *, most: bool = False) -> str:
 def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
     state, words = _ANSWERS[row.answer]
     if is_old and row.answer == "fails-on-main":
-        words = "fails on the base too"
+        words = "failing on the base too"
     counts = map(_counts, (row.on_main, row.first, row.base, row.change))
     return CaseRow(row.case_id, row.answer, state, words, *counts, row.reason)
 
@@ -333,7 +333,7 @@ def _to_do(suite: SuiteReport, told: Story) -> str:
         return _to_do_when_open(suite, told)
     if told.state == "skipped":
         if suite.nothing_shared:
-            return "Check that every case is meant to change; once merged, changes are compared with this run."
+            return "Check that every case is meant to change: once merged, this run is the baseline."
         return "Nothing: once this has run on main, changes are compared with that run."
     return ""
 
@@ -364,7 +364,7 @@ def _to_do_when_failed(suite: SuiteReport, told: Story) -> str:
             "case and judge lets it pass."
         )
     if decision.suite is not None and decision.suite.answer == "worse":
-        return "Look for a change that touches every case a little: model, prompt, tools. The cases are below."
+        return "Look at what touches every case a little: model, prompt, tools. What fails now is below."
     if decision.release is not None and decision.release.answer == "worse":
         return "Look at what was merged since the last release: `agent-eval drift` shows since which run."
     if any(figure.answer == "breaks-limit" for figure in decision.figures):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from agent_eval.contracts.history import RunRecord
 from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
 from agent_eval.history.board import Board, CaseBoard, board
-from agent_eval.contracts.history import RunRecord
 from agent_eval.reports.history import (
     CONFIDENCE,
     LEGEND,
