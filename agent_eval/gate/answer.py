@@ -203,7 +203,7 @@ def answer(question: Question, record: Reruns | None) -> Answer:
             if case.is_reliable and not record.rounds:
                 open_[case_id] = "not-rerun"
             continue
-        reason = _why_open(case, record, has_run=case_id in cases)
+        reason = _why_open(case, record)
         if reason is None and not case.never_passed:
             continue
         if case.never_passed and (question.cases[case_id].fails_on_main or isolated):
@@ -226,14 +226,14 @@ def answer(question: Question, record: Reruns | None) -> Answer:
     )
 
 
-def _why_open(case: Case, record: Reruns, *, has_run: bool) -> OpenReason | None:
+def _why_open(case: Case, record: Reruns) -> OpenReason | None:
     """Why a case that is due is not settled; None where it is."""
     if record.altered and not case.change.passed:
         return "altered"
     if case.unjudged:
         return "unjudged"
     can_run = record.base_problem is None
-    if not has_run or next_side(case, base_can_run=can_run) is not None:
+    if next_side(case, base_can_run=can_run) is not None:
         return "cut"
     if not case.never_passed:
         return None

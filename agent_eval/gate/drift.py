@@ -16,7 +16,7 @@ LATEST = 8
 FEWEST = 4
 """Runs on either side from which anything is said."""
 LEVEL = 0.01
-"""Of the one-sided test, one look a run of main: 7 to 9 % false alarms in 50 runs, 15 % of a very flaky agent."""
+"""Of the one-sided test, one look a run of main: 7 to 9 % false alarms in 50 runs, 15 % if very flaky."""
 LEAST_VARIANCE = 0.25
 """Variance of a run's total below which it is not believed: that of one case that passes half of the time."""
 

@@ -24,8 +24,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         source: Name of the file for error messages.
 
     Raises:
-        InvalidInput: A key that is gone (says what to write instead), an unknown one (names the nearest), or a
-            value out of range.
+        InvalidInput: A key is gone (says what to write instead) or unknown (names the nearest), or a value is
+            out of range.
     """
     known = list(GatePolicy.model_fields)
     for name, value in values.items():

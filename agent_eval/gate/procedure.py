@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from math import comb
 from typing import Literal, TypeVar
@@ -355,13 +355,13 @@ class Question:
         """Whether main says anything of any case."""
         return any(not case.is_new for case in self.cases.values())
 
-    @property
+    @cached_property
     def is_low(self) -> bool:
         """Whether the whole suite is to be run again."""
         fell = sum(case.fell > 0 for case in self.cases.values() if not case.is_new)
         return self.total is not None and is_low(self.total, fell, self.on_main)
 
-    @property
+    @cached_property
     def order(self) -> list[str]:
         """Cases that newly fail, in the order in which they are run again."""
         return queue(self.cases, self.seed)

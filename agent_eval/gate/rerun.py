@@ -7,7 +7,7 @@ what was run; what it means follows from it and the question alone (`gate.answer
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from agent_eval.contracts.reruns import (
@@ -77,47 +77,12 @@ class BaseAgent:
         return self.runs != "none" and self.problem is None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Suite:
-    """The reruns of one suite so far."""
+    """The question of one suite, and the record of its reruns so far."""
 
     question: Question
-    base: BaseAgent
-    safety: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
-    cases: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
-    control: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
-    late: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
-    new: dict[str, dict[Side, list[Rerun]]] = field(default_factory=dict)
-    rounds: list[SuiteRound] = field(default_factory=list)
-    figures: dict[Side, Figures] = field(default_factory=dict)
-    altered: dict[Side, str] = field(default_factory=dict)
-    others: OtherSuites = field(default_factory=OtherSuites)
-    cut: str | None = None
-
-    @property
-    def record(self) -> Reruns:
-        def listed(kept: Mapping[str, Mapping[Side, list[Rerun]]]) -> list[CaseReruns]:
-            return [
-                CaseReruns(case_id=case_id, change=sides.get("change", []), base=sides.get("base", []))
-                for case_id, sides in kept.items()
-            ]
-
-        return Reruns(
-            commit=self.question.seed,
-            base_commit=self.base.commit,
-            base_runs=self.base.runs,
-            base_problem=self.base.problem,
-            altered=self.altered,
-            safety=listed(self.safety),
-            cases=listed(self.cases),
-            control=listed(self.control),
-            rounds=self.rounds,
-            late=listed(self.late),
-            new=listed(self.new),
-            figures=self.figures,
-            cut=self.cut,
-            others=self.others,
-        )
+    record: Reruns
 
 
 def rerun(
@@ -136,67 +101,77 @@ def rerun(
         figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit, so that both sides
             are to be run once more.
     """
-    suites = {slug: _Suite(question, base) for slug, question in questions.items()}
+    suites = {
+        slug: _Suite(
+            question,
+            Reruns(
+                commit=question.seed, base_commit=base.commit, base_runs=base.runs, base_problem=base.problem
+            ),
+        )
+        for slug, question in questions.items()
+    }
     live = {slug: suite for slug, suite in suites.items() if suite.question.may_rerun}
     try:
-        _decisive(live, runner)
+        _decisive(live, runner, base)
         for slug, suite in live.items():
-            _control(slug, suite, runner)
-            if slug in figures_in_doubt and not suite.figures and base.can_run:
-                suite.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
+            if base.can_run:
+                _control(slug, suite, runner)
+            if base.can_run and slug in figures_in_doubt and not suite.record.figures:
+                suite.record.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
         for slug, suite in live.items():
             if suite.question.new and base.can_run:
-                _once(slug, runner, "base", suite.question.new[:BUDGET], suite.new)
+                _once(slug, runner, "base", suite.question.new[:BUDGET], suite.record.new)
     except Cut as cut:
         for suite in live.values():
-            suite.cut = str(cut)
+            suite.record.cut = str(cut)
     for slug, suite in live.items():
-        suite.altered.update(runner.altered(slug))
+        suite.record.altered.update(runner.altered(slug))
     _share_tests(suites)
     return {slug: suite.record for slug, suite in suites.items()}
 
 
-def _decisive(suites: Mapping[str, _Suite], runner: Runner) -> None:
+def _decisive(suites: Mapping[str, _Suite], runner: Runner, base: BaseAgent) -> None:
     """Run what can blame the change: safety, cases, and unless these already do, whole suites."""
     for slug, suite in suites.items():
         _safety(slug, suite, runner)
     for slug, suite in suites.items():
         if suite.question.has_baseline:
             order = suite.question.order
-            _again(slug, suite, runner, order[: budget(len(suite.question.cases))], suite.cases)
+            _again(slug, suite, runner, order[: budget(len(suite.question.cases))], suite.record.cases)
     _share_tests(suites)
     if any(_is_failed(suite) for suite in suites.values()):
         return
     for slug, suite in suites.items():
         if suite.question.is_low:
-            _rounds(slug, suite, runner, len(suites))
+            _rounds(slug, suite, runner, len(suites), has_base=base.can_run)
     _share_tests(suites)
 
 
-def _once(
-    slug: str, runner: Runner, side: Side, case_ids: Sequence[str], into: dict[str, dict[Side, list[Rerun]]]
-) -> None:
+def _once(slug: str, runner: Runner, side: Side, case_ids: Sequence[str], into: list[CaseReruns]) -> None:
     """Run one trial of each case on one side."""
     results = runner.trials(slug, side, case_ids)
     if not results.keys() & set(case_ids):
         raise Cut("no trial could be run")
+    rows = {row.case_id: row for row in into}
     for case_id in case_ids:
         if case_id in results:
-            into.setdefault(case_id, {}).setdefault(side, []).append(results[case_id])
+            if case_id not in rows:
+                rows[case_id] = CaseReruns(case_id=case_id, change=[], base=[])
+                into.append(rows[case_id])
+            (rows[case_id].base if side == "base" else rows[case_id].change).append(results[case_id])
 
 
 def _safety(slug: str, suite: _Suite, runner: Runner) -> None:
     """Run cases with a new violation by the change alone until each judge is sure of it."""
     while True:
-        record = suite.record
         waiting = {
             case_id: None
             for case_id, judge_id in suite.question.violations
-            if violation_state(suite.question, record, case_id, judge_id) == "waiting"
+            if violation_state(suite.question, suite.record, case_id, judge_id) == "waiting"
         }
         if not waiting or len(waiting) > BUDGET:
             return
-        _once(slug, runner, "change", list(waiting), suite.safety)
+        _once(slug, runner, "change", list(waiting), suite.record.safety)
 
 
 def _again(
@@ -204,20 +179,20 @@ def _again(
     suite: _Suite,
     runner: Runner,
     case_ids: Sequence[str],
-    into: dict[str, dict[Side, list[Rerun]]],
+    into: list[CaseReruns],
 ) -> None:
     """Run cases again by base and change in turn, the first few before the others, until each is answered."""
     first = max(ENOUGH, suite.question.max_regressed + 1)
     number = len(suite.question.cases)
     for chunk in (case_ids[:first], case_ids[first:]):
-        done = [counted(suite.question, suite.record, case_id) for case_id in into]
+        done = [counted(suite.question, suite.record, case_id) for case_id in asked(suite.record)]
         if not chunk or is_enough(done, number, suite.question.max_regressed):
             return
         while True:
             sides: dict[Side, list[str]] = {"base": [], "change": []}
             for case_id in chunk:
                 case = counted(suite.question, suite.record, case_id)
-                if (side := next_side(case, base_can_run=suite.base.problem is None)) is not None:
+                if (side := next_side(case, base_can_run=suite.record.base_problem is None)) is not None:
                     sides[side].append(case_id)
             if not sides["base"] and not sides["change"]:
                 break
@@ -226,26 +201,27 @@ def _again(
                     _once(slug, runner, side, waiting, into)
 
 
-def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int) -> None:
+def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int, *, has_base: bool) -> None:
     """Run the whole suite again by both sides until that says something, then the cases it leaves open."""
-    if not suite.base.can_run:
+    record = suite.record
+    if not has_base:
         if len(suite.question.on_main) >= LOW_ALONE_RUNS:
-            suite.rounds.append(runner.whole_suite(slug, ("change",))[0])
+            record.rounds.append(runner.whole_suite(slug, ("change",))[0])
         return
     while True:
         done, figures = runner.whole_suite(slug, ("base", "change"))
-        suite.rounds.append(done)
-        if not suite.figures:
-            suite.figures.update(figures)
-        if suite_round(falls_of(suite.record).values(), len(suite.rounds), suites) != "again":
+        record.rounds.append(done)
+        if not record.figures:
+            record.figures.update(figures)
+        if suite_round(falls_of(record).values(), len(record.rounds), suites) != "again":
             break
-    _again(slug, suite, runner, late_cases(suite.question, suite.record), suite.late)
+    _again(slug, suite, runner, late_cases(suite.question, record), record.late)
 
 
 def _control(slug: str, suite: _Suite, runner: Runner) -> None:
     """Run cases that the change passes by the base, where a case fails on both sides."""
     question = suite.question
-    if not suite.base.can_run or not needs_control(question, suite.record):
+    if not needs_control(question, suite.record):
         return
     passing = [
         case_id
@@ -253,7 +229,7 @@ def _control(slug: str, suite: _Suite, runner: Runner) -> None:
         if case.is_reliable and case.now.trials and case.now.passed == case.now.trials
     ]
     if passing:
-        _once(slug, runner, "base", passing[:CONTROLS], suite.control)
+        _once(slug, runner, "base", passing[:CONTROLS], suite.record.control)
 
 
 def _share_tests(suites: Mapping[str, _Suite]) -> None:
@@ -268,7 +244,7 @@ def _share_tests(suites: Mapping[str, _Suite]) -> None:
         )
     for slug, suite in suites.items():
         elsewhere = [of_suite for other, of_suite in tests.items() if other != slug]
-        suite.others = OtherSuites(
+        suite.record.others = OtherSuites(
             suites=len(elsewhere),
             steady=sorted(p for steady, _ in elsewhere for p in steady),
             others=sorted(p for _, others in elsewhere for p in others),
