@@ -8,7 +8,6 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.conversation_change import ConversationChange
-from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.run import RunSummary
 from agent_eval.contracts.verdict import Outcome
 
@@ -350,8 +349,6 @@ class Comparison(Contract):
     """Null where no compared case has several trials in either run."""
     topics: list[ComparedTopic] = Field(default_factory=list)
     """Topics by the baseline's suite, sorted by name: a change does not choose how it is tested."""
-    coverage: Coverage | None = None
-    """Null in comparisons of versions that did not measure it."""
     failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
     """Cases that a judge newly fails or cannot judge now where they are not compared, and those that it newly
     fails in a lost trial, by judge id."""
