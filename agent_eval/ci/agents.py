@@ -149,7 +149,9 @@ class Agents:
         """Run the base's own `setup-command`, unless that was done, and tell how its agent runs."""
         if "base" not in self._prepared and self.problem is None and self.describe_base().can_run:
             try:
-                self._prepared["base"] = self._named_base() if self.base is None else self._built_base(self.base)
+                self._prepared["base"] = (
+                    self._named_base() if self.base is None else self._built_base(self.base)
+                )
             except AgentEvalError as error:
                 self.problem = _clause(error)
         return self.describe_base()
@@ -266,4 +268,3 @@ def _once(agent: AgentSpec) -> AgentSpec:
 
 def _clause(error: AgentEvalError) -> str:
     return error.message.rstrip(".")
-

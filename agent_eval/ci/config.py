@@ -13,8 +13,8 @@ from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS, runner_variables
 from agent_eval.ci.platforms.catalog import detected_platform
 from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
+from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
 from agent_eval.config.options import SECRET, Option, variable
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
 from agent_eval.config.values import WrongValue, parse
@@ -55,7 +55,9 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
     if not row.is_listed and row.kind not in _OF_LINES and ("\n" in text or "\r" in text):
         raise wrong_value(stated, row, "a single line", quoted=False)
     if row.name == "trials" and text == "auto":
-        raise UsageError(f"`trials: auto` is gone (from {stated.source}).", remedy=TRIALS_AUTO, field="trials")
+        raise UsageError(
+            f"`trials: auto` is gone (from {stated.source}).", remedy=TRIALS_AUTO, field="trials"
+        )
     try:
         return parse(row, text)
     except WrongValue as wrong:

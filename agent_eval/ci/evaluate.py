@@ -48,14 +48,13 @@ from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.layout import may_be_replaced
+from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE, may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import Material, decide_by_policy, question_of
 from agent_eval.gate.figures import figures_in_doubt
 from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.listed_cases import unknown_case_warnings
-from agent_eval.history.files import encode_all
-from agent_eval.history.record import record_of
+from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
@@ -70,9 +69,6 @@ from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
 
 COMPARISON = Path("compare") / "baseline_delta.json"
-RERUNS = Path("compare") / "reruns.json"
-RERUNS_ARCHIVE = Path("compare") / "reruns.zip"
-HISTORY_USED = Path("compare") / "history.jsonl"
 DECISION = Path("compare") / "gate_decision.json"
 
 FIRST_TRIALS, FIRST_RUNS = 4, 4
@@ -200,9 +196,7 @@ def evaluate(job: JobContext) -> Evaluation:
     reruns = _run_again(job, agents, judged, history)
     for slug, pack in sealed.items():
         pack.check(slug)
-    suites = [
-        decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged
-    ]
+    suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
     search.warnings += unknown_cases(job, suites)
@@ -400,13 +394,12 @@ def judge(
         comparison = without_secrets(comparison, job.redactor)
     candidate, slug = view(pack), target.slug
     counts = counts_used(job, pack, search.baselines.get(slug), history)
-    kept = [*([counts.newest] if counts.newest is not None else []), *counts.main]
-    kept_bytes = encode_all(kept) if counts.newest is not None else b""
+    used = encode_used(counts.newest, counts.main)
     digests = {}
     if comparison is not None:
         digests["comparison_sha256"] = sha256_bytes(dumps(comparison.to_json(), indent=True))
-    if kept_bytes:
-        digests["history_sha256"] = sha256_bytes(kept_bytes)
+    if used:
+        digests["history_sha256"] = sha256_bytes(used)
     material = Material(
         run=candidate.reference(),
         comparison=comparison,
@@ -421,14 +414,12 @@ def judge(
         pack=pack,
         candidate=candidate,
         comparison=comparison,
-        history=kept_bytes,
+        history=used,
         material=material,
     )
 
 
-def _compare(
-    target: Target, pack: Pack, search: Search, now: str, policy: GatePolicy
-) -> Comparison | None:
+def _compare(target: Target, pack: Pack, search: Search, now: str, policy: GatePolicy) -> Comparison | None:
     """Compare with the suite's baseline; None without one.
 
     Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
@@ -509,9 +500,9 @@ def decide_on(
         HISTORY_USED: suite.history,
         DECISION: dumps(decision.to_json(), indent=True),
     }
-    for path, content in written.items():
+    for name, content in written.items():
         if content:
-            write_output(where / path, content)
+            write_output(where / name, content)
     return SuiteEvaluation(
         target=target,
         pack=where,
@@ -539,4 +530,3 @@ def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[st
         if suite.baseline is not None:
             known.update(suite.baseline.view.index)
     return unknown_case_warnings(job.rules.policy, known, where="neither this run nor its baseline has it")
-

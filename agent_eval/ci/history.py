@@ -69,9 +69,7 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
     return history
 
 
-def counts_used(
-    job: JobContext, pack: Pack, baseline: Baseline | None, history: BranchHistory
-) -> Counts:
+def counts_used(job: JobContext, pack: Pack, baseline: Baseline | None, history: BranchHistory) -> Counts:
     """Gather the counts that a decision on a run rests on, without what is known to be secret now.
 
     Args:

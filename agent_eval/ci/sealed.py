@@ -61,7 +61,8 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
         and before.judge_configs == now.judge_configs
         and before.execution_config.judge_code == now.execution_config.judge_code
         and all(
-            definitions.get(case_id) == row["definition_digest"] for case_id, row in other.index_by_id().items()
+            definitions.get(case_id) == row["definition_digest"]
+            for case_id, row in other.index_by_id().items()
         )
     )
     if not is_same:

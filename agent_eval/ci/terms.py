@@ -25,7 +25,9 @@ def with_terms_of_the_job(
     lack = search.lack(slug)
     branch = job.place.trusted_branch if job.place is not None else "main"
     if slug not in search.baselines and search.outage is not None:
-        decision = _open(decision, "The baseline could not be read, so it is not known whether anything got worse.")
+        decision = _open(
+            decision, "The baseline could not be read, so it is not known whether anything got worse."
+        )
     elif lack is Lack.LOST:
         sentence = f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
         decision = _open(decision, sentence, *search.lost[:1])

@@ -57,15 +57,6 @@ JOB: tuple[Option, ...] = (
         in_file=False,
     ),
     Option(
-        "history",
-        "text",
-        "Where the counts of earlier runs of the base branch are kept: `auto` in the evidence of those runs, "
-        "`none` nowhere, anything else is the path of a directory. Only runs on the base branch write.",
-        goes_to="history",
-        commands=("ci",),
-        default="auto",
-    ),
-    Option(
         "allow-fork-with-secrets",
         "switch",
         "Evaluate the code of a fork even in a job that has this repository's secrets and token. Only for "
