@@ -217,22 +217,21 @@ OWN_VARIABLES = frozenset(
         "AGENT_EVAL_DEBUG",
         "AGENT_EVAL_PACKAGE",
         "AGENT_EVAL_RUN_ID",
-        "AGENT_EVAL_SHARED",
         "AGENT_EVAL_TOOLS",
     }
 )
-"""Variables of this prefix that are no input of the job: other commands, templates and agents' tools read them."""
+"""Variables of this prefix that are no input: other commands, templates and agents' tools read them."""
 
 _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 """What begins the names of variables in which an earlier job of a pipeline passes its result on."""
 
 
 def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-    """Refuse a variable that looks like an input and is none: read by nobody, it would leave the job to decide
-    otherwise than its author thinks.
+    """Refuse a variable that looks like an input and is none.
 
-    Runners make variables of their own prefix from inputs that a template declares; `OWN_VARIABLES`, and those
-    that the settings name for the agent, are no inputs.
+    Read by nobody, it would leave the job to decide otherwise than its author thinks. A runner makes variables
+    of its own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name for the
+    agent, are no inputs.
 
     Args:
         environ: The environment variables.

@@ -50,9 +50,7 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE, may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.decide import Material, decide_by_policy, question_of
-from agent_eval.gate.figures import figures_in_doubt
-from agent_eval.gate.fitness import judged_nothing
+from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
@@ -72,8 +70,8 @@ COMPARISON = Path("compare") / "baseline_delta.json"
 DECISION = Path("compare") / "gate_decision.json"
 
 FIRST_TRIALS, FIRST_RUNS = 4, 4
-"""Trials of each case in a run of a reviewed commit, while fewer such runs are known: what passed once by luck
-would count as reliable."""
+"""Trials of each case in a run of a reviewed commit, while fewer such runs are known: what passed once by
+luck would count as reliable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +207,7 @@ def evaluate(job: JobContext) -> Evaluation:
 
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
-    """The commit that this one is held against: a change against its base, a reviewed one against its baseline's."""
+    """The commit that this one is held against: of a change its base, of a reviewed one its baseline's."""
     place, clone = job.place, job.clone
     if place is None or clone is None:
         return None
@@ -346,7 +344,8 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
 
 def _why_unfit(summary: RunSummary) -> str:
     """Say why a run is no baseline, as a clause; empty for one that is."""
-    return "none of its cases could be judged" if judged_nothing(summary) else ""
+    unjudged = summary.error_cases + summary.skipped_cases
+    return "none of its cases could be judged" if unjudged >= summary.total_cases else ""
 
 
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
@@ -407,6 +406,7 @@ def judge(
         waivers=job.rules.waivers,
         seed=pack.config.git_commit or "",
         may_rerun=may_rerun,
+        is_recorded=job.settings.agent is None and not may_rerun,
         digests=digests,
     )
     return Judged(
@@ -459,7 +459,7 @@ def _run_again(
             pack=suite.pack,
             question=question_of(material, policy, generated_at=now),
         )
-        if figures_in_doubt(material.counts, policy):
+        if needs_figures(material, policy):
             in_doubt.add(slug)
     return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
 

@@ -61,8 +61,8 @@ class Output:
 OUTPUTS: tuple[Output, ...] = (
     Output(
         "outcome",
-        "`passed`, `failed`, `inconclusive`, `no-baseline` or `error`: the worst over all suites. `inconclusive` "
-        "is not settled.",
+        "`passed`, `failed`, `inconclusive`, `no-baseline` or `error`: the worst over all "
+        "suites. `inconclusive` is not settled.",
     ),
     Output("passed", "`true` when the outcome is `passed`, else `false`."),
     Output("pass-rate", "Share of cases that passed, from 0 to 1, over all suites."),

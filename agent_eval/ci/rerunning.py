@@ -1,7 +1,7 @@
-"""Run trials again for the procedure of the gate: by the change and by the base, in waves of cases side by side.
+"""Run trials again for the gate's procedure: by the change and by the base, in waves of cases side by side.
 
-What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a fresh
-one: no ruling of an LLM judge is taken from the baseline.
+What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a
+fresh one: no ruling of an LLM judge is taken from the baseline.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class FirstRun:
 
 @dataclass
 class _Packs:
-    """The reruns of one suite: their sealed packs by the name of the folder in the archive, and what they took."""
+    """The reruns of one suite: their sealed packs by name in the archive, and what they took."""
 
     sealed: dict[str, Sealed] = field(default_factory=dict)
     trials: int = 0
@@ -267,15 +267,11 @@ def run_again(
     Raises:
         Altered: What judges, or is run, was altered meanwhile.
     """
-    seed = next((run.question.seed for run in runs.values()), "")
-    if agents.is_unchanged:
-        same = Reruns(commit=seed, base_commit=agents.base_commit, base_runs="beside", agent_unchanged=True)
-        return dict.fromkeys(runs, (same, None))
     questions = {slug: run.question for slug, run in runs.items()}
     needs_base = bool(figures_in_doubt) or any(
         asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
     )
-    base = agents.build_base() if needs_base else agents.describe_base()
+    base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
     expected = {slug: estimate(run) for slug, run in runs.items()}
     if (most := _in_all(expected.values())).trials:
         job.platform.say(f"To run again: {spending_text(most, most=True)}.")

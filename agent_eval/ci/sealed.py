@@ -1,4 +1,4 @@
-"""Hold sealed evidence against what the job remembers of it: code of the change could rewrite both, seal included."""
+"""Hold sealed evidence against what the job remembers of it: code of the change could rewrite seals too."""
 
 from __future__ import annotations
 

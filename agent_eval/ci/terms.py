@@ -25,9 +25,7 @@ def with_terms_of_the_job(
     lack = search.lack(slug)
     branch = job.place.trusted_branch if job.place is not None else "main"
     if slug not in search.baselines and search.outage is not None:
-        decision = _open(
-            decision, "The baseline could not be read, so it is not known whether anything got worse."
-        )
+        decision = _open(decision, "The baseline could not be read: whether anything broke is not known.")
     elif lack is Lack.LOST:
         sentence = f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
         decision = _open(decision, sentence, *search.lost[:1])

@@ -1,7 +1,7 @@
-"""Read the files that say how a change is judged: of a change, in the version at the tip of the trusted branch.
+"""Read the files that say how a change is judged, in the version at the tip of the trusted branch.
 
-A reviewed commit is judged by its own. In a first adoption, where the tip has no `agent-eval.yml`, the change's
-own version holds, unless it comes from a fork.
+A reviewed commit is judged by its own. In a first adoption, where the tip has no `agent-eval.yml`, the
+change's own version holds, unless it comes from a fork.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
             policy = parse_policy_file(data, str(settings.policy))
         elif files.of_checkout(settings.policy) is not None or files.from_fork:
             files.warnings.append(
-                f"The trusted branch has no {as_code(str(settings.policy))}, and a change cannot bring a policy "
-                "of its own: the preset alone holds."
+                f"The trusted branch has no {as_code(str(settings.policy))}, and a change cannot bring a "
+                "policy of its own: the preset alone holds."
             )
         else:
             raise InvalidInput(

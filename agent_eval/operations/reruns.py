@@ -1,4 +1,4 @@
-"""Reruns in evidence: how one trial that was run again ended, and the record of them, read back and checked."""
+"""Reruns in evidence: how one trial that was run again ended, and the record of them, read back."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def read_reruns(candidate: Pack) -> KeptReruns | None:
 
 
 def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
-    """Whether the single trials are those of the packs, but for some that were unjudged and made once more."""
+    """Whether the single trials are those of the packs, but for some unjudged ones that were made again."""
     in_packs = Counter(
         _key(case_id, _side(name), rerun_of(row))
         for name, pack in packs.items()
@@ -95,7 +95,7 @@ def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
 
 
 def _in_record(rows: Iterable[CaseReruns], in_packs: Mapping[_Trial, int]) -> Iterable[_Trial]:
-    """Yield the trials of a record; one of an agent that could not be started has no pack, and is a failure."""
+    """Yield the trials of a record; an agent that could not be started failed, and left no pack."""
     for row in rows:
         sides: tuple[tuple[Side, list[Rerun]], ...] = (("change", row.change), ("base", row.base))
         for side, trials in sides:
@@ -106,7 +106,7 @@ def _in_record(rows: Iterable[CaseReruns], in_packs: Mapping[_Trial, int]) -> It
 
 
 def _rounds_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
-    """Whether the rounds of the whole suite are in the packs; those of a round that was cut short are extra."""
+    """Whether the rounds of the whole suite are in the packs; a round that was cut short is extra."""
     made: Counter[tuple[str, Side, str]] = Counter()
     for name, pack in packs.items():
         if name.startswith(WHOLE):
