@@ -87,7 +87,10 @@ class BothSides:
         self._sources: _Seal | None = None
         self._built: _Built | None = None
         self.doubt_of_base = doubt_of_base(
-            Path.cwd(), job.place.base if job.place is not None else "", skip=job.settings.out, environ=job.environ
+            Path.cwd(),
+            job.place.base if job.place is not None else "",
+            skip=job.settings.out,
+            environ=job.environ,
         )
 
     @classmethod
@@ -161,7 +164,9 @@ class BothSides:
                 base, base_build = self._base_side(spec)
                 if build is not None and build == base_build:
                     raise Doubt(EQUAL_BUILDS)
-                candidate_side = ConfirmedSide(commit=self._job.place.head if self._job.place is not None else None, build_sha256=build)
+                candidate_side = ConfirmedSide(
+                    commit=self._job.place.head if self._job.place is not None else None, build_sha256=build
+                )
                 base_side = ConfirmedSide(commit=base.spec.identity.git_commit, build_sha256=base_build)
                 record = self._confirmer(question, spec).run(candidate, base, evidence)
             except Doubt as doubt:

@@ -130,12 +130,10 @@ class Settings:
     baseline_name: str
     baseline: str
     baseline_artifact: str
-    baseline_branch: str = ""
     baseline_run_id: int | None = None
     report_run_id: int | None = None
     evidence: Path | None = None
-    history: str = "auto"
-    history_branch: str = ""
+    base_branches: tuple[str, ...] = ()
     baseline_runs: int = 0
     drift_release: str = ""
     drift_issue: str = "auto"
@@ -164,8 +162,6 @@ class Settings:
         return PlatformSettings(
             comment_id=self.comment_id,
             baseline_artifact=self.baseline_artifact,
-            baseline_branch=self.baseline_branch,
-            baseline_run_id=self.baseline_run_id,
             report_run_id=self.report_run_id,
             out=self.out,
             own=self.platform,

@@ -141,7 +141,7 @@ def doubt_of_files(base: MergeBase, directory: Path, settings: Settings) -> str:
 
 def _read_by_job(settings: Settings) -> list[str]:
     paths = (settings.evidence, settings.policy, settings.registry_path, settings.baseline_public_key)
-    named = (settings.baseline, settings.history, settings.drift_release)
+    named = (settings.baseline, settings.drift_release)
     return [*settings.suite, *named, *(str(path) for path in paths if path is not None)]
 
 

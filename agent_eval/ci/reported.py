@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_eval.ci.earlier import EarlierRun, Skipped
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
+from agent_eval.ci.earlier import EarlierRun, Skipped
 from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines, unknown_cases
 from agent_eval.ci.history import read_branch_history
 from agent_eval.ci.suites import Target, is_of_the_job

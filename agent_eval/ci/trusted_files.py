@@ -94,8 +94,8 @@ class TrustedFiles:
     """Reads files in the version that counts, and collects the differences from the base branch.
 
     Example:
-        `TrustedFiles(platform, place, clone).read(Path("agent-eval.yml"))` is the base branch's version for a fork, and the
-        checkout's otherwise.
+        `TrustedFiles(platform, place, clone).read(Path("agent-eval.yml"))` is the base branch's version for a
+        fork, and the checkout's otherwise.
 
     Args:
         platform: Knows whether the change comes from a fork, and where the checkout is.
@@ -108,7 +108,7 @@ class TrustedFiles:
     ) -> None:
         self._clone = clone
         self._top = clone.top if clone is not None else platform.workspace
-        self._base = place.base if place is not None and not place.is_reviewed else None
+        self._base = place.tip if place is not None and not place.is_reviewed else None
         self._reachable = True
         self._has_checkout = platform.run.reported is None
         self._of_base: dict[str, bytes | None] = {}

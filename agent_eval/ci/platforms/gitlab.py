@@ -49,8 +49,8 @@ GITLAB = PlatformSpec(
         Option(
             "gitlab-token",
             "secret",
-            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the merge "
-            "request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
+            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
+            "merge request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),
@@ -345,7 +345,9 @@ class GitLab(CheckoutJob):
         except HttpError as error:
             if error.status != NOT_FOUND:
                 raise
-            raise no_such_run(f"There is no pipeline {number} that the token may read.", "pipeline") from error
+            raise no_such_run(
+                f"There is no pipeline {number} that the token may read.", "pipeline"
+            ) from error
         if not jobs:
             raise no_such_run(f"Pipeline {number} has no finished job `{name}`.", "pipeline")
         newest = max(jobs, key=lambda job: job.id)

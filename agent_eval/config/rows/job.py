@@ -26,11 +26,11 @@ JOB: tuple[Option, ...] = (
         default="agent-eval-evidence",
     ),
     Option(
-        "baseline-branch",
-        "text",
-        "Branch whose runs may be the baseline. Default: the branch that the change goes into, else the "
-        "repository's default branch.",
-        goes_to="baseline_branch",
+        "base-branches",
+        "list",
+        "Branches beside the default one whose commits count as reviewed, each by its whole name. It counts "
+        "only in the default branch's `agent-eval.yml`.",
+        goes_to="base_branches",
         commands=("ci",),
         loosens="other",
     ),
@@ -61,25 +61,6 @@ JOB: tuple[Option, ...] = (
         commands=("ci",),
         loosens="other",
         in_file=False,
-    ),
-    Option(
-        "history",
-        "text",
-        "Where the counts of earlier runs of the base branch are kept: `auto` in the evidence of those runs, "
-        "`none` nowhere, anything else is the path of a directory. Only runs on the base branch write.",
-        goes_to="history",
-        commands=("ci",),
-        loosens="other",
-        default="auto",
-    ),
-    Option(
-        "history-branch",
-        "text",
-        "Keep the history on this branch of the repository instead, one file a run, pushed by runs on the "
-        "base branch alone; the job needs permission to push it.",
-        goes_to="history_branch",
-        commands=("ci",),
-        loosens="other",
     ),
     Option(
         "baseline-runs",

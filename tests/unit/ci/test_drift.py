@@ -132,7 +132,7 @@ def test_a_suite_that_is_gone_does_not_close_the_issue(
     kept = Kept()
     marker = IssueMarker("default", 0, 1, {"shop": KnownLoss()})
     kept.open = Issue(7, "bot", f"{marker}\n\nlost", True, "https://issues.example/7")
-    monkeypatch.setattr("agent_eval.ci.platforms.local.job.LocalDirectory.issues", lambda _: kept)
+    monkeypatch.setattr("agent_eval.ci.platforms.local.LocalDirectory.issues", lambda _: kept)
     write_suite(WELL, name="renamed.json", dataset_id="renamed")
     evaluated(WELL, suite="renamed.json")
     assert kept.closed == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent_eval.ci.issues import IssueMarker, WrittenIssue, explain, find_issue, write_issue
-from agent_eval.ci.platforms.github.issues import RepositoryIssues
+from agent_eval.ci.platforms.github.api import RepositoryIssues
 from agent_eval.errors import RemoteError
 from agent_eval.gate.drift import Counted
 from agent_eval.gate.drift_cause import KnownLoss
