@@ -452,9 +452,11 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
             raise Withheld(f"The evidence of {run.label} has `{slug}` twice.", loud=True)
         by_slug[slug] = pack
         evaluated = pack.config.git_commit
-        if commit is not None and evaluated is None:
+        if commit is None:
+            continue
+        if evaluated is None:
             raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
-        if commit is not None and evaluated != commit:
+        if evaluated != commit:
             raise Skipped(
                 f"{_capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
                 "which was checked out there: it is no baseline."

@@ -129,10 +129,10 @@ class Settings:
     baseline_name: str
     baseline: str
     baseline_artifact: str
-    baseline_branch: str = ""
     baseline_run_id: int | None = None
     report_run_id: int | None = None
     evidence: Path | None = None
+    base_branches: tuple[str, ...] = ()
     require_baseline: bool
     allow_fork_with_secrets: bool
     out: Path
@@ -155,8 +155,6 @@ class Settings:
         return PlatformSettings(
             comment_id=self.comment_id,
             baseline_artifact=self.baseline_artifact,
-            baseline_branch=self.baseline_branch,
-            baseline_run_id=self.baseline_run_id,
             report_run_id=self.report_run_id,
             out=self.out,
             own=self.platform,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.job import run_job
-from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.ci.suites import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME, html_name
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import CaseRegression
@@ -38,6 +38,8 @@ class Demonstration(LocalDirectory):
     Example:
         `run_job(..., make_platform=Demonstration)` prints the decision, and raises no alarm.
     """
+
+    refs = None
 
     def fail(self, text: str) -> None:
         """Print the decision."""

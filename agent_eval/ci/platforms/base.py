@@ -93,8 +93,8 @@ class Platform(Reporter, Protocol):
         ...
 
     @property
-    def refs(self) -> Refs:
-        """The branches of the job, as the platform names them."""
+    def refs(self) -> Refs | None:
+        """The branches of the job, as the platform names them; None for a job outside of any repository."""
         ...
 
     def tip(self, branch: str) -> str | None:

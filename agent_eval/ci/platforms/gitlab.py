@@ -48,8 +48,8 @@ GITLAB = PlatformSpec(
         Option(
             "gitlab-token",
             "secret",
-            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the merge "
-            "request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
+            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
+            "merge request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),

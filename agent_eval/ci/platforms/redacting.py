@@ -55,7 +55,7 @@ class RedactingPlatform:
         return self._platform.workspace
 
     @property
-    def refs(self) -> Refs:
+    def refs(self) -> Refs | None:
         """The branches of the job."""
         return self._platform.refs
 
