@@ -57,7 +57,6 @@ CIRCLECI = PlatformSpec(
     words=Words(change="pull request", full_report="job's artifacts"),
     inputs=INPUTS,
     commit_variable="CIRCLE_SHA1",
-    command_files=("BASH_ENV",),
     secret_names=frozenset({"CIRCLE_TOKEN", "CIRCLE_OIDC_TOKEN", "CIRCLE_OIDC_TOKEN_V2", "CIRCLECI_TOKEN"}),
     remedies=Remedies(
         read_runs="Set `circleci-token` to a personal token of an account that may read the project, and "
