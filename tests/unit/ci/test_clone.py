@@ -165,6 +165,14 @@ def test_no_configuration_and_no_hook_of_the_checkout_runs(top: Path, tmp_path: 
     assert not ran.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_checkout_of_another_owner_is_cloned(top: Path) -> None:
+    _, base, _ = history(top)
+    subprocess.run(["chown", "-R", "12345:12345", str(top)], check=True)
+    with cloned(top) as clone:
+        assert clone.file("rules.yml", base) == b"strict"
+
+
 def test_objects_that_the_checkout_borrows_are_copied(top: Path, tmp_path: Path) -> None:
     """Such as those of a cache of the runner, which may be gone or other later."""
     _, base, _ = history(top)
@@ -261,6 +269,17 @@ def test_only_a_person_s_own_configuration_may_lead_to_a_remote(top: Path, home:
         assert clone.tip("main") == tip
     with cloned(top, Remote("shop:")) as clone, pytest.raises(CommitUnknown):
         clone.tip("main")
+
+
+def test_a_token_does_not_follow_to_another_host(top: Path, host: GitHost, tmp_path: Path) -> None:
+    history(top)
+    url = host.add("shop.git", top)
+    with serving(tmp_path / "other") as other, cloned(top, Remote(url, (host.header,))) as clone:
+        other.add("shop.git", top)
+        host.moved_to = other.url
+        with pytest.raises(CommitUnknown):
+            clone.tip("main")
+        assert other.seen == []
 
 
 def test_what_is_edited_in_the_checkout_is_listed(top: Path) -> None:
