@@ -113,7 +113,6 @@ def compared(
     *,
     changed: Changed,
     generated_at: str,
-    quarantined: frozenset[str] = frozenset(),
     with_traces: bool = True,
 ) -> Comparison:
     """Compare two verified packs.
@@ -123,7 +122,6 @@ def compared(
         after: The candidate.
         changed: What to do about cases that differ between the runs.
         generated_at: ISO 8601 time of the comparison.
-        quarantined: Ids of cases that are left out of both runs.
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
     Raises:
@@ -139,7 +137,6 @@ def compared(
         traces=(lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)))
         if with_traces
         else None,
-        quarantined=quarantined,
         judged_twice=judge_twice(before, after),
     )
 
