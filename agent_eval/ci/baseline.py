@@ -308,7 +308,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
     listed = {run.number: run for run in islice(runs(asked), MAX_LISTED)}
     reviewed = list(_reviewed(listed.values(), ground, result))
     newest = max(reviewed, key=lambda row: row.run.number, default=None)
-    read: dict[int, _Evidence] = {}
+    read: dict[int, _Evidence | None] = {}
     opened = 0
     result.looked_at = 0
     nearest = sorted(
@@ -317,9 +317,8 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
     )
     for number, row in enumerate(nearest, start=1):
         result.looked_at = number
-        evidence = _try(row, ground, result)
+        evidence = read[row.run.number] = _try(row, ground, result)
         if evidence is not None:
-            read[row.run.number] = evidence
             fit = _fit(evidence, row, ground, result)
             # A run that judged nothing does not say which suites are new.
             opened += len(fit) == len(evidence.wanted)
@@ -477,16 +476,16 @@ def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) ->
     return fit
 
 
-def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence]) -> None:
+def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]) -> None:
     """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
     evidence = read.get(newest.run.number)
-    if evidence is None:
+    if newest.run.number not in read:
         try:
             evidence = _read(newest.run, ground, newest.commit)
         except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
             result.notes.append(f"The newest run was not read: {error}")
-            return
-    result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
+    if evidence is not None:
+        result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
 
 
 def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_eval.ci.candidates import Candidate, Origin
 
 from agent_eval.ci import evaluate as evaluate_module
 from agent_eval.ci.baseline import from_path
-from agent_eval.ci.candidates import Candidate, Origin
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.contracts import GateDecision

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from agent_eval.ci.history_branch import HistoryBranch
+
 from agent_eval.ci.job import run_job
 from agent_eval.errors import ExitCode, InvalidInput, RemoteError, UsageError
 from agent_eval.evidence.derived import write_output

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from agent_eval.ci.candidates import Candidate, Origin
 
 from agent_eval.ci.baseline import Outage
-from agent_eval.ci.candidates import Candidate, Origin
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation, evaluate
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.outputs import (

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from agent_eval.ci.candidates import NoHistory
+
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.errors import ExitCode, RemoteError
