@@ -21,7 +21,16 @@ from pathlib import Path
 
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Outage,
+    Skipped,
+    Withheld,
+    outage_of,
+)
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.signing import admission_by
 from agent_eval.comparison.facts import RunView
@@ -31,7 +40,6 @@ from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteE
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.history.record import RunRecord
-from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
 from agent_eval.registry.baselines import ResolvedBaseline
@@ -53,9 +61,6 @@ MAX_OPENED = 3
 
 MAX_SECONDS_WITHHELD = 600.0
 """Once evidence was withheld, no further run is begun with after so many seconds of searching."""
-
-_NOT_KNOWN = 401
-_REFUSED = frozenset({403, 404})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,19 +112,6 @@ class Lack(StrEnum):
     """The evidence of reviewed runs was read, and has no such suite."""
     LOST = "lost"
     """Reviewed runs left evidence, and none at or before the base is there any more: measure the base now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
-
-    Attributes:
-        cause: One or two sentences.
-        remedy: What a user can do, as a sentence.
-    """
-
-    cause: str
-    remedy: str
 
 
 @dataclass(slots=True)
@@ -229,7 +221,7 @@ def find_baselines(
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        result.outage = _outage(error, ground.remedy)
+        result.outage = outage_of(error, ground.remedy)
     result.settle(ground.wanted)
     return result
 
@@ -267,19 +259,6 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
     return result
 
 
-def _outage(error: RemoteError, remedy: str) -> Outage:
-    """Tell a limit, a wrong token and a missing permission apart, which may have the same status."""
-    status = error.status if isinstance(error, HttpError) else None
-    if status == _NOT_KNOWN:
-        return Outage(
-            "The token was not accepted (HTTP 401).",
-            "It is wrong or expired, or belongs to another server: correct it.",
-        )
-    if status in _REFUSED and not isinstance(error, RateLimited):
-        return Outage(error.message, f"{remedy} To evaluate without a baseline, set `baseline: none`.")
-    return Outage(error.message, error.remedy)
-
-
 @dataclass(frozen=True)
 class _Reviewed:
     """A run of a reviewed commit; `before` counts commits before the base, None for one that is after it."""
@@ -315,6 +294,8 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
         (row for row in reviewed if row.before is not None),
         key=lambda row: (row.before, -row.run.number),
     )
+    if place is not None and not any(row.before == 0 for row in nearest):
+        result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
     for number, row in enumerate(nearest, start=1):
         result.looked_at = number
         evidence = read[row.run.number] = _try(row, ground, result)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone
+from agent_eval.ci.earlier import outage_of
 from agent_eval.ci.git import REMOTE, GitFailed, Remote
 from agent_eval.errors import InvalidInput, NotEvaluable, RemoteError
 from agent_eval.text.escape import one_line
@@ -105,8 +106,9 @@ def find_place(
             try:
                 found = tip(branch)
             except RemoteError as error:
+                outage = outage_of(error, error.remedy)
                 raise TipUnknown(
-                    f"The tip of {code(branch)} is not known: {error.message}", remedy=error.remedy
+                    f"The tip of {code(branch)} is not known: {outage.cause}", remedy=outage.remedy
                 ) from error
             if found is None:
                 found = clone.tip(branch)

@@ -108,7 +108,8 @@ class TrustedFiles:
     ) -> None:
         self._clone = clone
         self._top = clone.top if clone is not None else platform.workspace
-        self._base = place.tip if place is not None and not place.is_reviewed else None
+        holds = place is not None and (platform.run.from_fork or not place.is_reviewed)
+        self._base = place.tip if place is not None and holds else None
         self._reachable = True
         self._has_checkout = platform.run.reported is None
         self._of_base: dict[str, bytes | None] = {}

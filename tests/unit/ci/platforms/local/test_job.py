@@ -146,7 +146,7 @@ def test_where_the_base_has_no_run_the_newest_on_its_branch_is_taken(shop: Shop)
     shop.repository.branch("topic", base)
     shop.evaluate(bad=(2,))
     assert shop.outputs(3)["baseline-run-id"] == "2"
-    assert f"There is no stored run for the merge base `{base[:7]}`." in shop.log
+    assert f"There is no finished run of the base `{base[:7]}`." in shop.log
     assert "newest on main" in next(iter(shop.comments().values()))
 
 
