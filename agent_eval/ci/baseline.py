@@ -235,7 +235,7 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
     result = Search(looked_at=1)
     origin = Origin(
         how="named run",
-        sha=next(iter(run.commits)) if len(run.commits) == 1 else None,
+        sha=_only(run.commits),
         branch=run.branch,
         run_id=run.number,
         run_url=run.url,
@@ -343,7 +343,7 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
     """Keep the runs whose code is the repository's own, of a commit at or below the tip."""
     place, clone = ground.place, ground.clone
     if place is None or clone is None:
-        yield from (_Reviewed(run, None, -run.number) for run in runs)
+        yield from (_Reviewed(run, None, -run.number) for run in runs if run.branch is None)
         return
     below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
     before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
@@ -365,6 +365,10 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
             yield _Reviewed(run, min(commits), None)
 
 
+def _only(commits: frozenset[str]) -> str | None:
+    return next(iter(commits)) if len(commits) == 1 else None
+
+
 def _origin(row: _Reviewed) -> Origin:
     if row.before is None or row.commit is None:
         how = "newest run"
@@ -372,7 +376,7 @@ def _origin(row: _Reviewed) -> Origin:
         how = f"{count(row.before, 'commit')} before the base" if row.before else "merge base"
     return Origin(
         how=how,
-        sha=row.commit,
+        sha=row.commit or _only(row.run.commits),
         branch=row.run.branch,
         run_id=row.run.number,
         run_url=row.run.url,
@@ -457,7 +461,9 @@ def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) ->
     return fit
 
 
-def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]) -> None:
+def _read_newest(
+    newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]
+) -> None:
     """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
     evidence = read.get(newest.run.number)
     if newest.run.number not in read:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 
 from agent_eval.ci.both_sides import A_PROGRAM, BEHIND_AN_ADDRESS, EQUAL_BUILDS, BothSides
 from agent_eval.ci.confirm import Question, Side
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from tests.unit.ci.jobs import make_job, settings_of
@@ -18,26 +20,43 @@ from tests.unit.ci.test_merge_base import commit, top
 
 __all__ = ["question", "top"]
 
-ON_A_CHANGE = CiRun(base_sha="b" * 40)
+
+def on_a_change(base: str = "b" * 40) -> JobPlace:
+    """The place of a change that began at a commit."""
+    return JobPlace(
+        head="c" * 40,
+        tip=base,
+        trusted_branch="main",
+        default_branch="main",
+        default_tip=base,
+        base=base,
+        is_reviewed=False,
+        branches=("main",),
+    )
+
+
 ADDRESS = {"agent_url": "https://agent.example.org/run"}
 
 
-def prepared(run: CiRun = ON_A_CHANGE, **flags: str) -> BothSides | None:
-    platform = cast(Platform, SimpleNamespace(run=run, say=print))
-    return BothSides.prepare(make_job(settings_of(**flags), platform=platform))
+def prepared(place: JobPlace | None = None, **flags: str) -> BothSides | None:
+    platform = cast(Platform, SimpleNamespace(run=CiRun(), say=print))
+    job = make_job(settings_of(**flags), platform=platform)
+    return BothSides.prepare(replace(job, place=place or on_a_change()))
 
 
 @pytest.mark.parametrize(
-    ("run", "flags"),
+    ("place", "flags"),
     [
-        (CiRun(), ADDRESS),
-        (ON_A_CHANGE, {}),
-        (ON_A_CHANGE, {**ADDRESS, "confirm_pairs": "0"}),
+        (replace(on_a_change(), is_reviewed=True), ADDRESS),
+        (None, {}),
+        (None, {**ADDRESS, "confirm_pairs": "0"}),
     ],
     ids=["not on a change", "recorded traces", "no pairs"],
 )
-def test_nothing_is_confirmed_without_a_change_an_agent_and_pairs(run: CiRun, flags: dict[str, str]) -> None:
-    assert prepared(run, **flags) is None
+def test_nothing_is_confirmed_without_a_change_an_agent_and_pairs(
+    place: JobPlace | None, flags: dict[str, str]
+) -> None:
+    assert prepared(place, **flags) is None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +116,7 @@ HOSTED = {"agent": "openai:small", "base_agent": "openai:small"}
 
 def base_prompt(top: Path, base: str, **flags: str) -> tuple[str | None, str]:
     """The system prompt that the merge base's model gets, and why that is not known."""
-    sides = prepared(CiRun(base_sha=base), **HOSTED, **flags)
+    sides = prepared(on_a_change(base), **HOSTED, **flags)
     assert sides is not None
     spec = RunSpec(suite=top / "suite.json", output=Output(pack=top / "pack"), agent=AgentSpec(name="x"))
     if sides.problem:

@@ -14,10 +14,8 @@ import pytest
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
 from agent_eval.errors import ExitCode
-from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.files import decode, encode_all
 from agent_eval.history.record import RunRecord, record_of
 from agent_eval.operations.attest import Signer, attest
@@ -53,7 +51,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for failing in ((), (1,), (), (), ()):
             nights.evaluate(bad=failing)
         shutil.copy("agent-eval-out/evidence.zip", "base.zip")
-        nights.repository.branch("change", nights.repository.commit())
+        nights.change()
         nights.evaluate(bad=(1, 2, 3, 4), baseline_runs="20")
         return nights.repository.top
 
@@ -282,7 +280,7 @@ def test_invented_runs_are_found_where_the_gate_is_signed(
     for _ in range(4):
         nights.evaluate(policy="gate.yml")
     shutil.copy("agent-eval-out/evidence.zip", "base.zip")
-    nights.repository.branch("change", nights.repository.commit())
+    nights.change()
     nights.evaluate(policy="gate.yml", baseline_runs="20")
     key = SigningKey.generate()
     Path("key.pub").write_bytes(key.public.pem)
@@ -381,36 +379,3 @@ def test_one_baseline_leaves_no_pool_and_asks_for_none(
     nights.evaluate(bad=(1,), baseline_runs="20")
     assert not POOL.exists()
     assert gate() == ExitCode.OK
-
-
-def test_a_secret_in_the_counts_of_an_earlier_run_is_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    secret = "tok-9f8e7d6c5b4a"
-    place = tmp_path / "kept"
-    monkeypatch.setenv("AGENT_EVAL_CLOCK", CLOCK)
-    nights = checkout(tmp_path / "checkout", monkeypatch)
-    for _ in range(4):
-        nights.evaluate(history=str(place))
-    shutil.copy("agent-eval-out/evidence.zip", "base.zip")
-    kept = HistoryDirectory(place).read("shop")
-    shutil.rmtree(place)
-    for record in kept:
-        first = next(iter(record.cases.values()))
-        cases = {**record.cases, secret: first.model_copy(update={"case_id": secret})}
-        run = record.run.model_copy(
-            update={"run_id": f"{record.run.run_id}-{secret}", "model": secret, "cases": len(cases)}
-        )
-        HistoryDirectory(place).write(RunRecord(run, cases))
-    nights.repository.branch("change", nights.repository.commit())
-    # The key is that of the model that the runs state; only their words are another's.
-    nights.repository.environ["DEPLOY_TOKEN"] = secret
-    nights.evaluate(history=str(place), baseline_runs="20", bad=(1, 2, 3, 4))
-    for path in Path("agent-eval-out").rglob("*"):
-        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
-    assert secret.encode() not in b"".join(
-        pack.read("compare/pool.jsonl") for pack in open_bundle(Path("agent-eval-out/evidence.zip")).values()
-    )
-    assert decided()["evidence"]["pooled"]["runs"] == 4
-    assert gate("--pool", str(POOL), "--out", "again.json") == ExitCode.NO
-    assert decided(Path("again.json"))["evidence"] == decided()["evidence"]

@@ -25,7 +25,6 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch=main")
         self.server = top.with_name(f"{top.name}.git")
         self.git("init", "--quiet", "--bare", "--initial-branch=main", str(self.server))
-        self.git("config", "remote.origin.url", str(self.server))
         (top / "README").write_text("shop\n")
         self.commit()
         self.push("main")

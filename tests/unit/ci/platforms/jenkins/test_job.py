@@ -78,6 +78,7 @@ def test_job_of_one_branch__is_compared_with_its_own_builds(
     runner.push(1)
     jenkins.add_build(f"{FOLDER}/job/PR-12", 2, runner.base, runner.evidence())
     runner.write_suite(*orders(bad=(1,)))
+    jenkins.paths.clear()
     step = runner.pull_request(environ=plain)
     assert step.code == 1, step.log
     assert any(path.startswith(f"{FOLDER}/job/PR-12/2/artifact") for path in jenkins.paths)
