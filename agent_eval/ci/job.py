@@ -128,9 +128,9 @@ def run_job(
         ground.close()
         return error.exit_code
     try:
+        refuse_fork_with_secrets(settings, platform)
         if ground.problem is not None:
             raise ground.problem
-        refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
