@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import NotEvaluable
 from agent_eval.operations.agent_options import agent_options
 from agent_eval.processes.child import TOOL_HOMES
+from agent_eval.storage.atomic import write_unsynced
 
 SETTINGS_OF_HOME = (
     ".npmrc",
@@ -224,14 +224,14 @@ class Side:
         for name in SETTINGS_OF_HOME:
             if (home / name).is_file():
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(home / name, self._home / name)
+                write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
         moved = {name: self.moved(value) for name, value in environ.items()}
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
             name: moved.get(name) or str(home / below)
-            for name, below in TOOL_HOMES.items()
+            for name, below in TOOL_HOMES
             if moved.get(name) or (home / below).is_dir()
         }
         cargo = str(Path(moved.pop("CARGO_HOME", home / ".cargo")) / "bin")
