@@ -40,8 +40,11 @@ SETTINGS_OF_HOME = (
     ".m2/settings.xml",
     ".netrc",
     ".pypirc",
+    ".aws/config",
+    ".aws/credentials",
+    ".config/gcloud/application_default_credentials.json",
 )
-"""What says where packages come from, and by whose leave. Each side gets a copy; of caches none does."""
+"""What says where packages and services are, and by whose leave. Each side has a copy; of caches none."""
 
 _CACHE = re.compile(r".*_(cache|cache_(dir|home|folder|path))|gocache|gomodcache", re.IGNORECASE)
 _XDG = {
@@ -226,7 +229,11 @@ class Side:
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
-        moved = {name: self.moved(value) for name, value in environ.items()}
+        moved = {
+            # A file that an earlier step made there, such as credentials, is in no commit.
+            name: value if self._is_of_an_earlier_step(value) else self.moved(value)
+            for name, value in environ.items()
+        }
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
@@ -247,6 +254,11 @@ class Side:
             "HOME": str(self._home),
             "PATH": os.pathsep.join(folders),
         }
+
+    def _is_of_an_earlier_step(self, value: str) -> bool:
+        if not Path(value).is_relative_to(self._of_checkout):
+            return False
+        return os.path.isfile(value) and not os.path.exists(self.path(Path(value)))
 
     def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
         """Yield what is directly in each directory of programs and packages outside of this side's own."""

@@ -13,7 +13,7 @@ import pytest
 from agent_eval.ci.clone import CommitUnknown, DamagedObjects, NoCheckout, PrivateClone
 from agent_eval.ci.git import Remote
 from agent_eval.ci.seal import Altered
-from agent_eval.errors import ExitCode, RemoteError, UsageError
+from agent_eval.errors import ExitCode, NotEvaluable, RemoteError, UsageError
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 
 
@@ -189,6 +189,19 @@ def test_a_worktree_and_a_directory_within_are_checkouts(top: Path, tmp_path: Pa
     (tmp_path / "beside" / "inner").mkdir()
     with cloned(tmp_path / "beside" / "inner") as clone:
         assert (clone.head, clone.top) == (base, tmp_path / "beside")
+
+
+def test_a_git_that_reads_other_configuration_all_the_same_is_refused(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history(top)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text("#!/bin/sh\necho git version 2.25.1\n")
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(NotEvaluable, match="has git version 2") as raised:
+        cloned(top)
+    assert raised.value.remedy == "Install git 2.32 or newer."
 
 
 def test_there_must_be_a_commit(top: Path, tmp_path: Path) -> None:
