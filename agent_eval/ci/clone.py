@@ -242,6 +242,7 @@ class PrivateClone:
                 "The base commit is not known: the change has no history in common with its base branch.",
                 remedy="Base the change on that branch.",
             )
+        self._at_hand.add(base)
         return base
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
@@ -330,9 +331,27 @@ class PrivateClone:
         )
 
     def seal(self) -> None:
-        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
+        """Forget the remote and remember every file of the clone: from now on code of the change may run.
+
+        Raises:
+            CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
+        """
+        if self.remote is not None and self._lacks_history():
+            self._fetch_files()
         self.remote = None
         self._sealed = Seal(self.directory)
+
+    def _fetch_files(self) -> None:
+        """Fetch what the history came without: of each commit in use, all files at once."""
+        nothing = self.git.run("hash-object", "-t", "tree", "/dev/null", cwd=self.directory).decode().strip()
+        try:
+            for commit in sorted(self._at_hand):
+                arguments = ("diff-tree", "-r", "--shortstat", nothing, commit)
+                self.git.run(*arguments, cwd=self.directory, remote=self.remote)
+        except GitFailed as error:
+            raise CommitUnknown(
+                "The files of the base commit cannot be fetched.", remedy=WHOLE_HISTORY
+            ) from error
 
     def refuse_altered(self) -> None:
         """Refuse a clone that is not as it was when it was sealed.

@@ -333,7 +333,12 @@ def test_a_shallow_checkout_is_completed_from_the_remote(top: Path, tmp_path: Pa
     with cloned(where, Remote(url, (host.header,))) as clone:
         clone.fetch(tip)
         assert clone.merge_base(clone.head, tip) == base
+        assert clone.file("other.py", tip) == b"meanwhile"
+        clone.seal()
+        asked = len(host.seen)
         assert clone.file("rules.yml", base) == b"strict"
+        assert clone.file("agent.py", clone.head) == b"change"
+        assert len(host.seen) == asked
     assert {sent for _, _, sent in host.seen} == {"Bearer job-token"}
 
 
