@@ -21,7 +21,6 @@ from agent_eval.ci.seal import Altered, Seal, as_code
 from agent_eval.errors import NotEvaluable, RemoteError, StorageError, UsageError
 
 MAX_FILE_BYTES = 1 << 20
-OLDEST_GIT = (2, 32)
 LARGEST_POINTER = 1024
 POINTER = re.compile(
     rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
@@ -105,7 +104,6 @@ class PrivateClone:
         home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top, environ)))
         try:
             clone = cls(top, home, Git(home, environ), remote)
-            _refuse_old_git(clone.git)
             head = clone.git.line("rev-parse", "--verify", "--quiet", "HEAD", cwd=top)
             if head is None or COMMIT.fullmatch(head) is None:
                 raise NoCheckout("The checkout has no commit.", remedy="Commit what is to be evaluated.")
@@ -366,16 +364,6 @@ class PrivateClone:
                 remedy="Nothing but the job may write there: look at what the agent and its setup do.",
                 file=path,
             )
-
-
-def _refuse_old_git(git: Git) -> None:
-    """Refuse a git that does not know the variables which keep other configuration out."""
-    version = re.search(r"(\d+)\.(\d+)", git.line("version") or "")
-    if version is None or (int(version[1]), int(version[2])) < OLDEST_GIT:
-        raise NotEvaluable(
-            f"This machine has {git.line('version') or 'no git'}.",
-            remedy=f"Install git {'.'.join(map(str, OLDEST_GIT))} or newer.",
-        )
 
 
 def _private_place(top: Path, environ: Mapping[str, str]) -> Path:

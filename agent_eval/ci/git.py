@@ -21,6 +21,8 @@ from agent_eval.storage.atomic import write_unsynced
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 REMOTE = "origin"
+OLDEST_GIT = (2, 32)
+"""Older ones do not know the variables that keep other configuration out."""
 
 _SECONDS = 900.0
 _OUTPUT_BYTES = 64 << 20
@@ -140,6 +142,9 @@ class Git:
             the other end of a fetch reads too, for a checkout of another owner.
         environ: The environment variables, of which git sees a part.
 
+    Raises:
+        NotEvaluable: There is no git, or an old one.
+
     Example:
         `Git(home, os.environ).run("rev-parse", "HEAD", cwd=checkout)` is the commit as bytes.
     """
@@ -163,6 +168,11 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
         }
+        text = self.line("version") or "no git"
+        version = re.search(r"(\d+)\.(\d+)", text)
+        if version is None or (int(version[1]), int(version[2])) < OLDEST_GIT:
+            oldest = ".".join(map(str, OLDEST_GIT))
+            raise NotEvaluable(f"This machine has {text}.", remedy=f"Install git {oldest} or newer.")
 
     def run(
         self,
