@@ -13,6 +13,7 @@ import pytest
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.git import Remote
 from agent_eval.ci.worktree import CannotCheckOut, Worktree, check_out
+from tests.extent import unavailable
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 
 
@@ -205,6 +206,20 @@ def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHos
 def test_files_of_lfs_that_the_checkout_keeps_need_no_host(top: Path, tmp_path: Path) -> None:
     add_model(top)
     kept(top, MODEL)
+    assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
+
+
+def test_what_git_lfs_made_of_a_file_is_taken(top: Path, tmp_path: Path) -> None:
+    if shutil.which("git-lfs") is None:
+        unavailable("git-lfs is not installed (.ci/programs installs it)")
+    commit(top, **{"agent.py": "agent"})
+    git(top, "lfs", "install", "--local")
+    git(top, "lfs", "track", "*.bin")
+    (top / "model.bin").write_bytes(MODEL)
+    head = commit(top)
+    assert git(top, "cat-file", "blob", f"{head}:model.bin") + "\n" == pointer(MODEL)
+    with PrivateClone.of(top, os.environ) as clone:
+        assert clone.edited() == []
     assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
 
 
