@@ -149,13 +149,15 @@ def test_without_a_remote_a_submodule_is_not_to_be_had(top: Path, tmp_path: Path
         made(top, tmp_path, None)
 
 
+@pytest.mark.parametrize("absolute", [True, False])
 def test_the_name_of_a_submodule_leads_nowhere_else(
-    top: Path, tmp_path: Path, host: GitHost, library: Path
+    top: Path, tmp_path: Path, host: GitHost, library: Path, absolute: bool
 ) -> None:
     """A name may be `../..`: it is a path below `.git/modules` in git."""
     commit(top, **{"agent.py": "agent"})
     link = git(library, "rev-parse", "HEAD")
-    name = os.path.relpath(library / ".git", top / ".git" / "modules")
+    elsewhere = library / ".git"
+    name = str(elsewhere) if absolute else os.path.relpath(elsewhere, top / ".git" / "modules")
     (top / ".gitmodules").write_text(f'[submodule "{name}"]\n\tpath = lib\n\turl = ../gone.git\n')
     git(top, "add", ".gitmodules")
     git(top, "update-index", "--add", "--cacheinfo", f"160000,{link},lib")
