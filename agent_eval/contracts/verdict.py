@@ -25,6 +25,13 @@ ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
 ANSWER_NOT_CHECKED = "answer_not_checked"
 """Member of a verdict's evidence: true where the case expects a text and no mode says how to compare it."""
 
+WITHOUT_VERDICT = "ended_without_verdict"
+"""Member of a verdict's evidence: how the process of a judge ended that gave no whole verdict."""
+
+ADVISORY = "advisory"
+"""Member of the evidence of a trial's first verdict: what judges found that count nowhere, such as those that
+a change adds. A list of objects with `judge_id`, `outcome` and `reason`."""
+
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
