@@ -64,7 +64,7 @@ class _Host:
         self._seen = 0
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Answer a request. What is no `Exception`, such as `SystemExit`, ends this process."""
+        """Answer a request. A judge that exits ends this process."""
         answer = {"id": request["id"]}
         try:
             if self._judge is None:
@@ -83,6 +83,8 @@ class _Host:
             if isinstance(verdict, Verdict):
                 return answer | {"verdict": {**verdict.__dict__, **(verdict.model_extra or {})}}
             return answer | {"wrong": f"returned {type(verdict).__name__} instead of a Verdict"}
+        except SystemExit as end:
+            os._exit(end.code if isinstance(end.code, int) else 1)
         except AgentEvalError as refused:
             return answer | {"refused": {"message": refused.message, **refused.details}}
         # A plug-in may raise anything, RecursionError included.

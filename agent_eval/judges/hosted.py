@@ -90,7 +90,7 @@ class HostedJudge(Judge):
         self._name, self._place = name, place
         load = {"name": name, "configs": configs, "host_keys": list(HostConfig.model_fields)}
         not_from = str(place.of) if place.is_elsewhere else None
-        self._load = json.dumps({**load, "not_from": not_from}).encode()
+        self._load = json.dumps({**load, "not_from": not_from}, default=str).encode()
         self._deaths = 0
         self._idle: list[ConversingChild] = []
         self.forget()
@@ -133,7 +133,7 @@ class HostedJudge(Judge):
             answer = self._ask("check", case, None)
         except _Ended as end:
             raise NotEvaluable(
-                f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}, asked to check the case.",
+                f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}, asked to check it.",
                 remedy="Correct the judge's check_case.",
                 case_id=case.case_id,
             ) from None
