@@ -56,6 +56,32 @@ class Outcome(StrEnum):
     """The case could not be judged: the agent crashed, the judge raised, the output is missing."""
 
 
+class AdvisoryFinding(NamedTuple):
+    """What an advisory judge found: its id, an outcome, and the reason."""
+
+    judge_id: str
+    outcome: str
+    reason: str
+
+
+def advisory_in(verdicts: Iterable[VerdictRow]) -> list[AdvisoryFinding]:
+    """Read what advisory judges found of a trial; entries of another shape, as a pack may have, are left out.
+
+    Example:
+        >>> found = {"judge_id": "mine", "outcome": "failed", "reason": "it shouts"}
+        >>> advisory_in([{"evidence": {"advisory": [found, 3]}}])
+        [AdvisoryFinding(judge_id='mine', outcome='failed', reason='it shouts')]
+    """
+    found = []
+    for verdict in verdicts:
+        stated = verdict["evidence"].get(ADVISORY)
+        for each in stated if isinstance(stated, list) else ():
+            values = [each.get(name) if isinstance(each, dict) else None for name in AdvisoryFinding._fields]
+            if all(isinstance(value, str) for value in values) and values[1] in list(Outcome):
+                found.append(AdvisoryFinding(*map(str, values)))
+    return found
+
+
 class GateStatus(StrEnum):
     """The outcome of the gate."""
 
