@@ -97,10 +97,9 @@ class HostedJudge(Judge):
         self._host = _host_config(name, configs.get(name))
         try:
             child, about = self._started()
-            stated = _host_config(about.key, configs.get(about.key))
-            if stated != self._host:  # only now it is known under which name its configuration is
+            if about.key != name:  # only now it is known under which name its configuration is
                 child.close()
-                self._host = stated
+                self._host = _host_config(about.key, configs.get(about.key))
                 child, about = self._started()
         except _Ended as end:
             raise NotEvaluable(

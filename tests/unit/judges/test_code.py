@@ -76,7 +76,7 @@ def test_the_code_of_a_plug_in_is_its_module(tmp_path: Path, monkeypatch: pytest
 SAME = [
     "class A:\n    def f(self):\n        return 'x'\n",
     "# a comment\nclass A:  # another\n\n    def f(self):\n        return 'x'\n",
-    '"""What it is."""\nclass A:\n    """What."""\n    def f(self):\n        """How."""\n        return "x"\n',
+    '"""What."""\nclass A:\n    """What."""\n    def f(self):\n        """How."""\n        return "x"\n',
     "class A:\n  def f(\n    self,\n  ):\n    return ('x')\n",
 ]
 

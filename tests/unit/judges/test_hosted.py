@@ -125,9 +125,7 @@ def test_an_exception_is_told_and_does_not_end_it(write: Write) -> None:
 
 
 def test_what_it_said_before_it_ended_is_kept(write: Write) -> None:
-    write(
-        "print('printed'); print('complained', file=sys.stderr, flush=True); sys.stdout.flush(); os._exit(1)"
-    )
+    write("print('printed', flush=True)\nprint('complained', file=sys.stderr, flush=True)\nos._exit(1)")
     assert verdict(make_case(says())).evidence["stderr"] == "printed\ncomplained"
 
 
@@ -339,7 +337,9 @@ def test_other_processes_of_the_user_cannot_reach_into_it(write: Write) -> None:
     write("return self.passed(case, str(os.getpid()))")
     pid = verdict(make_case(says())).reason
     # As an agent would, which has no capability even where it is root.
-    drops = "import ctypes, os, sys\nfor number in (19, 21, 38):\n    ctypes.CDLL(None).prctl(24, number, 0, 0, 0)\n"
+    drops = (
+        "import ctypes, os, sys\nfor number in (19, 21, 38): ctypes.CDLL(None).prctl(24, number, 0, 0, 0)\n"
+    )
     tries = f"os.execv(sys.executable, [sys.executable, '-c', \"open('/proc/{pid}/mem', 'r+b')\"])"
     done = subprocess.run([sys.executable, "-c", drops + tries], capture_output=True, text=True, check=False)
     assert "PermissionError" in done.stderr
