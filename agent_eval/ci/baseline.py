@@ -40,7 +40,6 @@ from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
 from agent_eval.registry.baselines import ResolvedBaseline

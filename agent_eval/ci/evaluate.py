@@ -58,7 +58,7 @@ from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -518,6 +518,8 @@ def decide_on(
 
 
 def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:
+    if ended := why_ended(candidate.summary, candidate.results.values()):
+        return ended
     why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
     remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
     return f"{why} {remedy}" if why else None
