@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from agent_eval.reports.headline import Headline
+from agent_eval.reports.standing import Voice
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports.decision import sureness
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.standing import Voice
 from tests.unit.gate.test_topics import SPREAD_NOISE, TOPIC, compared, decided
 from tests.unit.reports import scenarios, situations
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.reports.confirmation import run_again, unsettled_advice
+from agent_eval.reports.headline import Headline
+from agent_eval.reports.standing import Voice
 
 from agent_eval.contracts import Thresholds
-from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.reports.case_lists import regressed
-from agent_eval.reports.confirmation import run_again, unsettled_advice
 from agent_eval.reports.decision import left_out, sureness
 from agent_eval.reports.detail import COMMENT
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.standing import Voice
 from agent_eval.reports.terminal_decision import evaluation_text
 from tests.unit.gate.test_confirmation import CASES, decided, fresh, record
 from tests.unit.gate.test_decide import comparison

@@ -7,13 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from agent_eval.reports.sentences import ICONS, NOTHING_SHARED, WORDS
 
 from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import GateStatus
 from agent_eval.reports.comment import NOT_EVALUATED
 from agent_eval.reports.detail import COMMENT, FULL
-from agent_eval.reports.sentences import ICONS, NOTHING_SHARED, WORDS
 from agent_eval.reports.terminal_decision import gate_text
 from tests.unit.reports import scenarios
 

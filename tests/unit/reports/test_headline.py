@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from agent_eval.reports.headline import Headline
+from agent_eval.reports.standing import Voice
 
 from agent_eval.contracts import CaseResult, GateStatus
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.history.board import tiers_of_policy
 from agent_eval.reports.case_lists import less_often
 from agent_eval.reports.detail import COMMENT
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.standing import Voice
 from agent_eval.reports.suite import numbers_line
 from agent_eval.reports.terminal_decision import evaluation_text
 from tests.unit.reports import scenarios, situations

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from agent_eval.reports.looks import looks_clause, looks_sentence
 
 from agent_eval.contracts import GateDecision
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.reports.html.page import HtmlReport, render_html
-from agent_eval.reports.looks import looks_clause, looks_sentence
 from agent_eval.reports.terminal_decision import evaluation_text, gate_text
 from tests.unit.gate.test_looks import gate, looked
 from tests.unit.reports.scenarios import comment, full_report, report, suite

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from agent_eval.reports.sentences import broken_rules, rule_sentence
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports.blocks import amount, difference_and_limit, pair, points, share_and_limit
 from agent_eval.reports.counts import passing
-from agent_eval.reports.sentences import broken_rules, rule_sentence
 from agent_eval.text.numbers import allowed, count, percent
 from tests.unit.reports.scenarios import decision, metric, rule, run
 

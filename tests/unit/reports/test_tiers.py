@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-
 from agent_eval.contracts.confirmation import Confirmation, NewCaseTrial
+from agent_eval.reports.tiers import cases_apart, new_case_words
+
 from agent_eval.history.board import DeclaredTiers
 from agent_eval.reports.html.brief import brief
 from agent_eval.reports.model import SuiteHistory, SuiteReport
 from agent_eval.reports.terminal_decision import evaluation_text
-from agent_eval.reports.tiers import cases_apart, new_case_words
 from tests.security.github_markdown import Page
 from tests.security.test_markdown_fuzz import assert_inert
 from tests.unit.gate.test_decide import comparison
