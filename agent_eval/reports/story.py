@@ -232,12 +232,12 @@ def spending_text(spending: Spending, *, most: bool = False) -> str:
 
     Example:
         >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
-        'at most 12 trials, 3 min, $0.25'
+        'at most 12 trials, 3 min, 0.25 USD'
     """
     parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
     if spending.minutes is not None:
         parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
-    parts.append("cost unknown" if spending.cost_usd is None else f"${spending.cost_usd:.2f}")
+    parts.append("cost unknown" if spending.cost_usd is None else f"{spending.cost_usd:.2f} USD")
     return ", ".join(parts)
 
 
@@ -288,8 +288,8 @@ def _set_aside(decision: GateDecision) -> Iterable[str]:
             f"{code(waiver.approved_by)}, {until}: {waiver.reason}"
         )
     if cases := decision.quarantined_case_ids:
-        do = verb(len(cases), "does", "do")
-        yield f"In quarantine, and {do} not pass: {named(cases, most=20)}. No total counts them."
+        do, them = verb(len(cases), "does", "do"), verb(len(cases), "it", "them")
+        yield f"In quarantine, and {do} not pass: {named(cases, most=20)}. No total counts {them}."
     for ended in decision.expired:
         what = f"waiver {code(ended.waiver_id)}" if ended.waiver_id else "quarantine"
         when = f" on {ended.expires_at}" if ended.expires_at else ""
