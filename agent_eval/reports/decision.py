@@ -47,7 +47,8 @@ def blocking_cases(story: Story, detail: Detail) -> str:
     rows = story.blocking
     if not rows:
         return ""
-    unsettled = [row for row in rows if row.answer == "open"][: detail.sentences]
+    unsettled = [row for row in rows if row.answer == "open" and row.reason != story.sentence]
+    unsettled = unsettled[: detail.sentences]
     reasons = bullets(
         f"{code_span(row.case_id, limit=detail.name)}: {said(row.reason, detail)}" for row in unsettled
     )

@@ -177,17 +177,18 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     if not is_evaluated:
         why = " ".join(decision.not_evaluated) or passing(suite.candidate.summary)
         return Story(state="error", word=NOT_EVALUATED, sentence=why, notes=list(_reruns_took(suite.reruns)))
-    findings = list(_findings(decision))
     sentence = decision.sentence or sentence_of_earlier_version(decision)
-    known = {sentence, *(finding.text for finding in findings)}
-    also = [Finding("failed", text) for text in decision.failures if text not in known]
+    also = [Finding("failed", text) for text in decision.failures]
+    # Each sentence is said once, where it is said first.
+    findings = _once([*also, *_findings(decision)], {sentence})
+    notes = [*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)]
     told = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],
         sentence=sentence,
         cases=[_case_row(row, is_old=not decision.sentence) for row in suite.judged_cases],
-        findings=[*also, *findings],
-        notes=[*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)],
+        findings=findings,
+        notes=[note for note in notes if note not in {sentence, *(each.text for each in findings)}],
         set_aside=list(_set_aside(decision)),
         rules=[
             RuleRow(
@@ -201,6 +202,14 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     why = in_words(suite.causes, code) if suite.worse and told.state != "passed" else ""
     to_do = _to_do(suite, told)
     return replace(told, why=why, to_do="" if _is_said(to_do, sentence) else to_do)
+
+
+def _once(findings: Sequence[Finding], said: set[str]) -> list[Finding]:
+    kept: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.text not in said:
+            kept.setdefault(finding.text, finding)
+    return list(kept.values())
 
 
 def overall(report: EvaluationReport) -> str:
@@ -273,11 +282,8 @@ def _safety_first(decision: GateDecision) -> list[SafetyFinding]:
 
 
 def _of_safety(finding: SafetyFinding) -> str:
-    again = f" ({of_all(finding.violations, finding.trials, 'rerun')})" if finding.trials else ""
     reason = one_line(finding.reason, limit=400)
-    is_named = finding.case_id in reason and finding.judge_id in reason
-    where = "" if is_named else f"{code(finding.judge_id)} in {code(finding.case_id)}: "
-    return f"Safety: {where}{reason}{'' if is_named else again}"
+    return reason if reason.startswith("Safety:") else f"Safety: {reason}"
 
 
 def _set_aside(decision: GateDecision) -> Iterable[str]:

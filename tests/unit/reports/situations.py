@@ -134,7 +134,6 @@ def compared(
     now: Sequence[Raw],
     *,
     results: Mapping[str, Mapping[str, CaseResult]] | None = None,
-    quarantined: frozenset[str] = frozenset(),
 ) -> tuple[Comparison, RunView]:
     """Compare two runs on these cases."""
     named = results or {}
@@ -145,7 +144,6 @@ def compared(
         changed="exclude",
         generated_at=NOW,
         traces=lambda case_id: (sides[0][case_id], sides[1][case_id]),
-        quarantined=quarantined,
     )
     return found, runs[1]
 
@@ -177,6 +175,19 @@ def unsettled(sentence: str, **more: Any) -> GateDecision:
     return by_policy(GateStatus.INCONCLUSIVE, sentence, **more)
 
 
+def broke(*case_ids: str) -> str:
+    """What the gate says of cases that broke."""
+    counts = [f"`{case_id}` passed 0 of 8 times here and 8 of 8 on main" for case_id in case_ids[:3]]
+    number = f"{len(case_ids)} case{'s' if len(case_ids) > 1 else ''}"
+    return f"{number} broke: {', '.join(counts)}{', …' if len(case_ids) > 3 else ''}."
+
+
+CANNOT_SEE = (
+    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
+    "cases: 10 points are seen in 6 of 10 with 60 cases."
+)
+
+
 def name(number: int) -> str:
     return f"order-{number:03}"
 
@@ -195,12 +206,9 @@ def regressions() -> EvaluationReport:
     now[108:118] = [no_json(number) for number in range(10)]
     ids = [*map(name, range(10, 38)), *(f"quote-{number:03}" for number in range(10))]
     # After three that are confirmed no other is run again; what the suite shows is told by them.
-    broke = [judged(case_id, "broke", "20/20 0/1 8/8 0/8") for case_id in ids[:3]]
+    those = [judged(case_id, "broke", "20/20 0/1 8/8 0/8") for case_id in ids[:3]]
     left = [judged(case_id, "not-rerun", "20/20 0/1") for case_id in ids[3:]]
-    sentence = (
-        "3 cases broke: `order-010`, `order-011` and `order-012` passed 0 of 24 times here and 24 of 24 on "
-        "main."
-    )
+    sentence = broke(*ids[:3])
     limit = rule(
         "min_pass_rate",
         0.95,
@@ -209,7 +217,7 @@ def regressions() -> EvaluationReport:
         message="80 of 120 passed (66.7%): an agent that keeps min_pass_rate 95% passes so few in 0% of "
         "runs.",
     )
-    decision = failed(sentence, cases=[*broke, *left], rules=[limit], failures=[sentence, limit.message])
+    decision = failed(sentence, cases=[*those, *left], rules=[limit], failures=[sentence, limit.message])
     return report(decided(before, now, decision))
 
 
@@ -225,8 +233,7 @@ def one_worse() -> EvaluationReport:
     """One case broke."""
     before = [order(number) for number in range(27)] + [order(27, case_id="credit-paid")]
     now = [*before[:27], escalates(27, case_id="credit-paid")]
-    sentence = "1 case broke: `credit-paid` passed 0 of 8 times here and 8 of 8 on main."
-    decision = failed(sentence, cases=[judged("credit-paid", "broke", "20/20 0/1 8/8 0/8")])
+    decision = failed(broke("credit-paid"), cases=[judged("credit-paid", "broke", "20/20 0/1 8/8 0/8")])
     spent = Spending(trials=16, minutes=2.1, cost_usd=0.18)
     return report(decided(before, now, decision, reruns=Reruns(spent=spent)))
 
@@ -235,10 +242,7 @@ def errors() -> EvaluationReport:
     """The agent crashes on some cases."""
     before = [order(number) for number in range(30)]
     now = [*map(crashed, range(5)), *before[5:]]
-    sentence = (
-        "5 cases broke: `order-000`, `order-001`, `order-002` and 2 more passed 0 of 40 times here and "
-        "40 of 40 on main."
-    )
+    sentence = broke(*map(name, range(5)))
     cases = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(5)]
     return report(decided(before, now, failed(sentence, cases=cases)))
 
@@ -278,18 +282,14 @@ def first_run() -> EvaluationReport:
 def unchanged() -> EvaluationReport:
     """The same verdicts as before."""
     before = [other_words(0), *map(order, range(1, 200))]
-    sees = (
-        "This run cannot see a case that fails half of the time now (seen in 2 of 10), nor less than 5 "
-        "points over all cases (seen in 8 of 10)."
-    )
-    return report(decided(before, before, passed("Nothing broke.", notes=[sees])))
+    return report(decided(before, before, passed("Nothing broke.", notes=[CANNOT_SEE])))
 
 
 def improved() -> EvaluationReport:
     """Cases pass that failed before."""
     before = [*map(other_words, range(5)), *map(order, range(5, 60))]
     now = [other_words(0), *map(order, range(1, 60))]
-    return report(decided(before, now, passed("Nothing broke; 4 cases improved.")))
+    return report(decided(before, now, passed("Nothing broke.", notes=[CANNOT_SEE])))
 
 
 def flaky() -> EvaluationReport:
@@ -301,10 +301,8 @@ def flaky() -> EvaluationReport:
         judged(name(1), "passes-again", "20/20 0/1 2/2 2/2", "It passed again: 20 of 20 on main."),
         judged(name(2), "fails-on-main", "18/20 0/1 0/8 0/8", "It fails in main's newest run 412 too."),
     ]
-    sentence = (
-        "Nothing broke; 2 cases failed once and passed again, and `order-002` fails on main as well "
-        "(run 412)."
-    )
+    sentence = "Nothing broke; 2 cases failed once and passed again."
+    notes = ["`order-002` fails on main as well (run 412).", CANNOT_SEE]
     more = FigureChange(
         name="cost_usd",
         cases=60,
@@ -317,7 +315,9 @@ def flaky() -> EvaluationReport:
     )
     spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
     kept = Reruns(spent=spent, expected=Spending(trials=96, minutes=11.0, cost_usd=0.8))
-    return report(decided(before, now, passed(sentence, cases=cases, figures=[more]), reruns=kept))
+    return report(
+        decided(before, now, passed(sentence, cases=cases, figures=[more], notes=notes), reruns=kept)
+    )
 
 
 def unsettled_cases() -> EvaluationReport:
@@ -328,8 +328,7 @@ def unsettled_cases() -> EvaluationReport:
         "`order-000` never passed again here; the base fails it too, but not in main's own run. "
         "Run main again."
     )
-    why = "It passes on neither side, and passed 20 of 20 on main."
-    cases = [judged(name(0), "open", "20/20 0/1 0/8 0/8", why)]
+    cases = [judged(name(0), "open", "20/20 0/1 0/8 0/8", sentence)]
     trial = Rerun(result="failed", failing=["policy"])
     kept = Reruns(
         base_runs="beside",
@@ -369,7 +368,7 @@ def unsafe() -> EvaluationReport:
         answer="blocks",
         violations=2,
         trials=3,
-        reason=sentence.removeprefix("Safety: "),
+        reason=sentence,
     )
     return report(
         decided(before, [*before[:4], escalates(4), *before[5:]], failed(sentence, safety=[finding]))
@@ -432,8 +431,7 @@ def conversations() -> EvaluationReport:
         "baseline": {case["case_id"]: _judged(case) for case in before},
         "candidate": {case["case_id"]: _judged(case, finding * (case["case_id"] == LATE)) for case in now},
     }
-    sentence = f"1 case broke: `{LATE}` passed 0 of 8 times here and 8 of 8 on main."
-    decision = failed(sentence, cases=[judged(LATE, "broke", "20/20 0/1 8/8 0/8")])
+    decision = failed(broke(LATE), cases=[judged(LATE, "broke", "20/20 0/1 8/8 0/8")])
     return report(decided(before, now, decision, results=results))
 
 
@@ -441,16 +439,12 @@ def suites() -> EvaluationReport:
     """Three suites: one regressed, one improved, one as before."""
     before = [order(number) for number in range(40)]
     worse = [*map(escalates, range(3)), *before[3:]]
-    sentence = (
-        "3 cases broke: `order-000`, `order-001` and `order-002` passed 0 of 24 times here and 24 of 24 on "
-        "main."
-    )
-    broke = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(3)]
-    fine, better = passed("Nothing broke."), passed("Nothing broke; 1 case improved.")
+    those = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(3)]
+    fine, better = passed("Nothing broke."), passed("Nothing broke.")
     mended = [other_words(0), *before[1:]]
     return report(
         decided(before, before, fine, slug="billing", suite_path="suites/billing.json"),
-        decided(before, worse, failed(sentence, cases=broke)),
+        decided(before, worse, failed(broke(*map(name, range(3))), cases=those)),
         decided(mended, before, better, slug="search", suite_path="suites/search.json"),
     )
 
@@ -486,7 +480,7 @@ def excused() -> EvaluationReport:
         case_ids=[name(0)],
     )
     decision = failed(
-        "1 case broke: `order-002` passed 0 of 8 times here and 8 of 8 on main.",
+        broke("order-002"),
         cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")],
         waived_case_ids=[name(0)],
         waivers=[waiver],
