@@ -288,7 +288,7 @@ def _of_safety(finding: SafetyFinding) -> str:
 
 def _set_aside(decision: GateDecision) -> Iterable[str]:
     for waiver in decision.waivers:
-        until = f"until {waiver.expires_at}" if waiver.expires_at else "until revoked"
+        until = f"until {code(waiver.expires_at)}" if waiver.expires_at else "until revoked"
         yield (
             f"Waived: {named(waiver.case_ids, most=20)}, by {code(waiver.waiver_id)} of "
             f"{code(waiver.approved_by)}, {until}: {waiver.reason}"
@@ -298,7 +298,7 @@ def _set_aside(decision: GateDecision) -> Iterable[str]:
         yield f"In quarantine, and {do} not pass: {named(cases, most=20)}. No total counts {them}."
     for ended in decision.expired:
         what = f"waiver {code(ended.waiver_id)}" if ended.waiver_id else "quarantine"
-        when = f" on {ended.expires_at}" if ended.expires_at else ""
+        when = f" on {code(ended.expires_at)}" if ended.expires_at else ""
         yield f"Counts again, as its {what} expired{when}: {named(ended.case_ids, most=20)}."
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, RunReference, Tally
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.story import CaseRow, State, Story, overall, state_of, story_of
+from agent_eval.reports.story import SIGNS, CaseRow, State, Story, overall, state_of, story_of
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
 from agent_eval.reports.terminal_comparison import (
     case_set,
@@ -67,7 +67,7 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
     """Render a report: how each suite ended and why, what regressed, where the evidence is."""
     lines: list[str] = []
     if report.not_evaluated or len(report.suites) > 1:
-        lines += [*_first(overall(report), state_of(report), colour), ""]
+        lines += [*_first(f"{SIGNS[state_of(report)]} {overall(report)}", state_of(report), colour), ""]
     if report.rule_changes.sentences:
         lines += [painted(report.rule_changes.title, YELLOW, colour)]
         lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_eval.contracts.confirmation import CachedTrials, FreshTrials
 
 from agent_eval.ci.base_cache import FRESH_FIRST, MAX_AGE, BaseCache
 from agent_eval.config.spec import AgentSpec, Identity, Output, RunSpec
-from agent_eval.contracts.confirmation import CachedTrials, FreshTrials
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.run_agent import run_agent

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.gate.confirmation import judge_suspects
 
 from agent_eval.ci.confirm import Bounds, Confirmer, Doubt, Question, Side
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
-from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.confirmation import judge_suspects
 from agent_eval.operations.compare import compared
 from agent_eval.operations.confirmation import fresh_result
 from agent_eval.operations.run_agent import run_agent

@@ -7,13 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from agent_eval.gate.drift_cause import KnownLoss
 
 from agent_eval.ci.issues import Issue, IssueMarker
 from agent_eval.ci.job import run_job
 from agent_eval.ci.loosening import loosened_options
 from agent_eval.ci.platforms.redacting import RedactingIssues
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.history.record import record_of
 from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from agent_eval.gate.drift_cause import KnownLoss
 
 from agent_eval.ci.issues import IssueMarker, WrittenIssue, explain, find_issue, write_issue
 from agent_eval.ci.platforms.github.issues import RepositoryIssues
 from agent_eval.errors import RemoteError
 from agent_eval.gate.drift import Counted
-from agent_eval.gate.drift_cause import KnownLoss
 from tests.fakes.contract import Contract
 from tests.fakes.github import BOT, FakeGitHub
 from tests.unit.ci.test_comment import api

@@ -13,13 +13,13 @@ import pytest
 
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
+from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import ExitCode
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.directory import HistoryDirectory
 from agent_eval.history.files import decode, encode_all
-from agent_eval.contracts.history import RunRecord
 from agent_eval.history.record import record_of
 from agent_eval.operations.attest import Signer, attest
 from agent_eval.storage.files import sha256_bytes

@@ -491,6 +491,20 @@ def excused() -> EvaluationReport:
     return report(decided(before, now, decision))
 
 
+def unreachable(number: int) -> CaseResult:
+    """The result of a case whose judge could not be reached."""
+    verdict = Verdict(
+        judge_id="llm",
+        case_id=f"order-{number:03}",
+        outcome=Outcome.ERROR,
+        passed=False,
+        reason="the judge's model answered 503 three times",
+        hard=True,
+        failure=FailureKind.JUDGE_ERROR.value,
+    )
+    return case_result(verdict.case_id, [verdict])
+
+
 def release() -> EvaluationReport:
     """A release that got worse."""
     before = [order(number) for number in range(120)]

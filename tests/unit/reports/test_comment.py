@@ -164,7 +164,7 @@ def test_numbers_of_calls_are_those_of_all_calls():
 def test_calls_of_one_tool_in_another_order_do_not_become_themselves():
     before = [("search", 1, str(number)) for number in range(300)]
     text = told(before, before[::-1])
-    assert "- Calls: 300 before and now; moved `search ×299` (counted coarsely" in text
+    assert "- Calls: 300 before and now; moved `search ×299`" in text
 
 
 def test_an_argument_that_was_not_given_is_no_value():
@@ -561,7 +561,7 @@ def test_endless_changes_of_the_rules_are_counted():
 def test_waivers_beyond_the_room_are_counted():
     one = AppliedWaiver(waiver_id="w", approved_by="qa", reason="agreed", case_ids=["order-000"])
     decision = scenarios.by_policy(GateStatus.PASSED, "Nothing broke.", waivers=[one] * 14)
-    text = comment_on(scenarios.report(scenarios.unchanged_suite(decision=decision)))
+    text = comment_on(scenarios.report(replace(scenarios.unchanged_suite(), decision=decision)))
     assert text.count("- Waived: ") == 10
     assert "- and 4 more, see the job summary" in text
 
