@@ -106,9 +106,7 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(
-            make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
-        ),
+        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
     )
     try:
         settings, platform, files, versions = _settle(sources)
@@ -147,6 +145,7 @@ def run_job(
             )
         )
     except AgentEvalError as error:
+        error.message = redactor.with_rules(settings.redaction).redact_text(error.message)
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
@@ -231,7 +230,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     section = f"\n{watched.section}" if watched is not None else ""
     room = platform.spec.summary_limit - len(section.encode("utf-8", "replace"))
-    summary = job.redactor.redact_text(render_summary(report, limit=room) + section)
+    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=room) + section)
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
