@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired
 
@@ -197,10 +197,18 @@ class CaseResult(TrialResult):
 
     @property
     def trial_counts(self) -> tuple[int, int]:
-        """How many trials passed, and how many there are."""
-        if not self.trials:
-            return int(self.passed), 1
-        return sum(trial.passed for trial in self.trials), len(self.trials)
+        """How many trials passed, and how many count."""
+        return count_trials([trial.outcome for trial in self.trials or [self]])
+
+
+def count_trials(outcomes: Sequence[str]) -> tuple[int, int]:
+    """Count the trials of a case that passed, and those that count: all that were judged, or all if none was.
+
+    Example:
+        >>> count_trials(["passed", "skipped", "failed"]), count_trials(["skipped", "skipped"])
+        ((1, 2), (0, 2))
+    """
+    return outcomes.count(_PASSED), len(outcomes) - outcomes.count(_SKIPPED) or len(outcomes)
 
 
 VerdictFacts = tuple[str, str, bool, float]

@@ -14,6 +14,7 @@ from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.evidence.redacted import without_secrets as without_secrets
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.judged_twice import judge_twice
@@ -29,7 +30,6 @@ from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signe
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,6 @@ def compared(
         else None,
         judged_twice=judge_twice(before, after),
     )
-
-
-def without_secrets(comparison: Comparison, redactor: Redactor) -> Comparison:
-    """Replace secrets in a comparison: evidence of an earlier run may hold what is known to be secret now."""
-    stated = comparison.to_json()
-    if not redactor.finds(dumps(stated)):
-        return comparison
-    return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
 def _relative(pack: Path, comparison: Path) -> str:

@@ -78,13 +78,16 @@ def _among_trials(row: CaseResultRow, number: int) -> str:
     trials = row.get("trials") or ()
     if len(trials) < 2:
         return ""
-    passed = sum(trial["passed"] for trial in trials)
+    from agent_eval.contracts.verdict import count_trials
+
+    passed, judged = count_trials([trial["outcome"] for trial in trials])
+    skipped = f", {len(trials) - judged} had nothing to judge" if judged < len(trials) else ""
     others = [str(other + 1) for other in range(len(trials)) if other != number]
     named = ", ".join(others) if len(others) <= _MOST_TRIALS_NAMED else f"1 to {len(trials)}"
     outcome = trials[number]["outcome"]
     differs = f": {outcome}" if outcome != row["outcome"] else ""
     return (
-        f" ({passed} of {len(trials)} trials passed; this is trial {number + 1}{differs}; "
+        f" ({passed} of {count(judged, 'trial')} passed{skipped}; this is trial {number + 1}{differs}; "
         f"others: --trial {named})"
     )
 
