@@ -73,7 +73,8 @@ def _count(counts: Counts) -> TrialCount:
 
 def _counts(row: CaseResultRow) -> dict[str, Counts]:
     counts: dict[str, Counts] = {}
-    for trial in trials_of(row):
+    trials = trials_of(row)
+    for trial in trials:
         judged_by = [(verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]]
         for name, outcome in [(_CASE, trial["outcome"]), *judged_by]:
             passed, failed, judged = counts.get(name, (0, 0, 0))
