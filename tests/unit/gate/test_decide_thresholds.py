@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
 from agent_eval.gate.decide import decide, decide_without_baseline
 from agent_eval.gate.policy_file import parse_thresholds
@@ -252,9 +251,7 @@ def merge(value: Any, edit: Any) -> Any:
     return edit
 
 
-@pytest.mark.parametrize(
-    ("outcome", "said"), [("skipped", "(3 cases)"), ("error", "(3 cases, 3 errors)")]
-)
+@pytest.mark.parametrize(("outcome", "said"), [("skipped", "(3 cases)"), ("error", "(3 cases, 3 errors)")])
 def test_a_run_in_which_nothing_was_judged_is_not_evaluated(outcome: str, said: str) -> None:
     unjudged = comparison(passing(3, 3), passing(0, 3, outcome))
     for decision in (
