@@ -63,21 +63,4 @@ HISTORY: tuple[Option, ...] = (
         required=True,
         metavar="PACK",
     ),
-    Option(
-        "release-again",
-        "path",
-        "Evidence of the released agent, run again today: if it fell too, the code is not why.",
-        goes_to="release_again",
-        commands=("drift",),
-        metavar="PACK",
-    ),
-    Option(
-        "quality-budget",
-        "share",
-        "Share of the pass rate that all changes since the release may lose together.",
-        goes_to="quality_budget",
-        commands=("drift", "ci"),
-        loosens="higher",
-        default="0.05",
-    ),
 )
