@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,14 +18,14 @@ import jinja2
 from markupsafe import Markup
 
 from agent_eval.contracts import BehaviourChange
-from agent_eval.reports.html.brief import Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.sentences import capital
+from agent_eval.reports.story import overall, state_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 CAP = 10_000_000
@@ -44,6 +45,7 @@ IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_TAG = re.compile(r"(<[^>]*>)")
 _ROW_BYTES = 330
 _FIXED_BYTES = 60_000
 
@@ -223,7 +225,11 @@ def _case_markup(
     change = suite.changes.get(line.case_id)
     view = case_view(line, suite.evidence, change, command, limits)
     markup = _template("case.html").render(case=view, markdown=request.render_markdown, at_first=at_first)
-    return Markup(suite.evidence.redactor.redact_text(markup))  # noqa: S704
+    redactor = suite.evidence.redactor
+    # No rule of the user's changes a tag; what it matches is in the texts between them.
+    parts = _TAG.split(redactor.of_secrets.redact_text(markup))
+    parts[::2] = map(redactor.redact_text, parts[::2])
+    return Markup("".join(parts))  # noqa: S704
 
 
 def _part(
@@ -264,12 +270,12 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
             yield CaseGroup(cause_words(cause), markup)
     change_of = {line.anchor: line.change for line in suite.lines}
     titles = {
-        EXCUSED: "excused: not counted against this change",
-        LESS_OFTEN: "fewer trials pass than before",
+        EXCUSED: "Newly failing, and not blocking",
+        LESS_OFTEN: "Fewer trials pass than before",
     }
     for change in dict.fromkeys(change_of[anchor] for anchor in opened):
         markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(capital(titles.get(change, change or "do not pass"))), markup)
+        yield CaseGroup(sentence(titles.get(change, (change or "do not pass").capitalize())), markup)
 
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
@@ -285,7 +291,9 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         parts=parts,
         blocks=blocks,
         warnings=[sentence(text) for text in _warnings(report)],
-        worst=parts[0].brief,
+        headline=sentence(overall(report)) if request.is_decided else [],
+        state=state_of(report) if request.is_decided else "",
+        sign=SIGNS[state_of(report)] if request.is_decided else "",
         policy=policy,
         style=style,
         early=early,
@@ -295,8 +303,6 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
 
 
 def _warnings(report: EvaluationReport) -> Iterable[str]:
-    if report.not_evaluated:
-        yield report.not_evaluated
     yield from report.warnings
     if report.rule_changes.sentences:
         yield report.rule_changes.title
@@ -323,13 +329,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
     )
-    environment.globals["signs"] = _SIGNS
+    environment.globals["signs"] = SIGNS
     environment.filters["markdown"] = _markdown
     environment.tests["web_address"] = is_web_address
     return environment
-
-
-_SIGNS = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–", "not-applied": "–"}
 
 
 def _template(name: str) -> jinja2.Template:
