@@ -26,7 +26,7 @@ from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
 from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
 from agent_eval.ci.looks import OpenEnd, planned, with_open_end
 from agent_eval.ci.made_earlier import taken_packs
-from agent_eval.ci.own_rules import OwnRules, with_own_rules
+from agent_eval.ci.own_rules import OwnRules, baseline_lost, with_own_rules
 from agent_eval.ci.replaying import replay_evidence, replay_rule
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
@@ -381,7 +381,7 @@ def decide_on(
     if comparison is not None and not comparison.overview.compared_cases:
         note = "Every case is new or changed since the baseline, so nothing could be compared."
     replayed = replay_evidence(job, pack, where)
-    own = OwnRules(broken, replay_rule(replayed))
+    own = OwnRules(broken, replay_rule(replayed), baseline_lost(search, target.slug, job))
     decision = with_own_rules(decision, comparison, job, search, own)
     decision = with_open_end(decision, comparison, job, open_end)
     if data:

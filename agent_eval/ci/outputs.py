@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from agent_eval import __version__
-from agent_eval.ci.baseline import Baseline, age_in_words
+from agent_eval.ci.baseline import Baseline, Lack, age_in_words
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
@@ -248,6 +248,8 @@ def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     """Say why there is no baseline, where the notes alone do not."""
     looked_at = evaluation.search.looked_at
     if suite.baseline is not None or looked_at is None or evaluation.search.outage is not None:
+        return ""
+    if evaluation.search.lack(suite.target.slug) is Lack.LOST:
         return ""
     if looked_at == 0:
         return "This run is the first: there is no earlier one to compare with."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from agent_eval.ci.baseline import Search
+from agent_eval.ci.baseline import Lack, Search
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
@@ -21,6 +21,7 @@ class OwnRules(NamedTuple):
 
     suites_gone: RuleResult | None = None
     not_replayed: RuleResult | None = None
+    baseline_lost: RuleResult | None = None
 
 
 def with_own_rules(
@@ -39,7 +40,7 @@ def with_own_rules(
     fails = settings.on_case_removed == "fail" or rules.is_release
     failing = [*(lost if fails else []), _cases_removed(comparison, settings), missing]
     broken = [rule for rule in failing if rule is not None]
-    open_rules = (unknown, _rules_loosened(decision, job), own.not_replayed)
+    open_rules = (unknown, own.baseline_lost, _rules_loosened(decision, job), own.not_replayed)
     undecided = [rule for rule in open_rules if rule is not None]
     undecided += [] if fails else lost
     added = [*broken, *undecided]
@@ -51,7 +52,11 @@ def with_own_rules(
         update={
             "gate_status": status,
             "passed": False,
-            "blocks": decision.blocks or failed or unknown is not None or rules.blocks_on_inconclusive,
+            "blocks": decision.blocks
+            or failed
+            or unknown is not None
+            or own.baseline_lost is not None
+            or rules.blocks_on_inconclusive,
             "rules": [*decision.rules, *added],
             "failures": [*decision.failures, *(rule.message for rule in added)],
             "explanation": _explained(decision, status, " ".join(rule.message for rule in added)),
@@ -96,6 +101,15 @@ def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResu
         value=0,
         passed=False,
         message="The baseline could not be read, so it is not known whether anything got worse.",
+    )
+
+
+def baseline_lost(search: Search, slug: str, job: JobContext) -> RuleResult | None:
+    """Build the rule that a suite is compared where reviewed runs left evidence: never a green one without."""
+    if search.lack(slug) is not Lack.LOST:
+        return None
+    return RuleResult(
+        rule="baseline_known", threshold=1, value=0, passed=False, message=search.nothing(job.place)
     )
 
 
