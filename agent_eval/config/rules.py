@@ -120,19 +120,6 @@ RULES: tuple[Rule, ...] = (
         is_absolute=True,
     ),
     Rule(
-        "max_pass_rate_drop",
-        "at most",
-        unit="points",
-        measure="pair_passed",
-        label="Pass-rate drop",
-        finding="The pass rate {moved}",
-        clause="the pass rate {moved}",
-        help="How far the pass rate may fall below the baseline's, 0 to 1.",
-        example=0.0,
-        worse="fell",
-        rank=2,
-    ),
-    Rule(
         "max_hard_fail_increase",
         "at most",
         unit="points",
@@ -166,20 +153,6 @@ RULES: tuple[Rule, ...] = (
         help="How many cases may fail hard that did not in the baseline.",
         example=0,
         rank=1,
-    ),
-    Rule(
-        "min_coverage",
-        "at least",
-        unit="coverage",
-        measure="coverage",
-        label="Coverage",
-        finding="{sentence}",
-        clause="{share} of what the baseline judged is compared",
-        help="The share of the baseline's cases, judges and trials that must still be compared, less what a "
-        "waiver names, from 0 to 1. Default: 1, everything.",
-        example=1.0,
-        rank=0,
-        default=1.0,
     ),
 )
 """Every rule, in the order of `Thresholds`."""

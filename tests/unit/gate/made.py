@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent_eval.contracts import RunReference, RunSummary
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
+from agent_eval.gate.decide import Material
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.question import Counts, LeftOut, question
 from agent_eval.gate.rerun import Cut
@@ -123,3 +125,40 @@ class Script:
 
 def counts_of(passed: Mapping[str, int], trials: int = 1) -> dict[str, RoundCount]:
     return {case_id: RoundCount(passed=number, trials=trials) for case_id, number in passed.items()}
+
+
+def reference(record: RunRecord, **summary: Any) -> RunReference:
+    """The reference to a run of these counts."""
+    cases = record.cases.values()
+    passed = sum(each.passed == each.trials > 0 for each in cases)
+    facts = {
+        "run_id": record.run.run_id,
+        "dataset_id": "shop",
+        "total_cases": len(record.cases),
+        "passed_cases": passed,
+        "failed_cases": len(record.cases) - passed,
+        "hard_fail_cases": 0,
+        "pass_rate": passed / max(1, len(record.cases)),
+        "hard_fail_rate": 0.0,
+    }
+    return RunReference(
+        run_id=record.run.run_id, dataset_id="shop", summary=RunSummary(**{**facts, **summary})
+    )
+
+
+def material(
+    now: Mapping[str, Cell],
+    main: Sequence[RunRecord] = (),
+    *,
+    summary: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> Material:
+    own = run(now, "now")
+    counts = Counts(
+        own=own,
+        main=main,
+        baseline=more.pop("baseline", main[0] if main else None),
+        newest=more.pop("newest", None),
+    )
+    facts = {"run": reference(own, **(summary or {})), "comparison": None, "counts": counts, "seed": "c0ffee"}
+    return Material(**{**facts, "may_rerun": True, **more})
