@@ -63,9 +63,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         failing.update(
             {verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] == _FAILED}
         )
-        untold.update(
-            {verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] in _UNTOLD}
-        )
+        untold.update({verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] in _UNTOLD})
         if trial["passed"]:
             passed += 1
         elif (why := lost_to(trial)) is not None:

@@ -254,8 +254,8 @@ def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
     state, words = _ANSWERS[row.answer]
     if is_old and row.answer == "fails-on-main":
         words = "failing on the base too"
-    counts = map(_counts, (row.on_main, row.first, row.base, row.change))
-    return CaseRow(row.case_id, row.answer, state, words, *counts, row.reason)
+    main, first, base, change = map(_counts, (row.on_main, row.first, row.base, row.change))
+    return CaseRow(row.case_id, row.answer, state, words, main, first, base, change, row.reason)
 
 
 def _counts(counts: TrialCounts | None) -> str:

@@ -15,7 +15,7 @@ HISTORY: tuple[Option, ...] = (
     Option(
         "policy",
         "path",
-        "The gate's policy, which says what is in quarantine, tracked and expected to fail.",
+        "The gate's policy, which says what is in quarantine.",
         goes_to="policy",
         commands=("history show",),
         metavar="FILE",
