@@ -213,6 +213,12 @@ class Pack:
         self._last_shard: tuple[str, list[bytes]] = ("", [])
         self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
 
+    @property
+    def directory(self) -> Path:
+        """The pack's directory; of one within an archive there is none."""
+        assert isinstance(self._source, DirectorySource)
+        return self._source.root
+
     def index(self) -> Rows[CaseIndexRow]:
         """Return the rows of the index, in suite order; each is built on access."""
         return Rows(self._index)
