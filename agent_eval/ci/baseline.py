@@ -341,7 +341,7 @@ def _look_elsewhere(
         result.lost.append(f"{_capital(newest.run.label)} left evidence, of a commit that is after the base.")
         return
     place = ground.place
-    strays = [run for run in listed if place is not None and run.is_own_code and run.branch in place.branches]
+    strays = [run for run in others if place is not None and run.is_own_code and run.branch in place.branches]
     for run in sorted(strays, key=lambda run: -run.number)[:1]:
         try:
             run.fetch()
