@@ -58,14 +58,6 @@ class _Built:
     seal: Snapshot
 
 
-def why_not_run_again(job: JobContext) -> str:
-    """Say why a change's new failures are not run again although the settings ask for it; else empty."""
-    settings = job.settings
-    if settings.agent is None or not settings.confirm_pairs or job.platform.run.base_sha is not None:
-        return ""
-    return job.platform.run.no_base
-
-
 class BothSides:
     """Both sides of the confirmations of one job.
 
@@ -95,13 +87,14 @@ class BothSides:
         self._sources: _Seal | None = None
         self._built: _Built | None = None
         self.doubt_of_base = doubt_of_base(
-            Path.cwd(), job.platform.run.base_sha or "", skip=job.settings.out, environ=job.environ
+            Path.cwd(), job.place.base if job.place is not None else "", skip=job.settings.out, environ=job.environ
         )
 
     @classmethod
     def prepare(cls, job: JobContext) -> BothSides | None:
         """Check out the merge base; None where the job confirms nothing: no agent, no change, or no pairs."""
-        settings, agent, onto = job.settings, job.settings.agent, job.platform.run.base_sha
+        settings, agent = job.settings, job.settings.agent
+        onto = None if job.place is None or job.place.is_reviewed else job.place.base
         if agent is None or onto is None or not settings.confirm_pairs:
             return None
         _refuse_cache_in_checkout(job)
@@ -168,7 +161,7 @@ class BothSides:
                 base, base_build = self._base_side(spec)
                 if build is not None and build == base_build:
                     raise Doubt(EQUAL_BUILDS)
-                candidate_side = ConfirmedSide(commit=self._job.platform.run.head_sha, build_sha256=build)
+                candidate_side = ConfirmedSide(commit=self._job.place.head if self._job.place is not None else None, build_sha256=build)
                 base_side = ConfirmedSide(commit=base.spec.identity.git_commit, build_sha256=base_build)
                 record = self._confirmer(question, spec).run(candidate, base, evidence)
             except Doubt as doubt:

@@ -7,35 +7,35 @@ for the steps that follow, or fill in a report that says "passed".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from agent_eval.ci.seal import Altered
 from agent_eval.errors import StorageError
 from agent_eval.storage.snapshot import FileSnapshot
 
 
 @contextmanager
-def guarded(
-    variables: Sequence[str], environ: Mapping[str, str], warn: Callable[[str], None]
-) -> Iterator[None]:
-    """Restore the runner's files when the block ends or raises, and warn where that was necessary.
+def guarded(variables: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
+    """Restore the runner's files when the block ends or raises, and refuse what wrote to them.
 
     Example:
         >>> report = Path("summary.md")
         >>> _ = report.write_text("of an earlier step")
-        >>> with guarded(["REPORT"], {"REPORT": "summary.md"}, lambda _: print("warned")):
+        >>> with guarded(["REPORT"], {"REPORT": "summary.md"}):
         ...     _ = report.write_text("# Passed")
-        warned
+        Traceback (most recent call last):
+        agent_eval.ci.seal.Altered: The agent wrote to a command file of the job: `REPORT`.
         >>> report.read_text()
         'of an earlier step'
 
     Args:
         variables: Names of the variables with the paths of such files.
         environ: The environment variables of the job.
-        warn: Points out a sentence that a user should act on.
 
     Raises:
+        Altered: A file was changed.
         StorageError: A file was changed and cannot be written back; the others were.
     """
     snapshots = {name: FileSnapshot.of(Path(environ[name])) for name in variables if environ.get(name)}
@@ -49,16 +49,12 @@ def guarded(
                     changed.append(name)
             except StorageError as error:
                 errors.append(error)
-        if changed:
-            warn(_sentence(changed))
         # After the last of them: one that cannot be written must not keep the others as the agent left them.
         if errors:
             raise errors[0]
-
-
-def _sentence(variables: Sequence[str]) -> str:
-    files, were = ("files", "They were") if len(variables) > 1 else ("file", "It was")
-    return (
-        f"The agent or `setup-command` changed the {files} of {', '.join(variables)}, through which the "
-        f"runner takes commands. {were} restored."
-    )
+        if changed:
+            what = "command files" if len(changed) > 1 else "a command file"
+            raise Altered(
+                f"The agent wrote to {what} of the job: {', '.join(f'`{name}`' for name in changed)}.",
+                remedy="What it wrote was taken back. Look at what the agent and `setup-command` do.",
+            )

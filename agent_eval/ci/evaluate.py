@@ -10,8 +10,16 @@ from functools import partial
 from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
-from agent_eval.ci.baseline import Baseline, Search, find_baselines, from_path, from_registry
-from agent_eval.ci.both_sides import BothSides, why_not_run_again
+from agent_eval.ci.baseline import (
+    Baseline,
+    Ground,
+    Search,
+    find_baselines,
+    find_named,
+    from_path,
+    from_registry,
+)
+from agent_eval.ci.both_sides import BothSides
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
@@ -19,9 +27,8 @@ from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_b
 from agent_eval.ci.looks import OpenEnd, planned, with_open_end
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.own_rules import OwnRules, with_own_rules
-from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.replaying import replay_evidence, replay_rule
-from agent_eval.ci.signing import admission_by, sign, signed_candidates, signer_of
+from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
@@ -57,7 +64,6 @@ from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
-from agent_eval.text.numbers import count
 
 COMPARISON = Path("compare") / "baseline_delta.json"
 DECISION = Path("compare") / "gate_decision.json"
@@ -153,9 +159,7 @@ def _evaluate(
     # cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += lost_datasets(search)
-    history = read_branch_history(job, search, {target.slug: target.dataset_id for target in targets})
-    search.notes += history.notes
-    search.warnings += history.warnings
+    history = read_branch_history(job, search)
     made_earlier = job.settings.evidence
     if made_earlier is not None and agent is not None and agent.trials == AUTO:
         raise UsageError(
@@ -265,7 +269,7 @@ def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
     identity = replace(
         settings.identity,
         run_id=f"{name}-{target.slug}" if name else None,
-        git_commit=run.head_sha or stated_commit(job.environ),
+        git_commit=job.place.head if job.place is not None else run.head_sha,
     )
     return RunSpec(
         suite=target.path,
@@ -293,10 +297,17 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
         if entry is not None and not Path(settings.baseline).exists():
             return from_registry(entry, rules.registry_path, slugs, unfit, admission)
         return from_path(Path(settings.baseline), slugs, unfit, admission)
-    remedy = job.platform.spec.remedies.read_runs
-    named_by_user = settings.baseline_run_id is not None
-    candidates = signed_candidates(job.platform.candidates, rules.baseline_key)
-    return find_baselines(candidates, slugs, remedy=remedy, unfit=unfit, named_by_user=named_by_user)
+    ground = Ground(
+        place=job.place,
+        clone=job.clone,
+        wanted=slugs,
+        remedy=job.platform.spec.remedies.read_runs,
+        unfit=unfit,
+        key=rules.baseline_key,
+    )
+    if settings.baseline_run_id is not None:
+        return find_named(job.platform.run_named(settings.baseline_run_id), ground)
+    return find_baselines(job.platform.earlier_runs, ground)
 
 
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
@@ -359,8 +370,6 @@ def decide_on(
         )
         decision = by_policy()
         question = question_of(job, target, pack, comparison, search.earlier.get(target.slug, ()))
-        if question.suspects and (why := why_not_run_again(job)):
-            job.platform.say(f"{count(len(question.suspects), 'case')} not run again: {why}")
         if sides is not None:
             record = confirmed(sides, question, _spec(job, target, where), decision, open_end)
             decision = by_policy(confirmation=record)

@@ -21,7 +21,7 @@ from agent_eval.ci.config import (
 )
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.drift import Watched, Watcher
-from agent_eval.ci.evaluate import Evaluation, evaluate
+from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.junit import write_junit
@@ -41,6 +41,7 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import (
     MAX_BYTES,
@@ -110,12 +111,14 @@ def run_job(
             make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
         ),
     )
+    ground = Standing()
     try:
-        settings, platform, files, versions = _settle(sources)
+        settings, platform, files, versions = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
             error.message = redactor.redact_text(error.message)
+            ground.close()
             raise
         _report_wrong_settings(error, reporter, redactor)
         try:
@@ -125,8 +128,11 @@ def run_job(
             reporter.write_outputs({"comment-url": ""})
         else:
             _comment_error(error, settings, platform)
+        ground.close()
         return error.exit_code
     try:
+        if ground.problem is not None:
+            raise ground.problem
         refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
         _refuse_unknown_report(settings, platform)
@@ -142,7 +148,8 @@ def run_job(
                 redactor=redactor.with_rules(settings.redaction),
                 rules=judging_rules(settings, files, versions, now=clock.now(environ)),
                 clock=partial(clock.now, environ),
-                writes_history=_is_base_branch(platform, versions),
+                place=ground.place,
+                clone=ground.clone,
                 settings_at=partial(_settings_at, sources),
             )
         )
@@ -150,17 +157,19 @@ def run_job(
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
+        ground.close()
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles, Versions]:
+def _settle(sources: _Sources, ground: Standing) -> tuple[Settings, Platform, TrustedFiles, Versions]:
     """Read the settings, with `agent-eval.yml` in the version that counts.
 
     The file may not say where a token goes, so the platform can be asked for that version before it is read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
-    files = TrustedFiles(platform)
+    ground.find(platform, environ, file)
+    files = TrustedFiles(platform, ground.place, ground.clone)
     content = files.read(file) if file is not None else None
     gathered = gather(flags, environ, file if content is not None else None, content=content)
     settings = settings_from(gathered)
@@ -170,15 +179,6 @@ def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles, Versio
         if settings.fail_on != "never":
             files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
     return settings, sources.make_platform(settings), files, versions
-
-
-def _is_base_branch(platform: Platform, versions: Versions) -> bool:
-    """Whether the job is one of the base branch, not of a change that names its own branch as that."""
-    if not platform.run.on_base_branch or platform.run.from_fork:
-        return False
-    if versions.base is None:
-        return platform.run.base_sha is None
-    return bool(versions.base["baseline-branch"] == versions.head["baseline-branch"])
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:
@@ -221,9 +221,13 @@ def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
 
 def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
-    evaluation, watched, notes = _evaluate_guarded(job)
+    # What the runner takes commands from is written below, once no code of the change runs any more.
+    with guarded(platform.spec.command_files, job.environ):
+        watcher = Watcher.prepare(job)
+        reported = platform.run.reported
+        evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
+        watched = watcher.hold(evaluation) if watcher is not None else None
     report = report_of(evaluation, job)
-    report = replace(report, warnings=[*notes, *report.warnings])
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
@@ -263,24 +267,6 @@ def _refuse_unknown_report(settings: Settings, platform: Platform) -> None:
             remedy="Leave it out, and give `suite`.",
             field="report-run-id",
         )
-
-
-def _evaluate_guarded(job: JobContext) -> tuple[Evaluation, Watched | None, list[str]]:
-    """Evaluate, and hold the base branch against its release where the job watches it.
-
-    Returns as well what was noticed of the agent, and warns of it where the evaluation fails.
-    """
-    notes: list[str] = []
-    try:
-        with guarded(job.platform.spec.command_files, job.environ, notes.append):
-            reported = job.platform.run.reported
-            watcher = Watcher.prepare(job)
-            evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-            return evaluation, watcher.hold(evaluation) if watcher is not None else None, notes
-    except AgentEvalError:
-        for note in notes:
-            job.platform.warn(note)
-        raise
 
 
 def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:

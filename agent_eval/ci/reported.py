@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_eval.ci.candidates import Candidate, Skipped
+from agent_eval.ci.earlier import EarlierRun, Skipped
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
 from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines, unknown_cases
@@ -23,7 +23,7 @@ from agent_eval.storage.files import safe_name
 from agent_eval.suites.paths import MAX_SUITES
 
 
-def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
+def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     """Compare and decide on the evidence of a run.
 
     Args:
@@ -39,10 +39,7 @@ def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
     packs = _packs_of(run)
     search = search_baselines(job, list(packs))
     search.warnings += [_whose_word(run), *lost_datasets(search)]
-    history = read_branch_history(
-        job, search, {slug: pack.manifest.dataset_id for slug, pack in packs.items()}
-    )
-    search.warnings += history.warnings
+    history = read_branch_history(job, search)
     missing = {next(iter(packs)): suites_gone(search)}
     suites = [
         decide_on(job, Target(Path(slug), slug), pack, search, missing.get(slug))
@@ -70,7 +67,7 @@ def _refuse_what_runs(job: JobContext) -> None:
         )
 
 
-def _packs_of(run: Candidate) -> dict[str, Pack]:
+def _packs_of(run: EarlierRun) -> dict[str, Pack]:
     """Read and check the evidence of a run; its packs by the slug of their dataset."""
     packs: dict[str, Pack] = {}
     for pack in open_bundle(_archive(run), source=f"the evidence of {run.label}").values():
@@ -80,7 +77,7 @@ def _packs_of(run: Candidate) -> dict[str, Pack]:
             raise InvalidInput(
                 f"The evidence of {run.label} has two packs of one dataset, or of a reserved name."
             )
-        if pack.config.git_commit not in (None, run.origin.sha):
+        if pack.config.git_commit is not None and pack.config.git_commit not in run.commits:
             raise InvalidPack(
                 f"The evidence of {run.label} is of another commit than that run.",
                 remedy="Run the job of the change again.",
@@ -91,7 +88,7 @@ def _packs_of(run: Candidate) -> dict[str, Pack]:
     return dict(sorted(packs.items()))
 
 
-def _archive(run: Candidate) -> bytes:
+def _archive(run: EarlierRun) -> bytes:
     try:
         return run.fetch()
     except Skipped as why:
@@ -103,7 +100,7 @@ def _archive(run: Candidate) -> bytes:
 _SEE_THE_RUN = "Read the log of that run; its job must upload the evidence also where its gate fails."
 
 
-def _whose_word(run: Candidate) -> str:
+def _whose_word(run: EarlierRun) -> str:
     """Say what a reader may conclude: the author of a change can write its evidence, too."""
     return (
         f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings
 from agent_eval.ci.differences import code, differences
 from agent_eval.ci.loosening import (
@@ -25,6 +26,7 @@ from agent_eval.ci.loosening import (
     unreviewed_waivers,
     without_unreviewed,
 )
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.config.rules import RULES
 from agent_eval.contracts import Thresholds
@@ -45,7 +47,7 @@ class JudgingRules:
     """The rules that a change is judged by, beside thresholds.
 
     Example:
-        `judging_rules(settings, TrustedFiles(platform))` reads them.
+        `judging_rules(settings, TrustedFiles(platform, place, clone))` reads them.
 
     Args:
         policy: Of the gate.
@@ -92,15 +94,21 @@ class TrustedFiles:
     """Reads files in the version that counts, and collects the differences from the base branch.
 
     Example:
-        `TrustedFiles(platform).read(Path("agent-eval.yml"))` is the base branch's version for a fork, and the
+        `TrustedFiles(platform, place, clone).read(Path("agent-eval.yml"))` is the base branch's version for a fork, and the
         checkout's otherwise.
 
     Args:
-        platform: Knows the base of the change, whether it comes from a fork, and where the checkout is.
+        platform: Knows whether the change comes from a fork, and where the checkout is.
+        place: Where the job stands; None where that is not known.
+        clone: The private clone of the checkout; None where there is none.
     """
 
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
+    def __init__(
+        self, platform: Platform, place: JobPlace | None = None, clone: PrivateClone | None = None
+    ) -> None:
+        self._clone = clone
+        self._top = clone.top if clone is not None else platform.workspace
+        self._base = place.base if place is not None and not place.is_reviewed else None
         self._reachable = True
         self._has_checkout = platform.run.reported is None
         self._of_base: dict[str, bytes | None] = {}
@@ -112,7 +120,7 @@ class TrustedFiles:
     @property
     def has_base(self) -> bool:
         """Whether the change is one of the repository's own, onto a commit that is known and can be read."""
-        return self._reachable and not self.from_fork and self._platform.run.base_sha is not None
+        return self._reachable and not self.from_fork and self._base is not None
 
     def read(self, path: Path, *, registry: bool = False) -> bytes | None:
         """Read the version that counts; None where there is no such file.
@@ -125,7 +133,7 @@ class TrustedFiles:
         where = self._place(path)
         if where is None or not self._reachable:
             return head
-        if self._platform.run.base_sha is None:
+        if self._base is None:
             return self._without_base(where, head)
         try:
             base = self.base(path)
@@ -154,7 +162,8 @@ class TrustedFiles:
         if where is None:
             return self._head(path)
         if where not in self._of_base:
-            self._of_base[where] = self._platform.base_file(where)
+            clone, base = self._clone, self._base
+            self._of_base[where] = clone.file(where, base) if clone is not None and base is not None else None
         return self._of_base[where]
 
     def replaces(self, path: Path, *, hides: bool) -> bool:
@@ -167,7 +176,7 @@ class TrustedFiles:
         Raises:
             RemoteError: It cannot be read on the base branch.
         """
-        if self._place(path) is None or self._platform.run.base_sha is None:
+        if self._place(path) is None or self._base is None:
             return False
         base, head = self.base(path), self._head(path)
         if base is None and head is not None:
@@ -212,7 +221,7 @@ class TrustedFiles:
 
     def _place(self, path: Path) -> str | None:
         """Make the path relative to the repository; None for a file outside it."""
-        place = os.path.relpath(os.path.abspath(path), self._platform.workspace)
+        place = os.path.relpath(os.path.abspath(path), self._top)
         return None if place.startswith("..") else Path(place).as_posix()
 
 

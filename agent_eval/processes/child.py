@@ -39,10 +39,23 @@ _REMEDIES = {
     errno.E2BIG: "Pass less in its arguments and environment.",
 }
 
+TOOL_HOMES = {
+    "ASDF_DATA_DIR": ".asdf",
+    "MISE_DATA_DIR": ".local/share/mise",
+    "NODENV_ROOT": ".nodenv",
+    "NVM_DIR": ".nvm",
+    "PYENV_ROOT": ".pyenv",
+    "RBENV_ROOT": ".rbenv",
+    "RUSTUP_HOME": ".rustup",
+    "VOLTA_HOME": ".volta",
+}
+"""Variables that say where installed tools are, and where below the home directory that is without them."""
+
 PASSED_ON = frozenset(
     (
         *("HOME", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "USER"),
         *("VIRTUAL_ENV", "LANG", "LANGUAGE", "TZ"),
+        *TOOL_HOMES,
     )
 )
 """Variables for paths, languages and certificates, beside the `LC_` ones; none of them is a secret."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import Published
+from agent_eval.ci.earlier import Asked, EarlierRun
 from agent_eval.ci.issues import Issue, Issues
+from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.storage.redaction import Redactor
@@ -54,13 +55,22 @@ class RedactingPlatform:
         """The top of the checkout."""
         return self._platform.workspace
 
-    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Yield earlier runs that may be the baseline."""
-        return self._platform.candidates(notes)
+    @property
+    def refs(self) -> Refs:
+        """The branches of the job."""
+        return self._platform.refs
 
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the base commit."""
-        return self._platform.base_file(path)
+    def tip(self, branch: str) -> str | None:
+        """Ask for the commit that a branch points to."""
+        return self._platform.tip(branch)
+
+    def earlier_runs(self, asked: Asked) -> Iterable[EarlierRun]:
+        """Yield finished runs of this job."""
+        return self._platform.earlier_runs(asked)
+
+    def run_named(self, number: int) -> EarlierRun:
+        """Find the run that the user named."""
+        return self._platform.run_named(number)
 
     def keep_evidence(self, archive: Path) -> None:
         """Store the evidence archive, from which secrets have been redacted already."""

@@ -1,17 +1,18 @@
-"""What an agent writes into the files that the runner reads as commands is taken back."""
+"""What an agent writes into the files that the runner reads as commands is taken back and refused."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.platforms.github.spec import GITHUB
-from agent_eval.errors import InvalidInput, StorageError
+from agent_eval.ci.seal import Altered
+from agent_eval.errors import ExitCode, InvalidInput, StorageError
 from agent_eval.storage import snapshot
 
 BEFORE = b"of an earlier step\n"
@@ -52,39 +53,37 @@ TRICKS: list[Callable[[Path], object]] = [
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_changed_file_is_as_before_and_that_is_said(
+def test_a_changed_file_is_as_before_and_the_job_cannot_be_evaluated(
     tmp_path: Path, trick: Callable[[Path], object]
 ) -> None:
-    path, warnings = tmp_path / "env", list[str]()
+    path = tmp_path / "env"
     path.write_bytes(BEFORE)
     path.chmod(0o640)
-    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+    with pytest.raises(Altered) as raised, guarded([VARIABLE], {VARIABLE: str(path)}):
         trick(path)
     assert not path.is_symlink()
     assert path.read_bytes() == BEFORE
     assert path.stat().st_mode & 0o777 == 0o640
-    [warning] = warnings
-    assert VARIABLE in warning
+    assert raised.value.message == f"The agent wrote to a command file of the job: `{VARIABLE}`."
+    assert raised.value.exit_code == ExitCode.NOT_EVALUABLE
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, os.mkfifo, lambda path: path.symlink_to("/etc")])
 def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[Path], object]) -> None:
-    path, warnings = tmp_path / "env", list[str]()
-    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+    path = tmp_path / "env"
+    with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
         make(path)
     assert not os.path.lexists(path)
-    assert len(warnings) == 1
 
 
 def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshot, "LARGEST", 10)
-    path, warnings = tmp_path / "env", list[str]()
-    with guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
+    path = tmp_path / "env"
+    with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
         path.write_bytes(b"PATH=/evil" * 10)
     assert not path.exists()
-    assert len(warnings) == 1
 
 
 def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
@@ -93,7 +92,7 @@ def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
     monkeypatch.setattr(snapshot, "LARGEST", 10)
     path = tmp_path / "env"
     path.write_bytes(b"x" * 11)
-    guard = guarded([VARIABLE], {VARIABLE: str(path)}, lambda _: None)
+    guard = guarded([VARIABLE], {VARIABLE: str(path)})
     with pytest.raises(InvalidInput):
         guard.__enter__()
 
@@ -112,7 +111,7 @@ def test_one_that_cannot_be_restored_does_not_keep_the_others(
         return restore(self)
 
     monkeypatch.setattr(snapshot.FileSnapshot, "restore", fail)
-    guard = guarded(["A", "B"], {"A": str(first), "B": str(second)}, lambda _: None)
+    guard = guarded(["A", "B"], {"A": str(first), "B": str(second)})
     guard.__enter__()
     second.write_bytes(b"forged")
     with pytest.raises(StorageError):
@@ -124,20 +123,30 @@ def test_a_descriptor_that_a_process_keeps_writes_to_nothing(tmp_path: Path) -> 
     path = tmp_path / "env"
     path.write_bytes(BEFORE)
     with path.open("ab", buffering=0) as held:
-        with guarded([VARIABLE], {VARIABLE: str(path)}, lambda _: None):
+        with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
             held.write(b"PATH=/evil")
         held.write(b"PATH=/evil")
     assert path.read_bytes() == BEFORE
 
 
 def test_it_is_restored_where_the_evaluation_fails(tmp_path: Path) -> None:
-    path, warnings = tmp_path / "env", list[str]()
+    path = tmp_path / "env"
     path.write_bytes(BEFORE)
-    with suppress(KeyError), guarded([VARIABLE], {VARIABLE: str(path)}, warnings.append):
-        path.write_bytes(b"other")
-        raise KeyError
+    guard = guarded([VARIABLE], {VARIABLE: str(path)})
+    guard.__enter__()
+    path.write_bytes(b"other")
+    with pytest.raises(Altered):
+        guard.__exit__(KeyError, KeyError(), None)
     assert path.read_bytes() == BEFORE
-    assert len(warnings) == 1
+
+
+def test_all_files_that_were_changed_are_named(tmp_path: Path) -> None:
+    paths = {name: str(tmp_path / name) for name in ("A", "B", "C")}
+    with (
+        pytest.raises(Altered, match="wrote to command files of the job: `A`, `C`"),
+        guarded(list(paths), paths),
+    ):
+        deque((Path(paths[name]).write_bytes(b"x") for name in ("A", "C")), maxlen=0)
 
 
 @pytest.mark.parametrize("environ", [{}, {VARIABLE: ""}, {VARIABLE: "/dev/null"}, {VARIABLE: "env"}], ids=str)
@@ -146,10 +155,10 @@ def test_nothing_is_said_where_nothing_was_changed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("env").write_bytes(BEFORE)
-    before, warnings = Path("env").stat(), list[str]()
-    with guarded([VARIABLE], environ, warnings.append):
+    before = Path("env").stat()
+    with guarded([VARIABLE], environ):
         pass
-    assert (Path("env").stat().st_ino, warnings) == (before.st_ino, [])
+    assert Path("env").stat().st_ino == before.st_ino
 
 
 def test_the_files_of_github_are_named() -> None:

@@ -67,14 +67,13 @@ GITHUB = PlatformSpec(
     detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
     comment_limit=65_536,
     summary_limit=1 << 20,
-    comments_elsewhere="agent_eval.ci.platforms.github.hosted:comments_on",
+    comments_elsewhere="agent_eval.ci.platforms.github.api:comments_on",
     alert_boxes=True,
     words=Words(change="pull request", full_report="job summary"),
     inputs=INPUTS,
     input_prefix="INPUT_",
     reporter="agent_eval.ci.platforms.github.step:GitHubStep",
     workspace_variable="GITHUB_WORKSPACE",
-    commit_variable="GITHUB_SHA",
     secret_names=frozenset(
         {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
     ),

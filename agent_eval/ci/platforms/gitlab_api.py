@@ -1,19 +1,32 @@
-"""Call GitLab's REST API, with typed answers. Which credential a call takes is said in each."""
+"""GitLab's REST API, with typed answers, and the note and issues that are written through it.
+
+GitLab executes a line that begins with `/merge`, `/close` and the like with the rights of the token that
+writes it, and its own idea of what is code differs from CommonMark's. So no line of what is written begins
+with a slash: in text it is written as an entity, and in a code block, where entities are shown as they are,
+an invisible character comes before it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
-from agent_eval.ci.candidates import Withheld
+from agent_eval.ci.comment import Comment, Comments
+from agent_eval.ci.earlier import Withheld
+from agent_eval.ci.issues import Issue
+from agent_eval.ci.platforms.checkout_job import opened
+from agent_eval.ci.platforms.hosted import HostedChange
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
+from agent_eval.http.retry import Patience
 
 PAGE = 100
 MAX_NOTE_PAGES = 50
@@ -22,6 +35,14 @@ MAX_ISSUE_PAGES = 10
 _NOT_FOUND = 404
 _OBEYED = 202
 _FINISHED_JOBS = "scope[]=success&scope[]=failed"
+_LONGEST_TITLE = 255
+_SLASH = re.compile(r"(?m)^(\s*)/")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ZERO_WIDTH_SPACE = "\u200b"
+_PUBLIC_API = "https://gitlab.com/api/v4"
+_PAGE_OF_CHANGE = re.compile(
+    r"https://[^/]+/(?P<project>[\w.-]+(?:/[\w.-]+)+)/-/merge_requests/(?P<number>[1-9][0-9]{0,9})"
+)
 
 
 class JobPipeline(BaseModel):
@@ -97,6 +118,10 @@ class _Commit(BaseModel):
     id: str
 
 
+class _Branch(BaseModel):
+    commit: _Commit
+
+
 class GitLabApi:
     """GitLab's API for the project that a change goes into.
 
@@ -147,10 +172,13 @@ class GitLabApi:
                 raise error from withheld
             raise
 
-    def merge_base(self, base: str, head: str) -> str:
-        """Find the commit where `head` left `base` (branches or commits). The job's own token may not."""
-        refs = "&".join(f"refs[]={quote(ref, safe='')}" for ref in (base, head))
-        return self._api.get(_Commit, f"{self._root}/repository/merge_base?{refs}").id
+    def tip(self, branch: str) -> str | None:
+        """Find the commit that a branch points to; None where the token sees no such branch. Any token."""
+        path = f"{self._root}/repository/branches/{quote(branch, safe='')}"
+        answer = self._api.session.request("GET", path, accept=(_NOT_FOUND,))
+        if answer.status == _NOT_FOUND:
+            return None
+        return self._api.validate(_Branch, self._api.decode(answer, path), path).commit.id
 
     def merge_request(self, iid: int) -> MergeRequest:
         """Read a merge request. Any token."""
@@ -215,3 +243,141 @@ class GitLabApi:
 
 class _Pipelines(BaseModel):
     rows: list[JobPipeline]
+
+
+def without_quick_actions(markdown: str) -> str:
+    r"""Rewrite every line that begins with a slash.
+
+    Example:
+        >>> without_quick_actions("All well.\n/merge")
+        'All well.\n&#47;merge'
+    """
+    lines: list[str] = []
+    fence = ""
+    for line in re.split(r"\r\n?|\n", markdown):
+        in_code = bool(fence)
+        fence = _fence_after(line, fence)
+        replacement = rf"\1{_ZERO_WIDTH_SPACE}/" if in_code else r"\1&#47;"
+        lines.append(_SLASH.sub(replacement, line))
+    return "\n".join(lines)
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """Return the fence that is open after a line; empty for none."""
+    match = _FENCE.match(line)
+    if match is None:
+        return fence
+    ticks = match.group(1)
+    if not fence:
+        return ticks
+    closes = ticks[0] == fence[0] and len(ticks) >= len(fence) and not line[match.end() :].strip()
+    return "" if closes else fence
+
+
+class MergeRequestNotes:
+    """The notes of one merge request.
+
+    Args:
+        api: Of the project.
+        iid: The merge request.
+        url: Its page; empty when unknown.
+    """
+
+    def __init__(self, api: GitLabApi, iid: int, url: str) -> None:
+        self._api, self._iid, self._url = api, iid, url
+
+    def listed(self) -> Iterable[Comment]:
+        """Yield all notes, over all pages, but those that GitLab wrote itself."""
+        return (self._comment(row) for row in self._api.notes(self._iid) if not row.system)
+
+    def create(self, body: str) -> Comment:
+        """Write a new one."""
+        return self._comment(self._api.create_note(self._iid, without_quick_actions(body)))
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one."""
+        return self._comment(self._api.update_note(self._iid, comment_id, without_quick_actions(body)))
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one."""
+        self._api.delete_note(self._iid, comment_id)
+
+    def author(self) -> str:
+        """The number of the token's account, which never changes; names may."""
+        return str(self._api.user().id)
+
+    def current_head(self) -> str | None:
+        """The newest commit of the merge request."""
+        return self._api.merge_request(self._iid).sha
+
+    def _comment(self, row: Note) -> Comment:
+        url = f"{self._url}#note_{row.id}" if self._url else ""
+        return Comment(row.id, str(row.author.id), row.body, url)
+
+
+class ProjectIssues:
+    """The issues of one project.
+
+    Args:
+        api: Of the project.
+        refused: Why the job may not write issues, for a token that may not.
+    """
+
+    def __init__(self, api: GitLabApi, refused: str) -> None:
+        self._api, self.refused = api, refused
+
+    def author(self) -> str:
+        """The number of the token's account, which never changes; names may."""
+        return str(self._api.user().id)
+
+    def listed(self, author: str, *, is_open: bool) -> Iterable[Issue]:
+        """Yield the issues that an account opened."""
+        return (_issue(row) for row in self._api.issues(int(author), state="opened" if is_open else "closed"))
+
+    def create(self, title: str, body: str) -> Issue:
+        """Open a new one."""
+        return _issue(self._api.create_issue(title[:_LONGEST_TITLE], without_quick_actions(body)))
+
+    def update(self, number: int, body: str) -> Issue:
+        """Replace the body of one. Its title stays as it is: a person may have changed it."""
+        return _issue(self._api.update_issue(number, description=without_quick_actions(body)))
+
+    def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
+        """Replace the body of one and close it. GitLab knows no reason for closing."""
+        del is_duplicate
+        text = without_quick_actions(body)
+        return _issue(self._api.update_issue(number, description=text, state_event="close"))
+
+
+def _issue(row: ProjectIssue) -> Issue:
+    return Issue(row.iid, str(row.author.id), row.description or "", row.state == "opened", row.web_url)
+
+
+def comments_on(change: HostedChange) -> Comments | None:
+    """Open the notes of a merge request; None where it is none of GitLab's, or there is no token.
+
+    Raises:
+        UsageError: The API address is not https.
+    """
+    page = _PAGE_OF_CHANGE.fullmatch(change.url)
+    token = str(change.settings.own["gitlab_token"])
+    api_url = str(change.settings.own["gitlab_api_url"])
+    base = change.api_address(api_url, public="gitlab.com", of_public=_PUBLIC_API)
+    if page is None or not token or not base:
+        return None
+    session = open_session(base, {"PRIVATE-TOKEN": token}, change.sleep or time.sleep, change.patience)
+    api = GitLabApi(session, project=page["project"], by_job_token=False)
+    return MergeRequestNotes(api, int(page["number"]), change.url)
+
+
+def open_session(
+    base: str, token: Mapping[str, str], sleep: Callable[[float], None], patience: Patience | None
+) -> Session:
+    """Open a session to GitLab's API, with the header that holds the token.
+
+    Raises:
+        UsageError: The address is not https.
+    """
+    return opened(
+        lambda: Session(base, secret_headers=token, patience=patience, sleep=sleep), field="gitlab-api-url"
+    )

@@ -1,0 +1,388 @@
+"""A private clone of the checkout: what judges and decides is read there, and both sides come out of it.
+
+It is made first of all. An empty repository fetches commits by their ids, so objects come over by content
+alone: no replacement, graft, filter, attribute, hook or reference of the checkout counts, and an object that
+was forged is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from agent_eval.ci.git import COMMIT, REMOTE, Git, GitFailed, Remote, top_of
+from agent_eval.ci.seal import Altered, Seal, as_code
+from agent_eval.errors import NotEvaluable, RemoteError, StorageError, UsageError
+
+MAX_FILE_BYTES = 1 << 20
+_LAST_RESORT = "/var/tmp"  # noqa: S108 - a directory of its own is made there, by a random name
+_UPLOAD = "env GIT_GRAFT_FILE=/dev/null git -c core.commitGraph=false upload-pack"
+"""The other end of a fetch reads the checkout's grafts and its graph of commits, but for this."""
+
+WHOLE_HISTORY = (
+    "Fetch the whole history in the step that checks out (`fetch-depth: 0`, `GIT_DEPTH: 0`), or let the job "
+    "have the token of the repository."
+)
+
+
+class NoCheckout(NotEvaluable):
+    """Raised where the job does not run in a git checkout, or in one without a commit."""
+
+    code = "no_checkout"
+
+
+class CommitUnknown(NotEvaluable):
+    """Raised where a commit is neither in the checkout nor to be had from its remote."""
+
+    code = "base_unknown"
+
+
+class DamagedObjects(NotEvaluable):
+    """Raised where the checkout has a commit, or names one, whose objects are not what their ids say."""
+
+    code = "damaged_objects"
+
+
+class PrivateClone:
+    """A bare repository below an own directory, with the commits that the job needs.
+
+    Make it by `PrivateClone.of` before any code of the change runs, fetch what is needed, and `seal` it.
+
+    Example:
+        `with PrivateClone.of(Path.cwd(), os.environ, remote) as clone:` has `clone.head`;
+        `tip = clone.tip("main")` and `clone.merge_base(clone.head, tip)` are the commits to compare.
+
+    Attributes:
+        top: The top of the checkout.
+        head: The commit that is checked out there.
+        home: The own directory, of this user alone; worktrees may be made below it.
+        remote: Where what the checkout lacks is fetched from; None once the clone is sealed.
+    """
+
+    def __init__(self, top: Path, home: Path, git: Git, remote: Remote | None) -> None:
+        self.top, self.home, self.remote = top, home, remote
+        self.git, self.directory = git, home / "clone.git"
+        self.head = ""
+        self._at_hand: set[str] = set()
+        self._sealed: Seal | None = None
+
+    @classmethod
+    def of(cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None) -> PrivateClone:
+        """Clone the commit that is checked out, with its history.
+
+        Args:
+            start: A directory in the checkout.
+            environ: The environment variables, of which git sees a part.
+            remote: The platform's own address of the repository, with the token of the job; None for none.
+
+        Raises:
+            NoCheckout: There is no checkout, or it has no commit.
+            CommitUnknown: Its history is not there, and not to be had from the remote.
+            DamagedObjects: Its objects are damaged.
+        """
+        top = top_of(start)
+        if top is None:
+            raise NoCheckout(
+                "The job does not run in a git checkout.", remedy="Run it in one, with its history."
+            )
+        return cls._make(top, environ, remote, None)
+
+    @classmethod
+    def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
+        """Clone a commit of the remote repository, for a job that checks nothing out.
+
+        Raises:
+            CommitUnknown: It is not to be had from there.
+        """
+        return cls._make(None, environ, remote, head)
+
+    @classmethod
+    def _make(
+        cls, top: Path | None, environ: Mapping[str, str], remote: Remote | None, head: str | None
+    ) -> PrivateClone:
+        home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top or Path.cwd(), environ)))
+        try:
+            git = Git(home, environ)
+            if top is None:
+                top = home / "nothing"
+                git.run("init", "--quiet", "--template=", str(top))
+            clone = cls(top, home, git, remote)
+            head = head or clone.git.line("rev-parse", "--verify", "--quiet", "HEAD", cwd=top)
+            if head is None or COMMIT.fullmatch(head) is None:
+                raise NoCheckout("The checkout has no commit.", remedy="Commit what is to be evaluated.")
+            kind = "sha256" if len(head) == 64 else "sha1"
+            clone.git.run(
+                *("init", "--quiet", "--bare", "--template=", f"--object-format={kind}"),
+                str(clone.directory),
+            )
+            clone.head = head
+            clone.fetch(head)
+            clone._fetch_tags()
+        except BaseException:
+            shutil.rmtree(home, ignore_errors=True)
+            raise
+        return clone
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove everything below the own directory."""
+        _remove(self.home)
+
+    def tip(self, branch: str) -> str:
+        """Ask the remote for the newest commit of a branch, and fetch that.
+
+        Args:
+            branch: Its name, without `refs/heads/`.
+
+        Raises:
+            CommitUnknown: The remote is unknown, does not answer, or has no such branch.
+        """
+        name = f"refs/heads/{branch}"
+        try:
+            answer = (
+                self.git.run("ls-remote", "--quiet", REMOTE, name, remote=self.remote) if self.remote else b""
+            )
+        except GitFailed as error:
+            raise CommitUnknown(
+                f"The remote repository cannot be asked for the newest commit of {as_code(branch)}.",
+                remedy="Check that the job can read the repository, then run it again.",
+            ) from error
+        for line in answer.decode("utf-8", "replace").splitlines():
+            commit, _, found = line.partition("\t")
+            if found == name and COMMIT.fullmatch(commit):
+                self.fetch(commit)
+                return commit
+        raise CommitUnknown(
+            f"The newest commit of {as_code(branch)} is not known: "
+            + (
+                "the remote repository has no such branch."
+                if self.remote
+                else "there is no remote repository."
+            ),
+            remedy="Name the branch that changes are merged into.",
+        )
+
+    def fetch(self, *commits: str) -> None:
+        """Have commits, with their whole history, in the clone: from the checkout, else from the remote.
+
+        Raises:
+            CommitUnknown: One of them is in neither.
+            DamagedObjects: The checkout has it, and its objects are damaged.
+            UsageError: One of them is no commit id.
+        """
+        wanted = [commit for commit in commits if _checked(commit) not in self._at_hand]
+        if not wanted:
+            return
+        if not self._fetch_from_checkout(wanted):
+            self._fetch_from_remote(wanted)
+        self._at_hand.update(wanted)
+
+    def _fetch_from_checkout(self, commits: Sequence[str]) -> bool:
+        """Fetch from the checkout; tells whether it has the commits with their whole history."""
+        if self._lacks_history():
+            return False
+        if not all(self._is_in_checkout(commit) for commit in commits):
+            return False
+        try:
+            self._fetch(f"--upload-pack={_UPLOAD}", self.top.as_uri(), commits, None)
+        except GitFailed as error:
+            if "not our ref" in error.said:
+                return False
+            raise DamagedObjects(
+                "The base commit cannot be read from the checkout: its objects are damaged.",
+                remedy="Check out again, without steps before that write below `.git`.",
+            ) from error
+        return True
+
+    def _lacks_history(self) -> bool:
+        """Whether the checkout was made without its whole history, or without some files of it."""
+        shallow = self.git.line("rev-parse", "--is-shallow-repository", cwd=self.top)
+        common = self.git.line("rev-parse", "--git-common-dir", cwd=self.top)
+        packs = self.top / (common or ".git") / "objects" / "pack"
+        return shallow == "true" or any(packs.glob("*.promisor"))
+
+    def _is_in_checkout(self, commit: str) -> bool:
+        return self.git.line("rev-parse", "--verify", "--quiet", f"{commit}^0", cwd=self.top) is not None
+
+    def _fetch_from_remote(self, commits: Sequence[str]) -> None:
+        unknown = CommitUnknown(
+            "The base commit is not known: fetch the whole history.", remedy=WHOLE_HISTORY
+        )
+        if self.remote is None:
+            raise unknown
+        try:
+            # Files come when they are checked out: of a long history only few are needed.
+            self._fetch("--filter=blob:none", REMOTE, commits, self.remote)
+        except GitFailed as error:
+            raise unknown from error
+
+    def _fetch(self, option: str, source: str, commits: Sequence[str], remote: Remote | None) -> None:
+        specs = [f"+{commit}:refs/agent-eval/{commit}" for commit in commits]
+        flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        self.git.run("fetch", *flags, option, source, *specs, cwd=self.directory, remote=remote)
+
+    def _fetch_tags(self) -> None:
+        """Copy tags, as far as the checkout has them: builds name their version by the nearest."""
+        source = (f"--upload-pack={_UPLOAD}", self.top.as_uri(), "+refs/tags/*:refs/tags/*")
+        if not self._lacks_history():
+            self.git.line("fetch", "--quiet", "--no-write-fetch-head", *source, cwd=self.directory)
+            self.git.run("pack-refs", "--all", cwd=self.directory)
+
+    def merge_base(self, one: str, other: str) -> str:
+        """Find the commit where two lines of history parted.
+
+        Raises:
+            CommitUnknown: They have none in common.
+        """
+        found = self.git.line("merge-base", _checked(one), _checked(other), cwd=self.directory)
+        if found is None:
+            raise CommitUnknown(
+                "The base commit is not known: the change has no history in common with its base branch.",
+                remedy="Base the change on that branch.",
+            )
+        return found
+
+    def is_ancestor(self, earlier: str, later: str) -> bool:
+        """Whether one commit is at or before another; an unknown one is not."""
+        arguments = ("merge-base", "--is-ancestor", _checked(earlier), _checked(later))
+        try:
+            self.git.run(*arguments, cwd=self.directory)
+        except GitFailed:
+            return False
+        return True
+
+    def ancestors(self, commit: str, *, most: int) -> list[str]:
+        """List a commit and those before it, none before one that is made from it; at most so many."""
+        order = ("rev-list", "--topo-order", f"--max-count={most}", _checked(commit), "--")
+        return self.git.run(*order, cwd=self.directory).decode().split()
+
+    def parents(self, commit: str) -> list[str]:
+        """List the parents of a commit, the first one first."""
+        line = self.git.run("rev-list", "--parents", "--max-count=1", _checked(commit), cwd=self.directory)
+        return line.decode().split()[1:]
+
+    def same_tree(self, one: str, other: str) -> bool:
+        """Whether two commits have the same files."""
+        trees = {
+            self.git.run("rev-parse", "--verify", f"{_checked(commit)}^{{tree}}", cwd=self.directory)
+            for commit in (one, other)
+        }
+        return len(trees) == 1
+
+    def changed(self, one: str, other: str) -> list[str]:
+        """List the files in which two commits differ, submodules among them, by path in the repository."""
+        options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
+        return _names(self.git.run("diff-tree", *options, _checked(one), _checked(other), cwd=self.directory))
+
+    def files(self, commit: str, under: str = "") -> list[str]:
+        """List the files of a commit, or those of a file or folder of it, by path in the repository."""
+        place = ("--", under) if under else ()
+        options = ("-r", "-z", "--name-only", "--full-tree")
+        return _names(self.git.run("ls-tree", *options, _checked(commit), *place, cwd=self.directory))
+
+    def file(self, path: str, commit: str) -> bytes | None:
+        """Read a file as of a commit; None if it does not exist there.
+
+        Args:
+            path: In the repository, with `/`.
+            commit: One that was fetched.
+
+        Raises:
+            RemoteError: It is not a regular file of at most 1 MiB.
+        """
+        arguments = ("ls-tree", "-z", "--full-tree", _checked(commit), "--", path.rstrip("/"))
+        entry = self.git.run(*arguments, cwd=self.directory)
+        if not entry:
+            return None
+        mode, _, rest = entry.partition(b" ")
+        kind, _, rest = rest.partition(b" ")
+        if mode.startswith(b"100") and kind == b"blob":
+            blob = rest.partition(b"\t")[0].decode()
+            content = self.git.run("cat-file", "blob", blob, cwd=self.directory, remote=self.remote)
+            if len(content) <= MAX_FILE_BYTES:
+                return content
+        raise RemoteError(
+            f"{as_code(path)} on the base branch is not a regular file of at most 1 MiB.",
+            remedy="Name a smaller file.",
+            path=path,
+        )
+
+    def seal(self) -> None:
+        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
+        self.remote = None
+        self._sealed = Seal(self.directory)
+
+    def refuse_altered(self) -> None:
+        """Refuse a clone that is not as it was when it was sealed.
+
+        Raises:
+            Altered: A file of it is new, gone or altered.
+        """
+        path = self._sealed.altered() if self._sealed is not None else None
+        if path is not None:
+            raise Altered(
+                f"The job's private clone was altered while the change ran: {as_code(path)}.",
+                remedy="Nothing but the job may write there: look at what the agent and its setup do.",
+                file=path,
+            )
+
+
+def _private_place(top: Path, environ: Mapping[str, str]) -> Path:
+    """Choose the directory below which everything private of the job is made.
+
+    Programs look upwards from where they run, node for `node_modules` and cargo for its settings, so it is
+    neither in the checkout nor in `/tmp`, where whatever runs leaves files. GitHub's runner empties
+    RUNNER_TEMP after the job; elsewhere it is the user's cache.
+    """
+    named = (environ.get("RUNNER_TEMP"), environ.get("XDG_CACHE_HOME"))
+    home = environ.get("HOME")
+    for candidate in (*named, f"{home}/.cache" if home else None, _LAST_RESORT):
+        if candidate is None:
+            continue
+        place = Path(os.path.realpath(candidate))
+        if place.is_relative_to(top):
+            continue
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(place, os.W_OK | os.X_OK):
+            return place
+    raise StorageError(
+        "There is no directory for the job's private clone.",
+        remedy="Let HOME or XDG_CACHE_HOME name one outside of the checkout that can be written to.",
+    )
+
+
+def _remove(place: Path) -> None:
+    """Remove a directory, the parts of it that their owner may not write included."""
+    for folder, names, _ in os.walk(place):
+        for name in names:
+            path = os.path.join(folder, name)
+            if not os.path.islink(path):
+                try:
+                    os.chmod(path, 0o700)
+                except OSError:
+                    continue
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def _checked(commit: str) -> str:
+    if COMMIT.fullmatch(commit) is None:
+        raise UsageError(
+            f"{as_code(commit)} is no commit id.", remedy="Give all 40 or 64 hexadecimal digits of one."
+        )
+    return commit
+
+
+def _names(output: bytes) -> list[str]:
+    return [name for name in output.decode("utf-8", "surrogateescape").split("\0") if name]

@@ -1,0 +1,115 @@
+"""Remember files by their content, and name the first that is not as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from agent_eval.errors import NotEvaluable
+from agent_eval.text.escape import one_line
+
+_SETTLED_SECONDS = 2.0
+"""A file that changed later than that may change again in one tick of the clock: it is read again."""
+_LONGEST_PATH = 120
+_Signature = tuple[int, ...]
+
+
+class Altered(NotEvaluable):
+    """Raised where the change altered what judges, decides, or is run beside it: no answer counts then."""
+
+    code = "altered"
+
+
+class Seal:
+    """The files of a directory as they were when it was made, or last renewed.
+
+    Kind, permissions and content count, and where a link leads. No link is followed. Of files whose status
+    did not change no content is read again: no program that cannot set the clock can choose that time.
+
+    Args:
+        root: The directory.
+        names: The only files that count, by path below it; None for all, so that a new one counts too.
+
+    Example:
+        >>> _ = Path("agent.py").write_text("print(1)")
+        >>> seal = Seal(Path())
+        >>> _ = Path("agent.py").write_text("print(2)")
+        >>> seal.altered()
+        'agent.py'
+    """
+
+    def __init__(self, root: Path, names: Iterable[str] | None = None) -> None:
+        self._root = root
+        self._names = None if names is None else sorted(names)
+        self._known: dict[str, tuple[_Signature, bytes]] = {}
+        self._seen = self._digests()
+
+    def renew(self) -> None:
+        """Remember the files as they are now."""
+        self._seen = self._digests()
+
+    def altered(self) -> str | None:
+        """Find the first path, by the alphabet, that is new, gone or altered; None without one."""
+        now = self._digests()
+        if now == self._seen:
+            return None
+        return min(path for path in now.keys() | self._seen.keys() if now.get(path) != self._seen.get(path))
+
+    def _digests(self) -> dict[str, bytes]:
+        now = time.time()
+        digests: dict[str, bytes] = {}
+        known: dict[str, tuple[_Signature, bytes]] = {}
+        for name in self._below("") if self._names is None else self._names:
+            path = self._root / name
+            try:
+                status = path.lstat()
+                signature = (
+                    *(status.st_mode, status.st_ino, status.st_size),
+                    *(status.st_mtime_ns, status.st_ctime_ns),
+                )
+                before = self._known.get(name)
+                same = before is not None and before[0] == signature
+                content = before[1] if before is not None and same else _content(path, status)
+            except OSError:
+                continue  # gone, or of another kind since it was looked at
+            if now - status.st_ctime > _SETTLED_SECONDS:
+                known[name] = signature, content
+            digests[name] = f"{status.st_mode:o}:".encode() + content
+        self._known = known
+        return digests
+
+    def _below(self, folder: str) -> Iterator[str]:
+        waiting = [folder]
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(name)
+                    else:
+                        yield name
+
+
+def _content(path: Path, status: os.stat_result) -> bytes:
+    if stat.S_ISLNK(status.st_mode):
+        return hashlib.sha256(os.fsencode(os.readlink(path))).digest()
+    if not stat.S_ISREG(status.st_mode):
+        return b""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def as_code(path: str) -> str:
+    """Write a path, which may be of an attacker's choosing, as code within a sentence.
+
+    Example:
+        >>> as_code("a`b")
+        "`a'b`"
+    """
+    readable = path.encode("utf-8", "backslashreplace").decode().replace("`", "'")
+    return f"`{one_line(readable, limit=_LONGEST_PATH)}`"

@@ -1,0 +1,267 @@
+"""The two sides of a job, each in a worktree of the private clone, with nothing of the other's.
+
+A side is a commit and nothing else: what earlier steps of the job made in the checkout, and what is not
+committed there, is on neither side, so `setup-command` makes all that the agent needs. The change is run
+there from its first run on, as fresh trials under other conditions than the first would say nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from agent_eval.agents.base import AgentOptions
+from agent_eval.agents.command import split_command
+from agent_eval.ci.agent import set_up
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.config import Setup
+from agent_eval.ci.seal import Altered, Seal, as_code
+from agent_eval.ci.worktree import check_out
+from agent_eval.config.spec import AgentSpec
+from agent_eval.errors import NotEvaluable
+from agent_eval.operations.agent_options import agent_options
+from agent_eval.processes.child import TOOL_HOMES
+
+SETTINGS_OF_HOME = (
+    ".npmrc",
+    ".yarnrc.yml",
+    ".config/pip/pip.conf",
+    ".pip/pip.conf",
+    ".config/uv/uv.toml",
+    ".cargo/config.toml",
+    ".cargo/credentials.toml",
+    ".docker/config.json",
+    ".gitconfig",
+    ".m2/settings.xml",
+    ".netrc",
+    ".pypirc",
+)
+"""What says where packages come from, and by whose leave. Each side gets a copy; of caches none does."""
+
+_CACHE = re.compile(r".*_(cache|cache_(dir|home|folder|path))|gocache|gomodcache", re.IGNORECASE)
+_XDG = {
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_STATE_HOME": ".local/state",
+}
+_PACKAGES = (
+    "lib/python*/site-packages",
+    "lib/python*/dist-packages",
+    "lib64/python*/site-packages",
+    "lib/node_modules",
+    "lib/node_modules/@*",
+    "lib/ruby/gems/*/gems",
+)
+"""Where, below the directory that a `bin` of PATH is in, installers put what all programs there can use."""
+
+_Entry = tuple[int, int, int, int]
+
+
+class NoSuchDirectory(NotEvaluable):
+    """Raised where a commit does not have the directory that the job works in."""
+
+    code = "no_such_directory"
+
+
+class Side:
+    """A commit that is checked out, with a HOME, TMPDIR and caches of its own.
+
+    Example:
+        `with PrivateClone.of(Path.cwd(), os.environ, remote) as clone:` and
+        `change = Side.of(clone, "change", clone.head, os.environ)`; then `change.set_up(setup, print)`, and
+        an agent runs by `change.options(spec)`.
+
+    Attributes:
+        name: `change` or `base`.
+        commit: The commit.
+        top: The top of the worktree.
+        directory: The directory that agent and setup run in: in the worktree what the working directory is in
+            the checkout.
+        environ: The environment variables of the job as this side sees them; children get a part of them.
+    """
+
+    def __init__(self, name: Literal["change", "base"], clone: PrivateClone, commit: str) -> None:
+        self.name, self.commit = name, commit
+        place = clone.home / name
+        place.mkdir()
+        # Some programs name what they make after the directory.
+        tree = check_out(clone, commit, place / "tree" / clone.top.name)
+        self.top, self.directory = tree.directory, tree.directory
+        self.environ: Mapping[str, str] = {}
+        self._of_checkout = clone.top
+        self._sources = Seal(tree.directory, tree.tracked)
+        self._home, self._temporary = place / "home", place / "tmp"
+        self._installed: dict[str, _Entry] = {}
+
+    @classmethod
+    def of(
+        cls,
+        clone: PrivateClone,
+        name: Literal["change", "base"],
+        commit: str,
+        environ: Mapping[str, str],
+        start: Path | None = None,
+    ) -> Side:
+        """Check a commit out below the clone's own directory, and give it a home.
+
+        Args:
+            clone: Has the commit.
+            name: Which side it is.
+            commit: Its id.
+            environ: The environment variables of the job.
+            start: The directory in the checkout that the job works in; None for the working directory.
+
+        Raises:
+            CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.
+            NoSuchDirectory: The commit does not have the directory.
+        """
+        side = cls(name, clone, commit)
+        side.directory = side.path((start or Path.cwd()).resolve())
+        if not side.directory.is_dir():
+            where = side.directory.relative_to(side.top).as_posix()
+            raise NoSuchDirectory(
+                f"There is no directory {as_code(where)} in commit {commit[:7]}.",
+                remedy="Run the job in a directory that both sides have.",
+            )
+        side.environ = side._surroundings(environ)
+        return side
+
+    def path(self, path: Path) -> Path:
+        """Where a path is in the worktree that is absolute in the checkout, or relative to `directory`."""
+        if path.is_relative_to(self._of_checkout):
+            return self.top / path.relative_to(self._of_checkout)
+        return self.directory / path
+
+    def set_up(self, setup: Setup, say: Callable[[str], None]) -> None:
+        """Run `setup-command` there, and take what it left as the sources of this side.
+
+        Raises:
+            Altered: The other side altered them before.
+            SetupFailed: It failed or took too long.
+        """
+        self.refuse_altered()
+        set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
+        self.seal()
+
+    def options(self, agent: AgentSpec) -> AgentOptions:
+        """Read the settings of an agent as this side has them: its variables, and its system prompt.
+
+        Raises:
+            UsageError: A header's variable is not set.
+            InvalidInput: The system prompt cannot be read.
+        """
+        if agent.system_prompt is not None:
+            agent = replace(agent, system_prompt=self.path(agent.system_prompt))
+        return replace(agent_options(agent, self.environ), cwd=self.directory)
+
+    def seal(self) -> None:
+        """Take the sources as they are now: after a setup, or after trials of this side's own agent."""
+        self._sources.renew()
+
+    def altered(self) -> str | None:
+        """Find the first tracked file that is not as it was sealed; None without one.
+
+        Ignored and untracked files do not count: agents write logs and caches beside their sources.
+        """
+        return self._sources.altered()
+
+    def refuse_altered(self) -> None:
+        """Refuse a side whose sources the other altered. For the base, before each of its trials.
+
+        Raises:
+            Altered: A tracked file was altered since it was sealed.
+        """
+        path = self.altered()
+        if path is not None:
+            raise Altered(
+                f"Files of the {self.name} were altered while the other side ran: {as_code(path)}.",
+                remedy="Let agent and setup write below their own working directory.",
+                file=path,
+            )
+
+    def note_installed(self, command: str | None) -> None:
+        """Remember the installed programs and packages that the agent may use, before the other's setup.
+
+        Args:
+            command: The agent's command; None where it is no program.
+        """
+        self._installed = dict(self._usable(command))
+
+    def installed_altered(self, command: str | None) -> str | None:
+        """Find a program or package that was installed, removed or altered since; None without one."""
+        now = dict(self._usable(command))
+        if now == self._installed:
+            return None
+        paths = now.keys() | self._installed.keys()
+        return min(path for path in paths if now.get(path) != self._installed.get(path))
+
+    def _surroundings(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Make home and temporary directory, and the variables that lead there."""
+        home = Path(environ.get("HOME", "/nonexistent"))
+        for place in (self._home, self._temporary):
+            place.mkdir(mode=0o700)
+        for name in SETTINGS_OF_HOME:
+            if (home / name).is_file():
+                (self._home / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(home / name, self._home / name)
+                (self._home / name).chmod(0o600)
+        inside = re.compile(rf"{re.escape(str(self._of_checkout))}(?![\w.-])")
+        moved = {name: inside.sub(lambda _: str(self.top), value) for name, value in environ.items()}
+        moved.pop("VIRTUAL_ENV", None)
+        caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
+        tools = {
+            name: moved.get(name) or str(home / below)
+            for name, below in TOOL_HOMES.items()
+            if moved.get(name) or (home / below).is_dir()
+        }
+        cargo = str(Path(moved.pop("CARGO_HOME", home / ".cargo")) / "bin")
+        folders = moved.get("PATH", os.defpath).split(os.pathsep)
+        if cargo not in folders and os.path.isdir(cargo):
+            folders.append(cargo)
+        return {
+            **moved,
+            **caches,
+            **tools,
+            **{name: str(self._home / below) for name, below in _XDG.items()},
+            **dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(self._temporary)),
+            "HOME": str(self._home),
+            "PATH": os.pathsep.join(folders),
+        }
+
+    def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
+        """Yield what is directly in each directory of programs and packages outside of this side's own."""
+        folders = [Path(name) for name in self.environ["PATH"].split(os.pathsep) if name]
+        if command is not None and "/" in (first := split_command(command)[0]):
+            folders.append((self.directory / first).parent)
+        if (versions := self.environ.get("PYENV_ROOT")) is not None:
+            folders += Path(versions).glob("versions/*/bin")
+        places = [*folders]
+        for folder in folders:
+            if folder.name in ("bin", "sbin"):
+                places += (place for pattern in _PACKAGES for place in folder.parent.glob(pattern))
+        for variable in ("PYTHONPATH", "NODE_PATH"):
+            places += (Path(name) for name in self.environ.get(variable, "").split(os.pathsep) if name)
+        for place in sorted({Path(os.path.realpath(place)) for place in places}):
+            if place.is_relative_to(self._home.parent):
+                continue
+            try:
+                with os.scandir(place) as entries:
+                    for entry in entries:
+                        if entry.name != "__pycache__":
+                            yield entry.path, _state(entry)
+            except OSError:
+                continue
+
+
+def _state(entry: os.DirEntry[str]) -> _Entry:
+    """What an installer changes of an entry. Of a directory it is the identity: bytecode comes into it."""
+    status = entry.stat(follow_symlinks=False)
+    if entry.is_dir(follow_symlinks=False):
+        return status.st_mode, status.st_ino, 0, 0
+    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns

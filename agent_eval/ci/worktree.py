@@ -1,0 +1,299 @@
+"""Check a commit out of the private clone, with its submodules and LFS files, into a repository of its own.
+
+What a commit names is fetched by the commit's own `.gitmodules` and `.lfsconfig`, from the host of the
+repository and with the token of the job, and everything is held against its id: a submodule's objects by git,
+an LFS file by the digest in its pointer. What the checkout already has is taken from there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import BinaryIO
+
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.git import REMOTE, Git, GitFailed, Remote
+from agent_eval.ci.seal import as_code
+from agent_eval.errors import NotEvaluable, RemoteError, UsageError
+from agent_eval.http.client import Session
+
+_POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
+    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
+)
+_LARGEST_POINTER = 1024
+_LARGEST_LFS_FILE = 2 << 30
+_IN_A_BATCH = 100
+_OF_LFS = "application/vnd.git-lfs+json"
+_SECONDS = 900.0
+_DEEPEST = 8
+_CHUNK = 1 << 20
+_BESIDE = ".agent-eval-lfs-"
+
+
+class CannotCheckOut(NotEvaluable):
+    """Raised where a commit cannot be checked out whole.
+
+    Attributes:
+        reason: What is missing, for a sentence, such as "submodule `lib`".
+    """
+
+    code = "cannot_check_out"
+
+    def __init__(self, reason: str, why: str) -> None:
+        super().__init__(
+            f"The commit cannot be checked out: {reason}: {why}.",
+            remedy="Let the token of the job read it, or fetch it in the step that checks out.",
+        )
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Worktree:
+    """A commit that is checked out.
+
+    Its `.git` is a repository that borrows the clone's objects, so git works there (builds ask it for their
+    version), and nothing that it writes gets into the clone.
+
+    Attributes:
+        directory: Its top.
+        commit: The commit.
+        tracked: Its files, those of submodules included, by path below the top.
+    """
+
+    directory: Path
+    commit: str
+    tracked: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A bare repository with a commit, where it came from, and what the checkout keeps of it."""
+
+    bare: Path
+    remote: Remote | None
+    of_checkout: Path
+    depth: int = 0
+
+
+def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
+    """Check a commit out into a new directory.
+
+    Args:
+        clone: Has the commit.
+        commit: Its id.
+        directory: Does not exist yet; below `clone.home`, no code of the change finds its parents by chance.
+
+    Raises:
+        CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.
+    """
+    common = clone.git.line("rev-parse", "--git-common-dir", cwd=clone.top) or ".git"
+    source = _Source(clone.directory, clone.remote, clone.top / common)
+    return Worktree(directory, commit, frozenset(_populate(clone, source, commit, directory)))
+
+
+def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path) -> Iterator[str]:
+    """Fill a directory, and list its files by path below it."""
+    git = clone.git
+    try:
+        _own_repository(git, source, commit, directory)
+    except GitFailed as error:
+        raise CannotCheckOut("its files", "the objects are neither in the checkout nor at hand") from error
+    entries = git.run("ls-tree", "-r", "-z", "--full-tree", commit, cwd=source.bare).split(b"\0")
+    names, links = [], {}
+    for entry in filter(None, entries):
+        about, _, name = entry.decode("utf-8", "surrogateescape").partition("\t")
+        mode, _, digest = about.split(" ")
+        if mode == "160000":
+            links[name] = digest
+        else:
+            names.append(name)
+    _fetch_lfs(git, source, commit, directory, names)
+    yield from names
+    modules = _modules(git, source.bare, commit)
+    for path, digest in links.items():
+        if path not in modules:
+            continue  # a link without an address stays an empty directory, as in every checkout
+        inner = _submodule(clone, source, digest, path, modules[path])
+        for name in _populate(clone, inner, digest, directory / path):
+            yield f"{path}/{name}"
+
+
+def _own_repository(git: Git, source: _Source, commit: str, directory: Path) -> None:
+    kind = "sha256" if len(commit) == 64 else "sha1"
+    git.run("init", "--quiet", "--template=", f"--object-format={kind}", str(directory))
+    own = directory / ".git"
+    (own / "objects" / "info" / "alternates").write_text(f"{source.bare / 'objects'}\n")
+    for name in ("packed-refs", "shallow"):
+        if (source.bare / name).is_file():
+            shutil.copyfile(source.bare / name, own / name)
+    # By the clone's repository, which fetches files that it does not have yet, all of them at once.
+    where = {"GIT_DIR": str(source.bare), "GIT_WORK_TREE": str(directory), "GIT_INDEX_FILE": f"{own}/index"}
+    git.run("read-tree", "-m", "-u", commit, cwd=directory, remote=source.remote, more=where)
+    git.run("update-ref", "--no-deref", "HEAD", commit, cwd=directory)
+
+
+def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
+    """Read name and address of each submodule by its path, as the commit's own `.gitmodules` has them."""
+    listed = git.line("config", "--blob", f"{commit}:.gitmodules", "-z", "--list", cwd=bare) or ""
+    found: dict[str, dict[str, str]] = {}
+    for entry in filter(None, listed.split("\0")):
+        key, _, value = entry.partition("\n")
+        section, _, setting = key.rpartition(".")
+        if section.startswith("submodule."):
+            found.setdefault(section.removeprefix("submodule."), {})[setting] = value
+    return {
+        rows["path"]: (name, rows["url"]) for name, rows in found.items() if {"path", "url"} <= rows.keys()
+    }
+
+
+def _submodule(
+    clone: PrivateClone, source: _Source, commit: str, path: str, module: tuple[str, str]
+) -> _Source:
+    """Fetch the commit of a submodule: from the checkout's copy of it, else from its own address."""
+    git, (name, url) = clone.git, module
+    reason = f"submodule {as_code(path)}"
+    if source.depth >= _DEEPEST:
+        raise CannotCheckOut(reason, f"submodules are nested more than {_DEEPEST} deep")
+    bare = clone.home / f"module-{len(list(clone.home.glob('module-*')))}.git"
+    kind = "sha256" if len(commit) == 64 else "sha1"
+    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(bare))
+    remote = source.remote.sibling(url) if source.remote is not None else None
+    copy = source.of_checkout / "modules" / name
+    has_copy = ".." not in Path(name).parts and copy.is_dir()
+    found = _Source(bare, remote, copy, source.depth + 1)
+    if has_copy and _fetched(git, found, copy.as_uri(), commit, None):
+        return found
+    if remote is None:
+        raise CannotCheckOut(reason, _not_here(source))
+    for address in dict.fromkeys((remote.url, f"{remote.url.removesuffix('.git').rstrip('/')}.git")):
+        if _fetched(git, found, REMOTE, commit, Remote(address, remote.headers)):
+            return found
+    raise CannotCheckOut(reason, "its repository cannot be read, or does not have the commit")
+
+
+def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remote | None) -> bool:
+    """Fetch a commit alone, or everything where the host gives no single one; tells whether it came."""
+    flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+    ways = (("--depth=1", f"+{commit}:refs/agent-eval/{commit}"), ("", "+refs/*:refs/remotes/all/*"))
+    for option, spec in ways:
+        try:
+            arguments = (*flags, *filter(None, (option,)), address, spec)
+            git.run("fetch", *arguments, cwd=source.bare, remote=remote)
+        except GitFailed:
+            continue
+        if git.line("cat-file", "-t", commit, cwd=source.bare) == "commit":
+            return True
+    return False
+
+
+def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: Sequence[str]) -> None:
+    """Put the files of LFS in the place of their pointers."""
+    missing = {}
+    for name, (oid, size) in _pointers(git, directory, names).items():
+        kept = _kept(source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid)
+        if kept is None or not _put(kept, directory / name, oid):
+            missing[name] = oid, size
+    if not missing:
+        return
+    reason = f"LFS file {as_code(min(missing))}"
+    own = git.line("config", "--blob", f"{commit}:.lfsconfig", "lfs.url", cwd=source.bare)
+    remote = source.remote
+    if own is not None and remote is not None:
+        remote = remote.sibling(own)
+    if remote is None or remote.origin is None:
+        raise CannotCheckOut(reason, _not_here(source))
+    if own is None:
+        remote = replace(remote, url=f"{remote.url.rstrip('/').removesuffix('.git')}.git/info/lfs")
+    try:
+        for name, content in _downloaded(remote, missing):
+            reason = f"LFS file {as_code(name)}"
+            if not _put(BytesIO(content), directory / name, missing[name][0]):
+                raise CannotCheckOut(reason, "what was sent is another file than its pointer says")
+    except (RemoteError, UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CannotCheckOut(reason, "its host does not give it") from error
+
+
+def _not_here(source: _Source) -> str:
+    return "the checkout does not have it" + (", and it is on another host" if source.remote else "")
+
+
+def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Find the pointers among files: digest and bytes of what they stand for, by path."""
+    small = []
+    for name in names:
+        status = os.lstat(directory / name)
+        if status.st_size < _LARGEST_POINTER and not os.path.islink(directory / name):
+            content = (directory / name).read_bytes()
+            if found := _POINTER.fullmatch(content):
+                small.append((name, found["oid"].decode(), int(found["size"])))
+    if not small:
+        return {}
+    asked = b"".join(os.fsencode(name) + b"\0" for name, _, _ in small)
+    answer = git.run("check-attr", "-z", "--stdin", "filter", cwd=directory, stdin=asked)
+    words = answer.decode("utf-8", "surrogateescape").split("\0")
+    by_lfs = {name for name, value in zip(words[::3], words[2::3], strict=False) if value == "lfs"}
+    return {name: (oid, size) for name, oid, size in small if name in by_lfs}
+
+
+def _kept(place: Path) -> BinaryIO | None:
+    """Open an object that the checkout keeps; None where it has none."""
+    try:
+        return open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    except OSError:
+        return None
+
+
+def _put(content: BinaryIO, place: Path, oid: str) -> bool:
+    """Put content in the place of a pointer, if it is what the pointer says."""
+    beside = place.with_name(f"{_BESIDE}{oid}")
+    with content, open(beside, "xb") as file:
+        while chunk := content.read(_CHUNK):
+            file.write(chunk)
+    with open(beside, "rb") as file:
+        is_right = hashlib.file_digest(file, "sha256").hexdigest() == oid
+    if is_right:
+        shutil.copymode(place, beside)
+        os.replace(beside, place)
+    else:
+        os.unlink(beside)
+    return is_right
+
+
+def _downloaded(remote: Remote, missing: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, bytes]]:
+    """Ask the API of LFS for objects, and yield the content of each file.
+
+    Its answer names an address for each object, often on another host, where no header of the job goes.
+    """
+    secrets = dict(_header(line) for line in remote.headers)
+    session = Session(remote.url, secret_headers=secrets, headers={"Accept": _OF_LFS})
+    rows = sorted(missing.items())
+    for start in range(0, len(rows), _IN_A_BATCH):
+        batch = dict(rows[start : start + _IN_A_BATCH])
+        objects = [{"oid": oid, "size": size} for oid, size in dict.fromkeys(batch.values())]
+        question = {"operation": "download", "transfers": ["basic"], "objects": objects}
+        answer = session.request(
+            "POST", "/objects/batch", json=question, repeatable=True, content_type=_OF_LFS
+        )
+        actions = {row["oid"]: row["actions"]["download"] for row in json.loads(answer.body)["objects"]}
+        for name, (oid, size) in batch.items():
+            if size > _LARGEST_LFS_FILE:
+                raise CannotCheckOut(f"LFS file {as_code(name)}", "it is larger than 2 GiB")
+            href, headers = actions[oid]["href"], actions[oid].get("header") or {}
+            own = secrets if Remote(href).origin == remote.origin else {}
+            source = Session(href, secret_headers={**own, **headers})
+            yield name, source.request("GET", href, max_bytes=size + 1, seconds=_SECONDS).body
+            source.close()
+    session.close()
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, _, value = line.partition(":")
+    return name.strip(), value.strip()

@@ -1,0 +1,256 @@
+"""A worktree has all files of its commit, submodules and LFS files included, and nothing that lies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.git import Remote
+from agent_eval.ci.worktree import CannotCheckOut, Worktree, check_out
+from tests.fakes.git_host import GitHost, commit, git, pointer, serving
+
+
+@pytest.fixture
+def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("RUNNER_TEMP", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "work" / "shop"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[GitHost]:
+    with serving(tmp_path / "host", token="job-token") as host:
+        yield host
+
+
+@pytest.fixture
+def library(tmp_path: Path, host: GitHost) -> Path:
+    """A library of two commits, with a library of its own within, on the host."""
+    inner, library = tmp_path / "inner", tmp_path / "library"
+    commit(inner, **{"inner.py": "inner"})
+    host.add("inner.git", inner)
+    commit(library, **{"lib.py": "first"})
+    git(library, "submodule", "--quiet", "add", str(inner), "deep")
+    git(library, "config", "-f", ".gitmodules", "submodule.deep.url", "../inner.git")
+    commit(library)
+    host.add("library.git", library)
+    return library
+
+
+def add_library(top: Path, library: Path, url: str = "../library.git") -> str:
+    """Commit the library as the submodule `lib`, of that address, without its files in the checkout."""
+    commit(top, **{"agent.py": "agent"})
+    git(top, "submodule", "--quiet", "add", str(library), "lib")
+    git(top, "config", "-f", ".gitmodules", "submodule.lib.url", url)
+    head = commit(top)
+    shutil.rmtree(top / ".git" / "modules")
+    shutil.rmtree(top / "lib")
+    (top / "lib").mkdir()
+    return head
+
+
+def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = None) -> Worktree:
+    with PrivateClone.of(top, os.environ, remote) as clone:
+        tree = check_out(clone, wanted or clone.head, clone.home / "tree")
+        # What is looked at once the clone is gone.
+        shutil.copytree(tree.directory, tmp_path / "tree", symlinks=True)
+        return Worktree(tmp_path / "tree", tree.commit, tree.tracked)
+
+
+def remote(host: GitHost, top: Path) -> Remote:
+    return Remote(host.add("shop.git", top), (host.header,))
+
+
+def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) -> None:
+    head = commit(top, **{"agent.py": "agent"})
+    git(top, "tag", "v1.2")
+    with PrivateClone.of(top, os.environ) as clone:
+        clone.seal()
+        tree = check_out(clone, head, clone.home / "tree").directory
+        assert git(tree, "status", "--porcelain") == ""
+        assert git(tree, "describe", "--tags") == "v1.2"
+        commit(tree, **{"agent.py": "other"})
+        git(tree, "gc", "--quiet")
+        git(tree, "config", "core.hooksPath", "/x")
+        clone.refuse_altered()
+
+
+def test_a_worktree_has_submodules_within_submodules(
+    top: Path, tmp_path: Path, host: GitHost, library: Path
+) -> None:
+    head = add_library(top, library)
+    tree = made(top, tmp_path, remote(host, top))
+    assert (tree.directory / "lib" / "lib.py").read_text() == "first"
+    assert (tree.directory / "lib" / "deep" / "inner.py").read_text() == "inner"
+    assert tree.tracked == {
+        *(".gitmodules", "agent.py", "lib/.gitmodules", "lib/lib.py", "lib/deep/inner.py"),
+    }
+    assert tree.commit == head
+
+
+def test_each_commit_has_its_own_version_of_a_submodule(
+    top: Path, tmp_path: Path, host: GitHost, library: Path
+) -> None:
+    """By its own `.gitmodules`, also where the checkout's configuration names another address."""
+    base = add_library(top, library)
+    newer = commit(library, **{"lib.py": "second"})
+    host.add("library.git", library)
+    git(top, "update-index", "--cacheinfo", f"160000,{newer},lib")
+    git(top, "config", "-f", ".gitmodules", "submodule.lib.url", "../gone.git")
+    git(top, "add", ".gitmodules")
+    git(top, "commit", "--quiet", "-m", "change")
+    git(top, "config", "submodule.lib.url", str(tmp_path / "elsewhere"))
+    tree = made(top, tmp_path, remote(host, top), base)
+    assert (tree.directory / "lib" / "lib.py").read_text() == "first"
+
+
+def test_a_submodule_that_the_checkout_has_needs_no_remote(top: Path, tmp_path: Path, library: Path) -> None:
+    """Its checkout may have had keys that the job has not."""
+    commit(top, **{"agent.py": "agent"})
+    git(top, "submodule", "--quiet", "add", str(library), "lib")
+    git(top, "config", "-f", ".gitmodules", "submodule.lib.url", "https://elsewhere.example.org/library")
+    git(library, "config", "-f", ".gitmodules", "submodule.deep.url", str(tmp_path / "inner"))
+    git(top / "lib", "config", "-f", ".gitmodules", "submodule.deep.url", str(tmp_path / "inner"))
+    git(top / "lib", "submodule", "--quiet", "update", "--init")
+    git(top / "lib", "checkout", "--quiet", ".gitmodules")
+    commit(top)
+    tree = made(top, tmp_path, None)
+    assert (tree.directory / "lib" / "deep" / "inner.py").read_text() == "inner"
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("../gone.git", "its repository cannot be read"),
+        ("https://elsewhere.example.org/library.git", "it is on another host"),
+        ("file:///etc", "it is on another host"),
+        ("ext::sh -c touch% /tmp/x", "it is on another host"),
+    ],
+)
+def test_a_submodule_that_is_not_to_be_had_is_named(
+    top: Path, tmp_path: Path, host: GitHost, library: Path, url: str, why: str
+) -> None:
+    add_library(top, library, url)
+    with pytest.raises(CannotCheckOut, match=why) as raised:
+        made(top, tmp_path, remote(host, top))
+    assert raised.value.reason == "submodule `lib`"
+
+
+def test_without_a_remote_a_submodule_is_not_to_be_had(top: Path, tmp_path: Path, library: Path) -> None:
+    add_library(top, library)
+    with pytest.raises(CannotCheckOut, match="the checkout does not have it"):
+        made(top, tmp_path, None)
+
+
+def test_the_name_of_a_submodule_leads_nowhere_else(
+    top: Path, tmp_path: Path, host: GitHost, library: Path
+) -> None:
+    """A name may be `../..`: it is a path below `.git/modules` in git."""
+    commit(top, **{"agent.py": "agent"})
+    link = git(library, "rev-parse", "HEAD")
+    name = os.path.relpath(library / ".git", top / ".git" / "modules")
+    (top / ".gitmodules").write_text(f'[submodule "{name}"]\n\tpath = lib\n\turl = ../gone.git\n')
+    git(top, "add", ".gitmodules")
+    git(top, "update-index", "--add", "--cacheinfo", f"160000,{link},lib")
+    git(top, "commit", "--quiet", "-m", "change")
+    (top / ".git" / "modules").mkdir()
+    with pytest.raises(CannotCheckOut, match="submodule `lib`"):
+        made(top, tmp_path, remote(host, top))
+
+
+def test_a_link_to_a_commit_without_an_address_stays_empty(top: Path, tmp_path: Path, library: Path) -> None:
+    commit(top, **{"agent.py": "agent"})
+    git(top, "update-index", "--add", "--cacheinfo", f"160000,{git(library, 'rev-parse', 'HEAD')},lib")
+    git(top, "commit", "--quiet", "-m", "change")
+    tree = made(top, tmp_path, None)
+    assert list((tree.directory / "lib").iterdir()) == []
+
+
+MODEL = b"weights " * 1000
+
+
+def add_model(top: Path, content: bytes = MODEL) -> str:
+    attributes = {".gitattributes": "*.bin filter=lfs -text\n"}
+    return commit(top, **attributes, **{"model.bin": pointer(content), "notes.txt": pointer(content)})
+
+
+def kept(top: Path, content: bytes, named: bytes = MODEL) -> None:
+    """Let the checkout keep an object of LFS, under the digest of another perhaps."""
+    oid = hashlib.sha256(named).hexdigest()
+    place = top / ".git" / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content)
+
+
+def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHost) -> None:
+    add_model(top)
+    host.keep(MODEL)
+    tree = made(top, tmp_path, remote(host, top)).directory
+    assert (tree / "model.bin").read_bytes() == MODEL
+    assert (tree / "notes.txt").read_text() == pointer(MODEL)
+    assert sorted(each.name for each in tree.iterdir()) == [
+        ".git",
+        ".gitattributes",
+        "model.bin",
+        "notes.txt",
+    ]
+
+
+def test_files_of_lfs_that_the_checkout_keeps_need_no_host(top: Path, tmp_path: Path) -> None:
+    add_model(top)
+    kept(top, MODEL)
+    assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
+
+
+def test_an_altered_object_of_lfs_is_not_taken(top: Path, tmp_path: Path, host: GitHost) -> None:
+    """Of the same size: nothing but its digest shows it."""
+    add_model(top)
+    kept(top, MODEL.upper())
+    host.keep(MODEL)
+    assert (made(top, tmp_path, remote(host, top)).directory / "model.bin").read_bytes() == MODEL
+
+
+def test_a_host_that_sends_another_file_of_lfs_is_refused(top: Path, tmp_path: Path, host: GitHost) -> None:
+    add_model(top)
+    host.objects[hashlib.sha256(MODEL).hexdigest()] = MODEL.upper()
+    with pytest.raises(CannotCheckOut, match="another file than its pointer says") as raised:
+        made(top, tmp_path, remote(host, top))
+    assert raised.value.reason == "LFS file `model.bin`"
+
+
+@pytest.mark.parametrize("has_remote", [True, False])
+def test_a_file_of_lfs_that_is_not_to_be_had_is_named(
+    top: Path, tmp_path: Path, host: GitHost, has_remote: bool
+) -> None:
+    add_model(top)
+    with pytest.raises(CannotCheckOut) as raised:
+        made(top, tmp_path, remote(host, top) if has_remote else None)
+    assert raised.value.reason == "LFS file `model.bin`"
+
+
+def test_lfs_of_another_host_is_not_asked(top: Path, tmp_path: Path, host: GitHost) -> None:
+    (top.parent).mkdir(parents=True, exist_ok=True)
+    commit(top, **{".lfsconfig": "[lfs]\n\turl = https://elsewhere.example.org/lfs\n"})
+    add_model(top)
+    with pytest.raises(CannotCheckOut, match="another host"):
+        made(top, tmp_path, remote(host, top))
+
+
+def test_files_come_along_with_a_history_without_them(top: Path, tmp_path: Path, host: GitHost) -> None:
+    """A checkout of depth 1 is completed without files; those of a worktree are fetched all at once."""
+    base = commit(top, **{f"{number}.py": str(number) for number in range(50)})
+    commit(top, **{"1.py": "other"})
+    where = tmp_path / "work" / "shallow"
+    access = remote(host, top)
+    git(top, "clone", "--quiet", "--depth=1", top.as_uri(), str(where))
+    host.seen.clear()
+    tree = made(where, tmp_path, access, base)
+    assert (tree.directory / "1.py").read_text() == "1"
+    assert len(host.seen) < 12
+    assert git(tree.directory, "rev-parse", "HEAD") == base
