@@ -87,7 +87,7 @@ class PlatformSpec:
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
-            ended, or before one begins. What an agent writes there is taken back.
+            ended. What an agent writes there is taken back.
         job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
             letters of either case. Empty where the repository holds none.
         remedies: Its remedies.
