@@ -54,7 +54,6 @@ GITLAB = PlatformSpec(
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -63,7 +62,6 @@ GITLAB = PlatformSpec(
             "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets.",
             goes_to="platform.gitlab_api_url",
             commands=(CI,),
-            loosens="other",
             in_file=False,
         ),
         Option(
@@ -72,7 +70,6 @@ GITLAB = PlatformSpec(
             "Name of the GitLab job whose artifacts hold the baseline. Default: this job's name.",
             goes_to="platform.baseline_job",
             commands=(CI,),
-            loosens="other",
         ),
     ),
     secret_names=frozenset(

@@ -43,7 +43,6 @@ JENKINS = PlatformSpec(
             "Account of Jenkins that reads the baseline: it may read the base branch's job and its artifacts.",
             goes_to="platform.jenkins_user",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -52,7 +51,6 @@ JENKINS = PlatformSpec(
             "API token of that account. Without it the job asks as anonymous.",
             goes_to="platform.jenkins_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
     ),

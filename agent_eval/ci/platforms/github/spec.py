@@ -16,7 +16,6 @@ INPUTS: tuple[Option, ...] = (
         "Token for the baseline artifact and the comment.",
         goes_to="platform.github_token",
         commands=(CI,),
-        loosens="nothing",
         action_default="${{ github.token }}",
         in_file=False,
     ),
@@ -26,7 +25,6 @@ INPUTS: tuple[Option, ...] = (
         "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
         goes_to="platform.github_api_url",
         commands=(CI,),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -35,7 +33,6 @@ INPUTS: tuple[Option, ...] = (
         "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
         goes_to="platform.baseline_workflow",
         commands=(CI,),
-        loosens="other",
     ),
     Option(
         "upload-evidence",
@@ -44,7 +41,6 @@ INPUTS: tuple[Option, ...] = (
         "later one.",
         goes_to="platform.upload_evidence",
         commands=(CI,),
-        loosens="nothing",
         default="false",
     ),
     Option(
@@ -54,7 +50,6 @@ INPUTS: tuple[Option, ...] = (
         "Default: asked from GitHub, else `github-actions[bot]`.",
         goes_to="platform.comment_author",
         commands=(CI,),
-        loosens="nothing",
     ),
 )
 
