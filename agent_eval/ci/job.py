@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
@@ -17,7 +17,6 @@ from agent_eval.ci.config import (
     gather_for_comment,
     misspelt,
     settings_from,
-    values_by_input,
 )
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.drift import Watched, Watcher
@@ -41,15 +40,18 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.rules import (
+    MAX_BYTES,
+    Held,
+    Versions,
+    hold,
+    left_evidence,
+    refuse_fork_with_secrets,
+    rules_of,
+    with_files_of_tip,
+)
 from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import (
-    MAX_BYTES,
-    TrustedFiles,
-    Versions,
-    judging_rules,
-    refuse_fork_with_secrets,
-)
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
@@ -113,7 +115,7 @@ def run_job(
     )
     ground = Standing()
     try:
-        settings, platform, files, versions = _settle(sources, ground)
+        held, platform, versions = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
@@ -122,7 +124,7 @@ def run_job(
             raise
         _report_wrong_settings(error, reporter, redactor)
         try:
-            settings, platform = _settle_for_comment(sources)
+            settings, platform = _settle_for_comment(sources, ground)
         except AgentEvalError:
             # Without valid settings of the comment, the job cannot tell which comment is its own.
             reporter.write_outputs({"comment-url": ""})
@@ -130,6 +132,7 @@ def run_job(
             _comment_error(error, settings, platform)
         ground.close()
         return error.exit_code
+    settings = held.settings
     try:
         if ground.problem is not None:
             raise ground.problem
@@ -140,13 +143,14 @@ def run_job(
             refuse_to_overwrite(settings.out)
         for sentence in misspelt(environ):
             platform.warn(sentence)
+        settings, rules = with_files_of_tip(settings, rules_of(held, versions), versions)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,
                 platform=platform,
                 environ=environ,
                 redactor=redactor.with_rules(settings.redaction),
-                rules=judging_rules(settings, files, versions, now=clock.now(environ)),
+                rules=rules,
                 clock=partial(clock.now, environ),
                 place=ground.place,
                 clone=ground.clone,
@@ -161,24 +165,18 @@ def run_job(
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources, ground: Standing) -> tuple[Settings, Platform, TrustedFiles, Versions]:
-    """Read the settings, with `agent-eval.yml` in the version that counts.
+def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versions]:
+    """Read the settings, each key of `agent-eval.yml` in the version that counts.
 
-    The file may not say where a token goes, so the platform can be asked for that version before it is read.
+    The file may not say where a token goes, so the platform can be asked where the job stands before it is
+    read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
     ground.find(platform, environ, file)
-    files = TrustedFiles(platform, ground.place, ground.clone)
-    content = files.read(file) if file is not None else None
-    gathered = gather(flags, environ, file if content is not None else None, content=content)
-    settings = settings_from(gathered)
-    versions = Versions(values_by_input(gathered), _values_of_base(sources, files))
-    if versions.base is not None and settings.fail_on == "never":
-        settings = replace(settings, fail_on=versions.base["fail-on"])
-        if settings.fail_on != "never":
-            files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
-    return settings, sources.make_platform(settings), files, versions
+    versions = Versions(ground.place, ground.clone)
+    held = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
+    return held, sources.make_platform(held.settings), versions
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:
@@ -194,27 +192,12 @@ def _settings_at(sources: _Sources, directory: Path) -> Settings:
     return settings_from(gather(sources.flags, sources.environ, named, content=content))
 
 
-def _values_of_base(sources: _Sources, files: TrustedFiles) -> Mapping[str, Any] | None:
-    """Read the settings with the base branch's `agent-eval.yml`; None where that is not known, or counts."""
-    if not files.has_base:
-        return None
-    file = sources.config_file
-    try:
-        content = files.base(file) if file is not None else None
-        name = file if content is not None else None
-        return values_by_input(gather(sources.flags, sources.environ, name, content=content))
-    except AgentEvalError as error:
-        files.not_seen(error)
-        return None
-
-
-def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
+def _settle_for_comment(sources: _Sources, ground: Standing) -> tuple[Settings, Platform]:
     """Read only what it takes to comment, where other settings are wrong."""
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     name = file or Path(CONFIG_FILE)
-    settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
-    platform = sources.make_platform(settings)
-    content = TrustedFiles(platform).read(file) if file is not None else None
+    versions = Versions(ground.place, ground.clone)
+    content = versions.tips(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
     return settings, sources.make_platform(settings)
 

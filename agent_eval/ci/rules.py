@@ -1,8 +1,8 @@
 """By whose rules a job judges: what judges and decides comes from the tip of the trusted branch.
 
 A reviewed commit is judged by its own files. Of a change, `agent-eval.yml` says how its agent is built and
-run, and no more: every other key, the policy, the registry and the judges' configuration are those of the tip,
-and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow does.
+run, and no more: every other key, the policy, the registry and the judges' configuration are those of the
+tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ from agent_eval.ci.config import (
     read_values,
     settings_from,
 )
+from agent_eval.ci.earlier import Asked, Expired, NoHistory, Skipped, Withheld
 from agent_eval.ci.inputs import CONFIG_FILE, INPUTS
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
@@ -42,6 +44,8 @@ from agent_eval.text.escape import one_line
 
 MAX_BYTES = 64 << 20
 MOST_DIFF_LINES = 200
+MOST_RUNS_ASKED = 5
+"""Earlier runs that are asked whether they left evidence."""
 _NAME_LIMIT = 200
 
 OF_THE_AGENT = frozenset(
@@ -80,8 +84,8 @@ class Rules:
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
-        code_directory: Where judges that are code are imported from and run: the tip's files, in the directory
-            that is the job's working directory; None for the working directory itself.
+        code_directory: Where judges that are code are imported from and run: the tip's files, in what is the
+            job's working directory there; None for the working directory itself.
         own_policy: The policy that the change would have; None where it is the same, or there is no change.
         changes: Files of the rules that the change alters.
         named_first: Sentences that stand before the decision's own: by which rules it was made.
@@ -174,8 +178,7 @@ def hold(
     environ: Mapping[str, str],
     file: Path | None,
     versions: Versions,
-    *,
-    has_evidence: bool,
+    has_evidence: Callable[[], bool],
 ) -> Held:
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
@@ -184,7 +187,7 @@ def hold(
         environ: The environment variables.
         file: `agent-eval.yml`; None for no file.
         versions: Reads both versions.
-        has_evidence: Whether a reviewed commit left evidence, so that this is no first adoption.
+        has_evidence: Tells whether a reviewed commit left evidence, so that this is no first adoption.
 
     Raises:
         InvalidInput: The file of what is checked out is wrong: it must hold once merged.
@@ -200,7 +203,7 @@ def hold(
     held = Held(settings_from(own_values), own=own_values)
     tip_data = versions.tips(file)
     if tip_data is None and own_data is not None:
-        held.is_adoption = _is_adoption(own_values, versions, file, has_evidence=has_evidence)
+        held.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
         if held.is_adoption:
             return held
     tip: Mapping[str, str] = {}
@@ -223,11 +226,9 @@ def hold(
     return held
 
 
-def _is_adoption(
-    own: Mapping[str, StatedValue], versions: Versions, file: Path, *, has_evidence: bool
-) -> bool:
-    """Whether neither the tip nor the default branch has rules, and no reviewed commit left evidence."""
-    if has_evidence or versions.tips(file, default_branch=True) is not None:
+def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path) -> bool:
+    """Whether neither the tip nor the default branch has rules."""
+    if versions.tips(file, default_branch=True) is not None:
         return False
     paths = [Path(own[name].text) for name in ("policy", "registry-path") if own[name].text]
     return all(
@@ -288,6 +289,39 @@ def _refuse_secret_elsewhere(settings: Settings, tip: Mapping[str, str], own: Ma
 def _origin(address: str) -> tuple[str, str] | None:
     parts = urlsplit(address.strip())
     return (parts.scheme, parts.netloc) if address.strip() else None
+
+
+def left_evidence(platform: Platform, versions: Versions) -> bool:
+    """Tell whether a run of a reviewed commit left evidence, also where that is gone or cannot be read.
+
+    Raises:
+        RemoteError: The platform refuses or cannot be reached.
+    """
+    place, clone = versions.place, versions.clone
+    if place is None or clone is None:
+        return False
+    try:
+        runs = platform.earlier_runs(Asked(branches=place.branches, commit=place.base))
+        for run in islice(runs, MOST_RUNS_ASKED):
+            if not run.is_own_code or not any(_is_reviewed(clone, commit, place) for commit in run.commits):
+                continue
+            try:
+                run.fetch()
+            except (Expired, Withheld):
+                return True
+            except Skipped:
+                continue
+            return True
+    except NoHistory:
+        return False
+    return False
+
+
+def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
+    try:
+        return clone.is_ancestor(commit, place.tip)
+    except AgentEvalError:
+        return False  # a commit that the clone does not have is none before the tip
 
 
 def rules_of(held: Held, versions: Versions) -> Rules:
