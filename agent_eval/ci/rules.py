@@ -2,7 +2,8 @@
 
 A reviewed commit is judged by its own files. Of a change, `agent-eval.yml` says how its agent is built and
 run, and no more: every other key, the policy, the registry and the judges' configuration are those of the
-tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow does.
+tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow
+does.
 """
 
 from __future__ import annotations
@@ -457,7 +458,12 @@ def with_files_of_tip(settings: Settings, rules: Rules, versions: Versions) -> t
     agent = settings.agent
     if agent is not None:
         agent = replace(agent, replay=of_tip(agent.replay), user_prompt=of_tip(agent.user_prompt))
-    return replace(settings, judging=judging, agent=agent), replace(rules, code_directory=directory)
+    baseline = settings.baseline
+    if Path(baseline).exists() and (place := of_tip(Path(baseline))) is not None:
+        # A path comes before the name of a baseline, which a change could hide by it.
+        baseline = str(place) if place.exists() else baseline
+    settings = replace(settings, judging=judging, agent=agent, baseline=baseline)
+    return settings, replace(rules, code_directory=directory)
 
 
 def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
