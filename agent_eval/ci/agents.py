@@ -1,7 +1,7 @@
 """The agents of a job: the change's, and the base's that it is held against, each on a side of its own.
 
-A program runs in a worktree of its commit, after that commit's own `setup-command`. An agent behind an address
-or a hosted model runs as it is; the base's is then the one that `base-agent` names, if any.
+A program runs in a worktree of its commit, after that commit's own `setup-command`. An agent behind an
+address or a hosted model runs as it is; the base's is then the one that `base-agent` names, if any.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Agents:
     Attributes:
         job: The job.
         base_commit: The commit that the change is held against; None where there is none, or it is not known.
-        change: The worktree of what is evaluated; None where the agent is no program, or there is no checkout.
+        change: The worktree of what is evaluated; None where the agent is no program, or in no checkout.
         base: The worktree of the base; None as well where that is not to be had.
         problem: Why the base's agent cannot run, as a clause; None as far as it can.
         altered: Why no trial of a side counts, as a clause.
@@ -143,13 +143,14 @@ class Agents:
             return BaseAgent("isolated", self.problem, self.base_commit)
         if not self.is_program:
             return BaseAgent("none")
-        return BaseAgent("beside", self.problem, self.base_commit)
+        return BaseAgent("beside", self.problem, self.base_commit, is_unchanged=self.is_unchanged)
 
     def build_base(self) -> BaseAgent:
         """Run the base's own `setup-command`, unless that was done, and tell how its agent runs."""
         if "base" not in self._prepared and self.problem is None and self.describe_base().can_run:
             try:
-                self._prepared["base"] = self._named_base() if self.base is None else self._built_base(self.base)
+                base = self.base
+                self._prepared["base"] = self._named_base() if base is None else self._built_base(base)
             except AgentEvalError as error:
                 self.problem = _clause(error)
         return self.describe_base()
@@ -183,7 +184,7 @@ class Agents:
         self._see_change()
 
     def after_trials(self, side: SideName) -> None:
-        """Take what the base's own agent left in its worktree as its sources; the change's is held against it."""
+        """Take what the base's own agent left in its worktree as its sources, and look at the change's."""
         if side == "base" and self.base is not None:
             self.base.seal()
             self._see_change(by_base="the base's agent altered {}, which the change runs")
@@ -250,7 +251,7 @@ def program_of(agent: AgentSpec | None) -> str | None:
 
 
 def _is_isolated(named: str) -> bool:
-    """Tell whether an agent runs no file of this machine: an address, a hosted model, an image by its digest."""
+    """Tell whether an agent runs no file of the checkout: an address, a hosted model, an image by digest."""
     kind = kind_of(named)
     if kind is None:
         return "://" in named
@@ -266,4 +267,3 @@ def _once(agent: AgentSpec) -> AgentSpec:
 
 def _clause(error: AgentEvalError) -> str:
     return error.message.rstrip(".")
-

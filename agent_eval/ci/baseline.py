@@ -20,17 +20,17 @@ from itertools import islice
 from pathlib import Path
 
 from agent_eval.attestations.keys import PublicKey
-from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.signing import admission_by
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.contracts.history import RunRecord
 from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
@@ -297,9 +297,7 @@ class _Evidence:
     wanted: Mapping[str, Opened]
 
 
-def _look_through(
-    runs: EarlierRuns, ground: Ground, result: Search, clock: Callable[[], float]
-) -> None:
+def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Callable[[], float]) -> None:
     begun = clock()
     place = ground.place
     asked = Asked(
@@ -331,9 +329,7 @@ def _look_through(
             if not lacking:
                 break
             if absent := [slug for slug in lacking if slug not in evidence.wanted]:
-                result.notes.append(
-                    f"{_capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`."
-                )
+                result.notes.append(f"{_capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`.")
         too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
         if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
             result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
@@ -352,9 +348,7 @@ def _look_elsewhere(
         result.lost.append(f"{_capital(newest.run.label)} left evidence, of a commit that is after the base.")
         return
     place = ground.place
-    strays = [
-        run for run in listed if place is not None and run.is_own_code and run.branch in place.branches
-    ]
+    strays = [run for run in listed if place is not None and run.is_own_code and run.branch in place.branches]
     for run in sorted(strays, key=lambda run: -run.number)[:1]:
         try:
             run.fetch()
@@ -375,7 +369,9 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
     before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
     for run in runs:
         if not run.is_own_code:
-            result.notes.append(f"{_capital(run.label)} was passed over: its code is not from this repository.")
+            result.notes.append(
+                f"{_capital(run.label)} was passed over: its code is not from this repository."
+            )
             continue
         if run.branch is not None and run.branch not in place.branches:
             continue
@@ -456,9 +452,11 @@ def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
             raise Withheld(f"The evidence of {run.label} has `{slug}` twice.", loud=True)
         by_slug[slug] = pack
         evaluated = pack.config.git_commit
-        if commit is not None and evaluated is None:
+        if commit is None:
+            continue
+        if evaluated is None:
             raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
-        if commit is not None and evaluated != commit:
+        if evaluated != commit:
             raise Skipped(
                 f"{_capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
                 "which was checked out there: it is no baseline."
@@ -479,9 +477,7 @@ def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) ->
     return fit
 
 
-def _read_newest(
-    newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence]
-) -> None:
+def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence]) -> None:
     """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
     evidence = read.get(newest.run.number)
     if evidence is None:

@@ -1,7 +1,7 @@
 """What a change makes of the cases that the base has: altered, given another input, renamed, or removed.
 
-Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What only
-main added since the base does not run. Cases are told by what an agent meets in them, not by their names.
+Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What
+only main added since the base does not run. Cases are told by what an agent meets in them, not by their names.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
 
 
 def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[SuiteSource]:
-    """Write the suites that the patterns name at the base into the private clone's own directory, and open them.
+    """Write the suites that the patterns name at the base beside the private clone, and open them.
 
     One that cannot be read says nothing: what the change has in its place is new.
     """

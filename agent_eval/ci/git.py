@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,6 +49,8 @@ class Remote:
         url: Its address, without credentials: http, https, ssh, `host:path`, file, or an absolute path.
         headers: Whole header lines such as `Authorization: Basic …`, for the origin of `url` alone. Git gets
             them by its environment, which no other user can read, and never as arguments.
+        by_user: Whether git reaches it by the user's own configuration, such as a credential helper. That is
+            for a person's own machine: in a job, an earlier step can write that configuration.
 
     Example:
         >>> Remote("https://code.example.org/shop/agent").sibling("../lib").url
@@ -56,6 +59,13 @@ class Remote:
 
     url: str
     headers: tuple[str, ...] = field(default=(), repr=False)
+    by_user: bool = False
+
+    @classmethod
+    def by_token(cls, url: str, user: str, token: str) -> Remote:
+        """Make the remote of a host that takes a token as the password of a user; an empty token is none."""
+        login = b64encode(f"{user}:{token}".encode()).decode()
+        return cls(url, (f"Authorization: Basic {login}",) if token else ())
 
     @property
     def host(self) -> str:
@@ -91,7 +101,7 @@ class Remote:
         if other.host != self.host and (other.host.partition(":")[0] != name or port):
             return None
         if self.origin is None or other.origin == self.origin:
-            return replace(other, headers=self.headers)
+            return replace(self, url=url)
         path = urlsplit(url).path if "://" in url else url.partition(":")[2]
         return replace(self, url=f"{self.origin}/{path.lstrip('/')}")
 
@@ -175,9 +185,13 @@ class Git:
             NotEvaluable: There is no git.
         """
         environ = {**self._environ, **(more or {})}
+        # What writes files does so without the filters of anybody.
+        is_of_remote = arguments[0] in ("fetch", "ls-remote")
         if remote is not None:
             environ = {**self._access, **environ, **remote.variables()}
-            del environ["GIT_NO_LAZY_FETCH"]
+            without = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM") if remote.by_user and is_of_remote else ()
+            for name in ("GIT_NO_LAZY_FETCH", *without):
+                del environ[name]
         result = run_child(
             ["git", *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments],
             stdin=stdin,

@@ -15,11 +15,10 @@ from agent_eval.ci.config import (
     Settings,
     gather,
     gather_for_comment,
-    misspelt,
+    refuse_unknown_variables,
     settings_from,
 )
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.drift import Watched, Watcher
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -141,8 +140,6 @@ def run_job(
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
-        for sentence in misspelt(environ):
-            platform.warn(sentence)
         settings, rules = with_files_of_tip(settings, rules_of(held, versions), versions)
         return _evaluate_and_report(
             JobContext(
@@ -174,8 +171,9 @@ def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versio
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
     ground.find(platform, environ, file)
-    versions = Versions(ground.place, ground.clone)
+    versions = Versions(ground.place, ground.clone, is_reported=platform.run.reported is not None)
     held = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
+    refuse_unknown_variables(environ, held.settings.variables_of_agent)
     return held, sources.make_platform(held.settings), versions
 
 
@@ -206,19 +204,15 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
     # What the runner takes commands from is written below, once no code of the change runs any more.
     with guarded(platform.spec.command_files, job.environ):
-        watcher = Watcher.prepare(job)
         reported = platform.run.reported
         evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-        watched = watcher.hold(evaluation) if watcher is not None else None
     report = report_of(evaluation, job)
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    section = f"\n{watched.section}" if watched is not None else ""
-    room = platform.spec.summary_limit - len(section.encode("utf-8", "replace"))
-    summary = job.redactor.redact_text(render_summary(report, limit=room) + section)
+    summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
@@ -232,7 +226,6 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
-    _write_drift_issue(platform, watched)
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
@@ -259,22 +252,6 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.warn(published.warning)
     if published.action == "refused":
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
-
-
-def _write_drift_issue(platform: Platform, watched: Watched | None) -> None:
-    """Write the issue about the base branch, and say how it does. Nothing here changes the gate's answer."""
-    if watched is None:
-        platform.write_outputs({"drift-issue-url": ""})
-        return
-    platform.say(watched.line)
-    for warning in watched.warnings:
-        platform.warn(warning)
-    written = watched.write()
-    if written.warning:
-        platform.warn(written.warning)
-    if written.url:
-        platform.say(f"The drift issue was {written.action}: {written.url}")
-    platform.write_outputs({"drift-issue-url": written.url})
 
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:

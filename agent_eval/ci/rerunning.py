@@ -1,7 +1,7 @@
-"""Run trials again for the procedure of the gate: by the change and by the base, in waves of cases side by side.
+"""Run trials again for the gate's procedure: by the change and by the base, in waves of cases side by side.
 
-What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a fresh
-one: no ruling of an LLM judge is taken from the baseline.
+What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a
+fresh one: no ruling of an LLM judge is taken from the baseline.
 """
 
 from __future__ import annotations
@@ -17,22 +17,20 @@ from agent_eval.ci.agents import Agents
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.sealed import Sealed, refuse_other_judges
 from agent_eval.config.spec import Output, RunSpec
-from agent_eval.contracts import CaseResultRow, Outcome
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.reruns import Figures, Rerun, Reruns, RoundCount, Side, Spending, SuiteRound
-from agent_eval.contracts.verdict import row_fault
-from agent_eval.errors import AgentEvalError, Fault
+from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.record import record_of
+from agent_eval.operations.reruns import WHOLE, rerun_of
 from agent_eval.operations.run_agent import RunLoopResult, run_agent
+from agent_eval.reports.story import spending_text
 from agent_eval.storage.files import read_bytes, sha256_bytes
-from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.text.escape import one_line
-from agent_eval.text.numbers import count
 
 SHARE = 0.5
 """The part of a run's limits of time and cost that its reruns have; the first run has the other."""
@@ -46,7 +44,6 @@ MONEY_USED_UP = "the money of the run was used up"
 _IN_TURN = 10
 """Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
 _REASON_LIMIT = 200
-_UNJUDGED = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
 
 
 def first_share(limits: RunLimits) -> RunLimits:
@@ -80,7 +77,7 @@ class FirstRun:
 
 @dataclass
 class _Packs:
-    """The reruns of one suite: their sealed packs by the name of the folder in the archive, and what they took."""
+    """The reruns of one suite: their sealed packs by name in the archive, and what they took."""
 
     sealed: dict[str, Sealed] = field(default_factory=dict)
     trials: int = 0
@@ -129,7 +126,7 @@ class JobRunner:
         for start in range(0, len(ids), size):
             for side in sides:
                 wave = ids[start : start + size]
-                pack = self._run(slug, side, wave, trials=trials)
+                pack = self._run(slug, side, wave, trials=trials, kind=WHOLE)
                 if pack is None or self._ended is not None:
                     # A round of which a part was run says nothing of the suite.
                     raise Cut(self._ended or "a round of the whole suite could not be run")
@@ -175,12 +172,12 @@ class JobRunner:
             # An agent that cannot be started fails: an error is a failure, on either side.
             return {case_id: Rerun(result="failed", reason=self._why_none) for case_id in case_ids}
         return {
-            case_id: rerun_of(row, self._job.redactor)
-            for case_id, row in pack.results_by_id().items()
-            if case_id in case_ids
+            case_id: rerun_of(row) for case_id, row in pack.results_by_id().items() if case_id in case_ids
         }
 
-    def _run(self, slug: str, side: Side, case_ids: Sequence[str], *, trials: int) -> Pack | None:
+    def _run(
+        self, slug: str, side: Side, case_ids: Sequence[str], *, trials: int, kind: str = ""
+    ) -> Pack | None:
         """Run trials of some cases on one side; None where its agent cannot be run at all.
 
         Raises:
@@ -191,7 +188,7 @@ class JobRunner:
         run, packs = self._runs[slug], self._packs[slug]
         self._agents.before_trials(side)
         spec, options = self._agents.run_by(side, run.spec)
-        name = f"{side}-{len(packs.sealed) + 1}"
+        name = f"{kind}{side}-{len(packs.sealed) + 1}"
         run_id = spec.identity.run_id
         spec = replace(
             spec,
@@ -204,7 +201,11 @@ class JobRunner:
         began = time.monotonic()
         try:
             done = run_agent(
-                spec, environ=self._job.environ, redactor=self._job.redactor, source=run.source, options=options
+                spec,
+                environ=self._job.environ,
+                redactor=self._job.redactor,
+                source=run.source,
+                options=options,
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
@@ -249,22 +250,6 @@ class JobRunner:
         )
 
 
-def rerun_of(row: CaseResultRow, redactor: Redactor) -> Rerun:
-    """Tell how one rerun ended: an error of the agent, or of what surrounds it, is a failure."""
-    outcome, fault = row["outcome"], row_fault(row)
-    could_not_tell = outcome == Outcome.INCONCLUSIVE.value and fault is None
-    is_unjudged = could_not_tell or fault is Fault.JUDGE or outcome == Outcome.SKIPPED.value
-    failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] == Outcome.FAILED.value]
-    unjudged = [verdict for verdict in row["verdicts"] if verdict["outcome"] in _UNJUDGED]
-    said = next((verdict["reason"] for verdict in (*failing, *unjudged) if verdict["reason"]), "")
-    return Rerun(
-        result="passed" if row["passed"] else "unjudged" if is_unjudged else "failed",
-        failing=sorted({verdict["judge_id"] for verdict in failing}),
-        unjudged=sorted({verdict["judge_id"] for verdict in unjudged}),
-        reason="" if row["passed"] else one_line(redactor.redact_text(said), limit=_REASON_LIMIT),
-    )
-
-
 def run_again(
     job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], *, figures_in_doubt: frozenset[str]
 ) -> dict[str, tuple[Reruns, bytes | None]]:
@@ -282,18 +267,14 @@ def run_again(
     Raises:
         Altered: What judges, or is run, was altered meanwhile.
     """
-    seed = next((run.question.seed for run in runs.values()), "")
-    if agents.is_unchanged:
-        same = Reruns(commit=seed, base_commit=agents.base_commit, base_runs="beside", agent_unchanged=True)
-        return dict.fromkeys(runs, (same, None))
     questions = {slug: run.question for slug, run in runs.items()}
     needs_base = bool(figures_in_doubt) or any(
         asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
     )
-    base = agents.build_base() if needs_base else agents.describe_base()
+    base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
     expected = {slug: estimate(run) for slug, run in runs.items()}
-    if any(spending.trials for spending in expected.values()):
-        job.platform.say(f"To run again: at most {spending_text(expected.values())}.")
+    if (most := _in_all(expected.values())).trials:
+        job.platform.say(f"To run again: {spending_text(most, most=True)}.")
     with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
         runner = JobRunner(job, agents, runs, Path(folder))
         records = rerun(questions, runner, base, figures_in_doubt=figures_in_doubt)
@@ -307,8 +288,7 @@ def run_again(
                 "evidence_sha256": sha256_bytes(data) if data is not None else None,
             }
             done[slug] = record.model_copy(update=evidence), data
-        spent = [record.spent for record, _ in done.values()]
-        if any(spending.trials for spending in spent):
+        if (spent := _in_all(record.spent for record, _ in done.values())).trials:
             job.platform.say(f"Run again: {spending_text(spent)}.")
     return done
 
@@ -335,19 +315,11 @@ def estimate(run: FirstRun) -> Spending:
     )
 
 
-def spending_text(spent: Iterable[Spending]) -> str:
-    """Say in words what was, or will be, spent on several suites.
-
-    Example:
-        >>> spending_text([Spending(trials=16, minutes=2.0), Spending(trials=4, minutes=0.5)])
-        '20 trials, 2.5 minutes'
-    """
-    rows = list(spent)
-    parts = [count(sum(row.trials for row in rows), "trial")]
-    minutes = [row.minutes for row in rows if row.trials]
-    costs = [row.cost_usd for row in rows if row.trials]
-    if None not in minutes:
-        parts.append(f"{sum(filter(None, minutes)):.1f} minutes")
-    if None not in costs and any(costs):
-        parts.append(f"{sum(filter(None, costs)):.2f} USD")
-    return ", ".join(parts)
+def _in_all(spent: Iterable[Spending]) -> Spending:
+    rows = [row for row in spent if row.trials]
+    minutes, costs = [row.minutes for row in rows], [row.cost_usd for row in rows]
+    return Spending(
+        trials=sum(row.trials for row in rows),
+        minutes=None if None in minutes else sum(filter(None, minutes)),
+        cost_usd=None if None in costs else sum(filter(None, costs)),
+    )

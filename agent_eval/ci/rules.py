@@ -34,7 +34,7 @@ from agent_eval.ci.inputs import CONFIG_FILE, INPUTS
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.worktree import check_out
-from agent_eval.config.options import Option
+from agent_eval.config.options import SECRET, Option
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
@@ -48,6 +48,7 @@ MOST_DIFF_LINES = 200
 MOST_RUNS_ASKED = 5
 """Earlier runs that are asked whether they left evidence."""
 _NAME_LIMIT = 200
+_VALUE_LIMIT = 60
 
 OF_THE_AGENT = frozenset(
     {
@@ -89,6 +90,7 @@ class Rules:
             job's working directory there; None for the working directory itself.
         own_policy: The policy that the change would have; None where it is the same, or there is no change.
         changes: Files of the rules that the change alters.
+        pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
         named_first: Sentences that stand before the decision's own: by which rules it was made.
         warnings: What a user should know of how the rules were read.
     """
@@ -101,6 +103,7 @@ class Rules:
     code_directory: Path | None = None
     own_policy: GatePolicy | None = None
     changes: list[RuleChange] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
     named_first: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -112,10 +115,12 @@ class Versions:
     Args:
         place: Where the job stands; None outside of a repository, where every file is the one that is there.
         clone: The private clone.
+        is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
     """
 
     place: JobPlace | None
     clone: PrivateClone | None
+    is_reported: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -139,6 +144,8 @@ class Versions:
         Raises:
             InvalidInput: It is no regular file, or too large.
         """
+        if self.is_reported and self.where(path) is not None:
+            return None
         if self.is_change and self.where(path) is not None and path.is_symlink():
             raise InvalidInput(
                 f"{path} is a link, which a change may lead anywhere.",
@@ -151,7 +158,8 @@ class Versions:
         """The path relative to the repository, with `/`; None for a file outside of it."""
         if self.clone is None:
             return None
-        place = os.path.relpath(os.path.abspath(path), self.clone.top)
+        top = Path.cwd() if self.is_reported else self.clone.top
+        place = os.path.relpath(os.path.abspath(path), top)
         return None if place.startswith("..") else Path(place).as_posix()
 
 
@@ -163,7 +171,8 @@ class Held:
         settings: The checked settings.
         named_first: As of `Rules`.
         warnings: As of `Rules`.
-        own: The values of a change's own file, where they are not those that count; by input.
+        own: Of a change, the values by its own file, by input; None where these are the ones that count.
+        values: Of a change, the values that count, by input.
         is_adoption: Whether the change brings the first rules there are.
     """
 
@@ -171,6 +180,7 @@ class Held:
     named_first: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     own: Mapping[str, StatedValue] | None = None
+    values: Mapping[str, StatedValue] = field(default_factory=dict)
     is_adoption: bool = False
 
 
@@ -219,10 +229,10 @@ def hold(
         held.warnings.append(error.message)
         return held
     own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (tip, [])
-    if own_data is None and tip_data is not None:
+    if own_data is None and tip_data is not None and not versions.is_reported:
         held.named_first.append(f"`{file}` moved; main's rules decided.")
     values = {row.name: _held_value(row, flags, environ, tip, own, held.warnings) for row in INPUTS}
-    held.settings = settings_from(values)
+    held.settings, held.values = settings_from(values), values
     _refuse_secret_elsewhere(held.settings, tip, own)
     return held
 
@@ -354,10 +364,12 @@ def rules_of(held: Held, versions: Versions) -> Rules:
     )
     if not of_tip:
         return rules
+    own_policy = _own_policy(held, versions, rules.policy)
     return replace(
         rules,
-        own_policy=_own_policy(held, versions, rules.policy),
+        own_policy=own_policy,
         changes=_rule_changes(settings, versions),
+        pending=[*_other_values(held), *_other_keys(rules.policy, own_policy)],
     )
 
 
@@ -411,6 +423,33 @@ def _own_policy(held: Held, versions: Versions, policy: GatePolicy) -> GatePolic
     return mine if mine != policy else None
 
 
+def _other_values(held: Held) -> list[str]:
+    """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
+    if held.own is None:
+        return []
+    rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
+    pairs = [(row.name, held.values[row.name].text, held.own[row.name].text) for row in rows if held.values]
+    return [_moved(name, before, now) for name, before, now in pairs if before != now]
+
+
+def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:
+    """Say which keys of the policy the change states otherwise."""
+    if own is None:
+        return []
+    before, now = policy.to_json(), own.to_json()
+    if policy.preset == own.preset:
+        before["margin"], now["margin"] = policy.effective_margin, own.effective_margin
+    return [_moved(key, before[key], now[key]) for key in before if before[key] != now[key]]
+
+
+def _moved(name: str, before: object, now: object) -> str:
+    shown = [
+        one_line(str(value), limit=_VALUE_LIMIT) if value not in (None, "") else "none"
+        for value in (before, now)
+    ]
+    return f"`{name}` {shown[0]} → {shown[1]}"
+
+
 def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
     """Compare the files that judge and decide, as the tip and the change have them."""
     judging = settings.judging
@@ -439,6 +478,8 @@ def with_files_of_tip(settings: Settings, rules: Rules, versions: Versions) -> t
     """
     clone, place = versions.clone, versions.place
     if clone is None or place is None or not versions.is_change:
+        return settings, rules
+    if versions.is_reported:
         return settings, rules
     tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
     directory = tree.directory / Path.cwd().resolve().relative_to(clone.top.resolve())

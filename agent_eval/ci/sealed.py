@@ -1,4 +1,4 @@
-"""Hold sealed evidence against what the job remembers of it: code of the change could rewrite both, seal included."""
+"""Hold sealed evidence against what the job remembers of it: code of the change could rewrite seals too."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
         and before.judge_configs == now.judge_configs
         and before.execution_config.judge_code == now.execution_config.judge_code
         and all(
-            definitions.get(case_id) == row["definition_digest"] for case_id, row in other.index_by_id().items()
+            definitions.get(case_id) == row["definition_digest"]
+            for case_id, row in other.index_by_id().items()
         )
     )
     if not is_same:

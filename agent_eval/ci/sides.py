@@ -95,6 +95,7 @@ class Side:
         self.top, self.directory = tree.directory, tree.directory
         self.environ: Mapping[str, str] = {}
         self._of_checkout = clone.top
+        self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
         self._sources = Seal(tree.directory, tree.tracked)
         self._home, self._temporary = place / "home", place / "tmp"
         self._installed: dict[str, _Entry] = {}
@@ -134,6 +135,8 @@ class Side:
 
     def path(self, path: Path) -> Path:
         """Where a path is in the worktree that is absolute in the checkout, or relative to `directory`."""
+        if path.is_relative_to(self.top):
+            return path
         if path.is_relative_to(self._of_checkout):
             return self.top / path.relative_to(self._of_checkout)
         return self.directory / path
@@ -146,8 +149,22 @@ class Side:
             SetupFailed: It failed or took too long.
         """
         self.refuse_altered()
+        setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
         self.seal()
+
+    def moved(self, text: str) -> str:
+        """Write the worktree wherever a text, such as a command, names the checkout."""
+        return self._inside.sub(lambda _: str(self.top), text)
+
+    def agent(self, agent: AgentSpec) -> AgentSpec:
+        """Copy the specification of an agent with commands and files of this side's worktree."""
+        command, name, repair = (
+            self.moved(text) if text is not None else None
+            for text in (agent.command, agent.name, agent.repair_command)
+        )
+        prompt = self.path(agent.system_prompt) if agent.system_prompt is not None else None
+        return replace(agent, command=command, name=name, repair_command=repair, system_prompt=prompt)
 
     def options(self, agent: AgentSpec) -> AgentOptions:
         """Read the settings of an agent as this side has them: its variables, and its system prompt.
@@ -156,9 +173,7 @@ class Side:
             UsageError: A header's variable is not set.
             InvalidInput: The system prompt cannot be read.
         """
-        if agent.system_prompt is not None:
-            agent = replace(agent, system_prompt=self.path(agent.system_prompt))
-        return replace(agent_options(agent, self.environ), cwd=self.directory)
+        return replace(agent_options(self.agent(agent), self.environ), cwd=self.directory)
 
     def seal(self) -> None:
         """Take the sources as they are now: after a setup, or after trials of this side's own agent."""
@@ -211,8 +226,7 @@ class Side:
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(home / name, self._home / name)
                 (self._home / name).chmod(0o600)
-        inside = re.compile(rf"{re.escape(str(self._of_checkout))}(?![\w.-])")
-        moved = {name: inside.sub(lambda _: str(self.top), value) for name, value in environ.items()}
+        moved = {name: self.moved(value) for name, value in environ.items()}
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {

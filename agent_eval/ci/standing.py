@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.ci.clone import NoCheckout, PrivateClone
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.place import JobPlace, find_place, read_base_branches
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.errors import AgentEvalError
@@ -37,6 +37,8 @@ class Standing:
         """
         try:
             refs, reported = platform.refs, platform.run.reported
+            if refs is None:
+                return
             if reported is not None:
                 self.clone = PrivateClone.of_remote(environ, refs.remote, min(reported.commits))
             else:
@@ -45,9 +47,6 @@ class Standing:
             self.place = find_place(
                 refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, config_file)
             )
-        except NoCheckout as error:
-            # On a developer's machine a directory without a repository has no base, and no change.
-            self.problem = error if platform.spec.name != "local" else None
         except AgentEvalError as error:
             self.problem = error
 

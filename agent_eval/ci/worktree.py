@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +17,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.clone import LARGEST_POINTER, POINTER, PrivateClone
 from agent_eval.ci.git import REMOTE, Git, GitFailed, Remote
 from agent_eval.ci.seal import as_code
 from agent_eval.errors import NotEvaluable, RemoteError, UsageError
 from agent_eval.http.client import Session
 
-_POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
-    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
-)
-_LARGEST_POINTER = 1024
 _LARGEST_LFS_FILE = 2 << 30
 _IN_A_BATCH = 100
 _OF_LFS = "application/vnd.git-lfs+json"
@@ -94,8 +88,7 @@ def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.
     """
-    common = clone.git.line("rev-parse", "--git-common-dir", cwd=clone.top) or ".git"
-    source = _Source(clone.directory, clone.remote, clone.top / common)
+    source = _Source(clone.directory, clone.remote, clone.of_checkout)
     return Worktree(directory, commit, frozenset(_populate(clone, source, commit, directory)))
 
 
@@ -230,9 +223,9 @@ def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tupl
     small = []
     for name in names:
         status = os.lstat(directory / name)
-        if status.st_size < _LARGEST_POINTER and not os.path.islink(directory / name):
+        if status.st_size < LARGEST_POINTER and not os.path.islink(directory / name):
             content = (directory / name).read_bytes()
-            if found := _POINTER.fullmatch(content):
+            if found := POINTER.fullmatch(content):
                 small.append((name, found["oid"].decode(), int(found["size"])))
     if not small:
         return {}

@@ -27,6 +27,7 @@ class CaseRecord(SparseContract, frozen=True):
         lost: Trials that say nothing about the agent, by what they were lost to.
         missed: Scored trials that did not pass, by kind of failure.
         failing: Trials that a judge failed, by the judge's id.
+        untold: Trials on which a judge gave an error or could not tell, by the judge's id.
         hard_failed: Trials that failed hard.
         cost_usd: What the case cost in this run, in US dollars; absent when unknown.
         latency_ms: How long it took, in milliseconds; absent when unknown.
@@ -39,6 +40,7 @@ class CaseRecord(SparseContract, frozen=True):
     lost: dict[StrictStr, Count] = Field(default_factory=dict)
     missed: dict[StrictStr, Count] = Field(default_factory=dict)
     failing: dict[StrictStr, Count] = Field(default_factory=dict)
+    untold: dict[StrictStr, Count] = Field(default_factory=dict)
     hard_failed: StrictInt = Field(default=0, ge=0)
     cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, ge=0, allow_inf_nan=False)

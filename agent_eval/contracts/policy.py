@@ -59,6 +59,10 @@ def _end_of(until: str) -> datetime:
         return instant(until)
 
 
+def _repeated() -> dict[str, SafetyMode]:
+    return dict.fromkeys(SAFETY_JUDGES, "repeated")
+
+
 class GatePolicy(Contract):
     """How the gate decides.
 
@@ -79,9 +83,7 @@ class GatePolicy(Contract):
     max_new_hard_fail_cases: StrictInt | None = Field(default=None, ge=0)
     max_cost_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     max_latency_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    safety: dict[StrictStr, SafetyMode] = Field(
-        default_factory=lambda: dict.fromkeys(SAFETY_JUDGES, "repeated")
-    )
+    safety: dict[StrictStr, SafetyMode] = Field(default_factory=_repeated)
     quarantine: list[Quarantine] = Field(default_factory=list)
     margin: float | None = Field(default=None, gt=0, le=LARGEST_MARGIN, allow_inf_nan=False)
     deterministic: bool = False

@@ -93,6 +93,7 @@ class Reruns(Contract):
         rounds: Runs of the whole suite by both.
         late: Cases beyond the budget that the change passed in none of the rounds, run again after them.
         new: New cases, run once by the base: one that it passes too tells nothing apart. For the report.
+        by_main: Cases that the change alters or removes, run by its agent and judged as main defines them.
         figures: Cost and time of one run of the suite by each side, where a limit of them was in doubt.
         cut: What ended the reruns early, as a clause; None where nothing did.
         others: The job's other suites.
@@ -116,6 +117,7 @@ class Reruns(Contract):
     rounds: list[SuiteRound] = Field(default_factory=list)
     late: list[CaseReruns] = Field(default_factory=list)
     new: list[CaseReruns] = Field(default_factory=list)
+    by_main: list[CaseReruns] = Field(default_factory=list)
     figures: dict[Side, Figures] = Field(default_factory=dict)
     cut: StrictStr | None = None
     others: OtherSuites = Field(default_factory=OtherSuites)

@@ -83,6 +83,7 @@ class Case:
         fails_on_main: Whether main's newest run of all, also one after the base, passes it in no trial.
         change: Reruns by the change.
         base: Reruns by the base.
+        cannot_tell: Whether a safety judge cannot tell in the first run that could in main's.
         unjudged: Whether a rerun could not be judged, so that no more were made.
         alone: Whether no base agent runs, and main's runs take its place.
     """
@@ -93,6 +94,7 @@ class Case:
     fails_on_main: bool = False
     change: Count = NONE
     base: Count = NONE
+    cannot_tell: bool = False
     unjudged: bool = False
     alone: bool = False
 
@@ -114,7 +116,7 @@ class Case:
     @property
     def is_suspect(self) -> bool:
         """Whether it is to be run again."""
-        return not self.is_new and self.fell >= FELL
+        return not self.is_new and (self.fell >= FELL or self.cannot_tell)
 
     @property
     def is_reliable(self) -> bool:
@@ -136,7 +138,7 @@ class Case:
 
     @property
     def never_passed(self) -> bool:
-        """Whether it passed reliably on main and in none of the change's reruns."""
+        """Whether it passed reliably on main, and in no rerun of the change, be it that none was made."""
         return self.is_reliable and not self.change.passed
 
 
@@ -237,7 +239,8 @@ def is_enough(cases: Sequence[Case], number: int, max_regressed: int) -> bool:
         number: Cases of the suite.
         max_regressed: How many cases may break.
     """
-    level = ALPHA / budget(number)
+    alpha = ALONE_ALPHA if any(case.alone for case in cases) else ALPHA
+    level = alpha / budget(number)
     return sum(case.p_value <= level for case in cases) >= max(ENOUGH, max_regressed + 1)
 
 

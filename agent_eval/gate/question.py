@@ -45,13 +45,11 @@ class LeftOut:
         quarantined: Cases that the policy's quarantine names.
         waived: Cases whose failure waivers cover wholly.
         covered: Judges by case whose failure a waiver covers.
-        redefined: Cases that the change alters or removes, of which its own version says something else.
     """
 
     quarantined: frozenset[str] = frozenset()
     waived: frozenset[str] = frozenset()
     covered: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    redefined: frozenset[str] = frozenset()
 
 
 def question(
@@ -66,66 +64,73 @@ def question(
         seed: The commit of the change.
         may_rerun: Whether the agent can be run again.
     """
-    runs = counts.runs
-    ids = counts.own.cases.keys() - left_out.quarantined - left_out.waived - left_out.redefined
-    cases = {case_id: _case(case_id, counts, runs) for case_id in sorted(ids)}
-    common, whole = _common(cases, counts.own, runs)
+    own, runs = counts.own, counts.runs
+    ids = own.cases.keys() - left_out.quarantined - left_out.waived
+    rows = {case_id: _rows(case_id, counts, runs) for case_id in sorted(own.cases)}
+    cases = {
+        case_id: _case(case_id, counts, rows[case_id], policy, left_out) for case_id in rows if case_id in ids
+    }
+    common, whole = _common(cases, own, runs)
+    if not whole and counts.baseline is not None:
+        common, whole = _common(cases, own, [counts.baseline])
     baseline = counts.baseline.cases if counts.baseline is not None else {}
+    violations = {
+        (case_id, judge_id): Violation(
+            at_once=policy.mode_of(judge_id) == "at-once",
+            seen=sum(judge_id in row.failing for row in rows[case_id]),
+            runs=len(rows[case_id]),
+        )
+        for case_id, row in own.cases.items()
+        for judge_id in row.failing
+        if judge_id in policy.safety and judge_id not in left_out.covered.get(case_id, ())
+    }
     return Question(
         cases=cases,
         seed=seed,
         common=common,
-        total=_total(counts.own, common) if whole else None,
+        total=_total(own, common) if whole else None,
         on_main=[_total(run, common) for run in whole],
-        violations={
-            (case_id, judge_id): _violation(case_id, judge_id, counts.own, runs, policy)
-            for case_id, row in sorted(counts.own.cases.items())
-            for judge_id in sorted(row.failing)
-            if judge_id in policy.safety and judge_id not in left_out.covered.get(case_id, ())
-        },
+        violations=dict(sorted(violations.items(), key=lambda each: (each[1].seen > 0, each[0]))),
         covered=left_out.covered,
         max_regressed=policy.max_regressed_cases,
         may_rerun=may_rerun,
         before={
             case_id: Count(row.passed, row.trials)
             for case_id, row in baseline.items()
-            if case_id in cases and _is_same(row, counts.own.cases[case_id])
+            if case_id in cases and row.definition == own.cases[case_id].definition
         },
         new=[case_id for case_id, case in cases.items() if case.is_new],
     )
 
 
-def _case(case_id: str, counts: Counts, runs: Sequence[RunRecord]) -> Case:
+def _rows(case_id: str, counts: Counts, runs: Sequence[RunRecord]) -> list[CaseRecord]:
+    """What main's runs counted of the same case, the newest first; else what its baseline did."""
     own = counts.own.cases[case_id]
-    on_main = [Count(row.passed, row.trials) for run in runs if (row := _row(run, case_id, own)) is not None]
-    newest = _row(counts.newest, case_id, own) if counts.newest is not None else None
-    is_of_setup = counts.newest is not None and counts.newest.run.key == counts.own.run.key
-    return Case(
-        now=Count(own.passed, own.trials),
-        main=sum(on_main, NONE),
-        recent=sum(on_main[:RECENT], NONE),
-        fails_on_main=is_of_setup and newest is not None and not newest.passed,
-    )
+    rows = [row for run in runs if (row := _row(run, case_id, own)) is not None]
+    of_baseline = _row(counts.baseline, case_id, own) if counts.baseline is not None else None
+    return rows or ([of_baseline] if of_baseline is not None else [])
 
 
 def _row(run: RunRecord, case_id: str, own: CaseRecord) -> CaseRecord | None:
     """The counts of a case in a run of main, where it was the same case and was judged."""
     row = run.cases.get(case_id)
-    return row if row is not None and _is_same(row, own) and row.trials else None
+    return row if row is not None and row.definition == own.definition and row.trials else None
 
 
-def _is_same(row: CaseRecord, own: CaseRecord) -> bool:
-    return row.definition == own.definition
-
-
-def _violation(
-    case_id: str, judge_id: str, own: RunRecord, runs: Sequence[RunRecord], policy: GatePolicy
-) -> Violation:
-    rows = [row for run in runs if (row := run.cases.get(case_id)) and _is_same(row, own.cases[case_id])]
-    return Violation(
-        at_once=policy.mode_of(judge_id) == "at-once",
-        seen=sum(judge_id in row.failing for row in rows),
-        runs=len(rows),
+def _case(
+    case_id: str, counts: Counts, rows: Sequence[CaseRecord], policy: GatePolicy, left_out: LeftOut
+) -> Case:
+    own = counts.own.cases[case_id]
+    on_main = [Count(row.passed, row.trials) for row in rows]
+    newest = counts.newest if counts.newest and counts.newest.run.key == counts.own.run.key else None
+    of_newest = _row(newest, case_id, own) if newest is not None else None
+    untold = own.untold.keys() & policy.safety.keys() - left_out.covered.get(case_id, frozenset())
+    return Case(
+        now=Count(own.passed, own.trials),
+        main=sum(on_main, NONE),
+        recent=sum(on_main[:RECENT], NONE),
+        fails_on_main=of_newest is not None and not of_newest.passed,
+        cannot_tell=any(all(judge_id not in row.untold for row in rows) for judge_id in untold),
     )
 
 

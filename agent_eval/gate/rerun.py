@@ -21,12 +21,12 @@ from agent_eval.contracts.reruns import (
 )
 from agent_eval.gate.answer import (
     LOW_ALONE_RUNS,
-    asked,
-    blamed_cases,
     counted,
     falls_of,
+    is_failed,
     late_cases,
     needs_control,
+    tested,
     violation_state,
 )
 from agent_eval.gate.procedure import (
@@ -65,11 +65,12 @@ class Runner(Protocol):
 
 @dataclass(frozen=True)
 class BaseAgent:
-    """How the base's agent can be run: as in `Reruns`."""
+    """How the base's agent can be run: as in `Reruns`, and whether it is the change's own."""
 
     runs: Literal["beside", "isolated", "none"] = "beside"
     problem: str | None = None
     commit: str | None = None
+    is_unchanged: bool = False
 
     @property
     def can_run(self) -> bool:
@@ -105,21 +106,23 @@ def rerun(
         slug: _Suite(
             question,
             Reruns(
-                commit=question.seed, base_commit=base.commit, base_runs=base.runs, base_problem=base.problem
+                commit=question.seed,
+                base_commit=base.commit,
+                base_runs=base.runs,
+                base_problem=base.problem,
+                agent_unchanged=base.is_unchanged,
             ),
         )
         for slug, question in questions.items()
     }
     live = {slug: suite for slug, suite in suites.items() if suite.question.may_rerun}
     try:
-        _decisive(live, runner, base)
         for slug, suite in live.items():
-            if base.can_run:
-                _control(slug, suite, runner)
-            if base.can_run and slug in figures_in_doubt and not suite.record.figures:
-                suite.record.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
+            _safety(slug, suite, runner)
+        if not base.is_unchanged:
+            _decisive(live, runner, base, figures_in_doubt)
         for slug, suite in live.items():
-            if suite.question.new and base.can_run:
+            if suite.question.new and base.can_run and not base.is_unchanged:
                 _once(slug, runner, "base", suite.question.new[:BUDGET], suite.record.new)
     except Cut as cut:
         for suite in live.values():
@@ -130,21 +133,29 @@ def rerun(
     return {slug: suite.record for slug, suite in suites.items()}
 
 
-def _decisive(suites: Mapping[str, _Suite], runner: Runner, base: BaseAgent) -> None:
-    """Run what can blame the change: safety, cases, and unless these already do, whole suites."""
+def _decisive(
+    suites: Mapping[str, _Suite], runner: Runner, base: BaseAgent, figures_in_doubt: frozenset[str]
+) -> None:
+    """Run cases again and, unless the change is then to be blamed, whole suites and what may excuse it."""
     for slug, suite in suites.items():
-        _safety(slug, suite, runner)
-    for slug, suite in suites.items():
-        if suite.question.has_baseline:
-            order = suite.question.order
-            _again(slug, suite, runner, order[: budget(len(suite.question.cases))], suite.record.cases)
+        first = suite.question.order[: budget(len(suite.question.cases))]
+        _again(slug, suite, runner, first, suite.record.cases)
     _share_tests(suites)
-    if any(_is_failed(suite) for suite in suites.values()):
+    failed = {slug for slug, suite in suites.items() if is_failed(suite.question, suite.record)}
+    for slug, suite in suites.items():
+        if suite.question.is_low and failed and slug not in failed:
+            suite.record.cut = "another suite of this job fails, so that this one was not run again"
+    if failed:
         return
     for slug, suite in suites.items():
         if suite.question.is_low:
-            _rounds(slug, suite, runner, len(suites), has_base=base.can_run)
+            _rounds(slug, suite, runner, len(suites), base)
     _share_tests(suites)
+    for slug, suite in suites.items():
+        if base.can_run:
+            _control(slug, suite, runner)
+        if base.can_run and slug in figures_in_doubt and not suite.record.figures:
+            suite.record.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
 
 
 def _once(slug: str, runner: Runner, side: Side, case_ids: Sequence[str], into: list[CaseReruns]) -> None:
@@ -185,8 +196,8 @@ def _again(
     first = max(ENOUGH, suite.question.max_regressed + 1)
     number = len(suite.question.cases)
     for chunk in (case_ids[:first], case_ids[first:]):
-        done = [counted(suite.question, suite.record, case_id) for case_id in asked(suite.record)]
-        if not chunk or is_enough(done, number, suite.question.max_regressed):
+        done = tested(suite.question, suite.record).values()
+        if not chunk or is_enough(list(done), number, suite.question.max_regressed):
             return
         while True:
             sides: dict[Side, list[str]] = {"base": [], "change": []}
@@ -201,21 +212,22 @@ def _again(
                     _once(slug, runner, side, waiting, into)
 
 
-def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int, *, has_base: bool) -> None:
+def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int, base: BaseAgent) -> None:
     """Run the whole suite again by both sides until that says something, then the cases it leaves open."""
-    record = suite.record
-    if not has_base:
-        if len(suite.question.on_main) >= LOW_ALONE_RUNS:
-            record.rounds.append(runner.whole_suite(slug, ("change",))[0])
+    question, record = suite.question, suite.record
+    if base.problem is not None or (not base.can_run and len(question.on_main) < LOW_ALONE_RUNS):
         return
-    while True:
-        done, figures = runner.whole_suite(slug, ("base", "change"))
+    sides: tuple[Side, ...] = ("base", "change") if base.can_run else ("change",)
+    said = "again"
+    while said == "again":
+        done, figures = runner.whole_suite(slug, sides)
         record.rounds.append(done)
-        if not record.figures:
+        if base.can_run and not record.figures:
             record.figures.update(figures)
-        if suite_round(falls_of(record).values(), len(record.rounds), suites) != "again":
-            break
-    _again(slug, suite, runner, late_cases(suite.question, record), record.late)
+        said = suite_round(falls_of(record).values(), len(record.rounds), suites)
+        said = said if base.can_run else "done"
+    if said != "worse":
+        _again(slug, suite, runner, late_cases(question, record), record.late)
 
 
 def _control(slug: str, suite: _Suite, runner: Runner) -> None:
@@ -236,8 +248,7 @@ def _share_tests(suites: Mapping[str, _Suite]) -> None:
     """Tell each suite the p values of the others, with which its cases share one correction."""
     tests: dict[str, tuple[list[float], list[float]]] = {}
     for slug, suite in suites.items():
-        record = suite.record
-        cases = [counted(suite.question, record, case_id) for case_id in asked(record)]
+        cases = tested(suite.question, suite.record).values()
         tests[slug] = (
             [case.p_value for case in cases if case.is_steady],
             [case.p_value for case in cases if not case.is_steady],
@@ -249,12 +260,3 @@ def _share_tests(suites: Mapping[str, _Suite]) -> None:
             steady=sorted(p for steady, _ in elsewhere for p in steady),
             others=sorted(p for _, others in elsewhere for p in others),
         )
-
-
-def _is_failed(suite: _Suite) -> bool:
-    record = suite.record
-    if len(blamed_cases(suite.question, record)) > suite.question.max_regressed:
-        return True
-    return any(
-        violation_state(suite.question, record, *place) == "blocks" for place in suite.question.violations
-    )

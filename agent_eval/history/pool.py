@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from agent_eval.contracts.history import WINDOW, CaseRecord, PooledCase, PooledRuns
-from agent_eval.contracts.history import RunRecord
+from agent_eval.contracts.history import WINDOW, CaseRecord, PooledCase, PooledRuns, RunRecord
 
 FEWEST_RUNS = 4
 """Runs below which there is no pooled baseline."""

@@ -13,6 +13,7 @@ from agent_eval.history.key import history_key
 
 DEFINITION_LENGTH = 12
 _FAILED = Outcome.FAILED.value
+_UNTOLD = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
 
 INCONCLUSIVE = "inconclusive"
 """As a kind of miss: a judge looked and could not tell."""
@@ -54,6 +55,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
     missed: Counter[str] = Counter()
     passed = 0
     failing: Counter[str] = Counter()
+    untold: Counter[str] = Counter()
     hard_failed = 0
     trials: list[CaseResultRow | TrialResultRow] = [*(row.get("trials") or [row])]
     for trial in trials:
@@ -61,6 +63,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         failing.update(
             {verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] == _FAILED}
         )
+        untold.update({verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] in _UNTOLD})
         if trial["passed"]:
             passed += 1
         elif (why := lost_to(trial)) is not None:
@@ -69,7 +72,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
             missed[_kind_of_miss(trial)] += 1
     counts = {
         name: dict(sorted(count.items()))
-        for name, count in (("lost", lost), ("missed", missed), ("failing", failing))
+        for name, count in (("lost", lost), ("missed", missed), ("failing", failing), ("untold", untold))
     }
     figures = {
         "cost_usd": _rounded(index["cost_usd"], 6),
@@ -96,12 +99,10 @@ def lost_to(trial: CaseResultRow | TrialResultRow) -> str | None:
 
 def _kind_of_miss(trial: CaseResultRow | TrialResultRow) -> str:
     """Name the kind of the first failure that is the agent's."""
-    kinds = [
-        verdict["failure"]
-        for verdict in trial["verdicts"]
-        if verdict["failure"] is not None and verdict["failure"] not in _NOT_OF_THE_AGENT
-    ]
-    return kinds[0] if kinds else INCONCLUSIVE
+    kinds = [str(verdict["failure"]) for verdict in trial["verdicts"] if verdict["failure"] is not None]
+    if trial["outcome"] == Outcome.INCONCLUSIVE.value or not kinds:
+        return INCONCLUSIVE
+    return next((kind for kind in kinds if kind not in _NOT_OF_THE_AGENT), kinds[0])
 
 
 def _rounded(figure: float | None, digits: int) -> float | None:

@@ -10,26 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
-from agent_eval.contracts.history import PooledRuns
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
-from agent_eval.gate.confirmation import Confirmed
-from agent_eval.gate.decide import decide, decide_by_policy, decision_time
+from agent_eval.gate.decide import decide
 from agent_eval.gate.policy_file import parse_policy, parse_thresholds
-from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.confirmation import read_confirmation
-from agent_eval.operations.decided_before import (
-    GateInputs,
-    left_out,
-    refuse_to_replace,
-    refuse_without_policy,
-)
 from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
-from agent_eval.operations.pool import read_pool
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
@@ -202,8 +191,8 @@ def _decide(
     policy: GatePolicy | None,
     waivers: list[Waiver],
     now: str,
-    trials: Confirmed | None,
-    pool: PooledRuns | None,
+    trials: Any,
+    pool: Any,
     max_baseline_error_rate: float,
 ) -> GateDecision:
     """Decide by policy, or by thresholds alone where there is none.
@@ -244,7 +233,7 @@ def refuse_unknown_judges(
     Raises:
         InvalidInput: There is no such judge; names the nearest one.
     """
-    named = [(name, "the policy's zero_tolerance") for name in (policy.zero_tolerance if policy else ())]
+    named = [(name, "the policy's safety") for name in (policy.safety if policy else ())]
     named += [
         (waiver.judge_id, f"waiver {waiver.waiver_id}")
         for waiver in waivers
@@ -258,7 +247,7 @@ def refuse_unknown_judges(
             raise InvalidInput(
                 f"{where} names the judge {name[:200]!r}, and there is none",
                 remedy=f"Did you mean {near[0]}?" if near else f"Known judges: {', '.join(every)}.",
-                field="judge_id" if where.startswith("waiver") else "zero_tolerance",
+                field="judge_id" if where.startswith("waiver") else "safety",
             )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.contracts.gate import PooledEvidence
-from agent_eval.contracts.history import PooledRuns
+from agent_eval.contracts.history import PooledRuns, RunRecord
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.evidence import layout
 from agent_eval.evidence.reader import Pack
@@ -16,7 +16,6 @@ from agent_eval.history.directory import of_dataset
 from agent_eval.history.files import MAX_BYTES, MAX_RECORD_BYTES, decode, encode_all
 from agent_eval.history.key import history_key
 from agent_eval.history.pool import pooled_runs
-from agent_eval.contracts.history import RunRecord
 from agent_eval.history.record import record_of
 from agent_eval.operations.packs import decision_in, listed_digests
 from agent_eval.storage.files import read_bytes, sha256_bytes

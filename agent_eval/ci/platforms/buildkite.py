@@ -40,8 +40,8 @@ BUILDKITE = PlatformSpec(
         Option(
             "buildkite-token",
             "secret",
-            "API token of Buildkite with the scopes `read_builds` and `read_artifacts`, for the baseline. The "
-            "job's own token lists no builds.",
+            "API token of Buildkite with the scopes `read_builds` and `read_artifacts`, for the baseline. "
+            "The job's own token lists no builds.",
             goes_to="platform.buildkite_token",
             commands=(CI,),
             in_file=False,
@@ -356,9 +356,9 @@ class Buildkite(CheckoutJob):
             raise Expired(f"The artifacts of {label} have expired.")
         raise Skipped(f"{label.capitalize()} left no artifact `{path}`.")
 
-    def _rows(self, model: type[Row], path: str, max_pages: int, **query: str) -> Iterator[Row]:
-        place = f"{self._root}{path}?{urlencode(query)}"
-        return self._reads.rows(model, place, page=PAGE, max_pages=max_pages)
+    def _rows(self, model: type[Row], place: str, max_pages: int, **query: str) -> Iterator[Row]:
+        listing = f"{self._root}{place}?{urlencode(query)}"
+        return self._reads.rows(model, listing, page=PAGE, max_pages=max_pages)
 
     def write_outputs(self, values: Mapping[str, str]) -> None:
         """Keep the outcome, which decides the annotation's style; later steps read the artifacts."""

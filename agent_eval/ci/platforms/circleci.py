@@ -267,9 +267,7 @@ class CircleCI(CheckoutJob):
     def refs(self) -> Refs:
         """The branches as CircleCI names them; it knows neither the default branch nor a target."""
         pipeline = self.pipeline
-        return Refs(
-            branch=pipeline.branch, tag=pipeline.tag, remote=self._remote_at(pipeline.repository)
-        )
+        return Refs(branch=pipeline.branch, tag=pipeline.tag, remote=self._remote_at(pipeline.repository))
 
     @property
     def _reads(self) -> RestApi:
@@ -296,7 +294,9 @@ class CircleCI(CheckoutJob):
         except HttpError as error:
             if error.status != NOT_FOUND:
                 raise
-            raise no_such_run(f"There is no pipeline {number} that the token may read.", "pipeline") from error
+            raise no_such_run(
+                f"There is no pipeline {number} that the token may read.", "pipeline"
+            ) from error
         if pipeline.vcs is None or not pipeline.vcs.is_own:
             raise no_such_run(f"The code of pipeline {number} is not from this repository.", "pipeline")
         return self._earlier(pipeline)
@@ -323,7 +323,9 @@ class CircleCI(CheckoutJob):
         listed = self._reads.get(_Page[_Artifact], f"{self._root}/{job}/artifacts").items
         artifacts = [artifact for artifact in listed if artifact.path == path]
         if not artifacts:
-            raise Expired(f"Pipeline {pipeline.number} has no artifact `{path}`: it has expired, or none was left.")
+            raise Expired(
+                f"Pipeline {pipeline.number} has no artifact `{path}`: it has expired, or none was left."
+            )
         if len(artifacts) > 1:
             raise Withheld(f"Several nodes of {label} left `{path}`; which one counts is not known.")
         return self._download(artifacts[0], label)

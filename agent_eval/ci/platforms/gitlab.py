@@ -22,7 +22,6 @@ from agent_eval.ci.platforms.gitlab_api import (
     Job,
     JobPipeline,
     MergeRequestNotes,
-    ProjectIssues,
     open_session,
 )
 from agent_eval.ci.platforms.settings import PlatformSettings
@@ -49,8 +48,8 @@ GITLAB = PlatformSpec(
         Option(
             "gitlab-token",
             "secret",
-            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the merge "
-            "request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
+            "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
+            "merge request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),
@@ -91,7 +90,6 @@ GITLAB = PlatformSpec(
         "job's own token reads earlier jobs on GitLab Premium only, and only where the project's job token "
         "permissions allow it.",
         write_comment="The token may not write notes: it needs the scope `api` and the role Reporter",
-        write_issue="The token may not read and write issues: it needs the scope `api` and the role Reporter",
         write_from_fork="The job of a fork has no token for this project",
         run_fork="Run the pipeline in the fork: there it has none of this project's variables.",
         set_variable="Set it under Settings > CI/CD > Variables; protected variables are absent in the "
@@ -342,7 +340,9 @@ class GitLab(CheckoutJob):
         except HttpError as error:
             if error.status != NOT_FOUND:
                 raise
-            raise no_such_run(f"There is no pipeline {number} that the token may read.", "pipeline") from error
+            raise no_such_run(
+                f"There is no pipeline {number} that the token may read.", "pipeline"
+            ) from error
         if not jobs:
             raise no_such_run(f"Pipeline {number} has no finished job `{name}`.", "pipeline")
         newest = max(jobs, key=lambda job: job.id)
@@ -404,18 +404,6 @@ class GitLab(CheckoutJob):
         notes = MergeRequestNotes(self._api, pipeline.merge_request, url)
         words = comment_words(GITLAB, from_fork=pipeline.from_fork)
         return publish(notes, marker, body(str(marker)), words=words)
-
-    def issues(self) -> ProjectIssues:
-        """Open the project's issues.
-
-        Raises:
-            RemoteError: There is no token but the job's own.
-        """
-        if self._api is None or self._api.by_job_token:
-            raise RemoteError(
-                "The job's own token may not write issues.", remedy="Set `gitlab-token` (scope `api`)."
-            )
-        return ProjectIssues(self._api, GITLAB.remedies.write_issue)
 
 
 def dotenv(values: Mapping[str, str]) -> str:

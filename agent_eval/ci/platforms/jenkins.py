@@ -40,7 +40,8 @@ JENKINS = PlatformSpec(
         Option(
             "jenkins-user",
             "text",
-            "Account of Jenkins that reads the baseline: it may read the base branch's job and its artifacts.",
+            "Account of Jenkins that reads the baseline: it may read the base branch's job and its "
+            "artifacts.",
             goes_to="platform.jenkins_user",
             commands=(CI,),
             in_file=False,

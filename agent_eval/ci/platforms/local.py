@@ -308,8 +308,13 @@ class LocalDirectory(CheckoutJob):
         return CiRun(head_sha=self._commit if self._store is not None else None)
 
     @property
-    def refs(self) -> Refs:
-        """The branches of the checkout. On a developer's machine the checkout says which one is the default."""
+    def refs(self) -> Refs | None:
+        """The branches of the checkout, which on a developer's machine says which one is the default.
+
+        None where there is no checkout, or no commit in it; and on a developer's machine without git.
+        """
+        if self._commit is None or not (self._is_service or self._git("rev-parse", "HEAD")):
+            return None
         return Refs(
             default_branch=self._default_branch,
             branch=self._checked_out,

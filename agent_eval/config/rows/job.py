@@ -24,11 +24,11 @@ JOB: tuple[Option, ...] = (
         default="agent-eval-evidence",
     ),
     Option(
-        "baseline-branch",
-        "text",
-        "Branch whose runs may be the baseline. Default: the branch that the change goes into, else the "
-        "repository's default branch.",
-        goes_to="baseline_branch",
+        "base-branches",
+        "list",
+        "Branches beside the default one whose commits count as reviewed, each by its whole name. It counts "
+        "only in the default branch's `agent-eval.yml`.",
+        goes_to="base_branches",
         commands=("ci",),
     ),
     Option(
@@ -55,15 +55,6 @@ JOB: tuple[Option, ...] = (
         goes_to="report_run_id",
         commands=("ci",),
         in_file=False,
-    ),
-    Option(
-        "history",
-        "text",
-        "Where the counts of earlier runs of the base branch are kept: `auto` in the evidence of those runs, "
-        "`none` nowhere, anything else is the path of a directory. Only runs on the base branch write.",
-        goes_to="history",
-        commands=("ci",),
-        default="auto",
     ),
     Option(
         "allow-fork-with-secrets",

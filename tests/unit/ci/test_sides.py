@@ -137,6 +137,19 @@ def test_a_side_works_in_the_same_directory_as_the_job(world: World) -> None:
     assert side.path(Path("prompt.txt")) == side.top / "inner" / "prompt.txt"
 
 
+def test_commands_that_name_the_checkout_run_in_the_worktree(world: World) -> None:
+    side = world.side("base")
+    side.set_up(Setup(command=f"cp {world.top}/agent.py {world.top}/built"), print)
+    assert (side.top / "built").read_text() == "base"
+    spec = AgentSpec(command=f"{world.top}/run --in {world.top}-data", repair_command=f"sh {world.top}/r")
+    agent = side.agent(spec)
+    assert (agent.command, agent.repair_command) == (
+        f"{side.top}/run --in {world.top}-data",
+        f"sh {side.top}/r",
+    )
+    assert side.agent(agent) == agent
+
+
 def test_a_directory_that_the_base_does_not_have_is_named(world: World) -> None:
     (world.top / "new").mkdir()
     with pytest.raises(NoSuchDirectory, match="There is no directory `new` in commit"):

@@ -78,7 +78,6 @@ GITHUB = PlatformSpec(
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",
-        write_issue="The token may not read and write issues: grant the scheduled job `issues: write`",
         write_from_fork="A pull request from a fork runs with a token that may only read",
         run_fork="Use `on: pull_request`: there a fork's code has no secrets and a token that may only read.",
         set_variable="Set it in the step's `env`; a fork's pull request has no secrets",
