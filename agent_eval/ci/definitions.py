@@ -1,7 +1,7 @@
 """What a change makes of the cases that the base has: altered, given another input, renamed, or removed.
 
 Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What
-only main added since the base does not run. Cases are told by what an agent meets in them, not by their names.
+only main added since the base does not run. Cases are told by what an agent meets in them, not by name.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.ci.rules import Versions
+from agent_eval.ci.seal import as_code
 from agent_eval.ci.suites import Target
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
@@ -32,42 +33,68 @@ class Redefinition:
 
     Attributes:
         dataset_id: The suite's name at the base.
-        altered: Cases of which it expects something else of the same input.
         replaced: Cases of which it asks something else, or which it removes.
-        renamed: The new id of each case that it only calls otherwise, by the old one.
-        of_base: The base's versions of those of `replaced`, as a suite; None without any, and for a suite of
+        renamed: The base's id of each case that it only calls otherwise, by the new one.
+        of_base: The base's versions of `replaced`, as a suite; None without any, and for a suite of
             conversations, whose file has no cases.
     """
 
     dataset_id: str
-    altered: Sequence[str] = ()
     replaced: Sequence[str] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
     of_base: Path | None = None
 
 
-def redefinitions(
-    targets: Sequence[Target], patterns: Sequence[str], versions: Versions
-) -> dict[str, Redefinition]:
+@dataclass(frozen=True, kw_only=True)
+class Defined:
+    """The suites of a job under the names that the base has for them.
+
+    Attributes:
+        targets: The suites of what is checked out. What the change only renamed is called as at the base, so
+            that its history goes on.
+        redefinitions: What the change makes of the base's cases, by slug.
+        notes: What was renamed, as sentences.
+    """
+
+    targets: Sequence[Target]
+    redefinitions: Mapping[str, Redefinition] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def define(targets: Sequence[Target], patterns: Sequence[str], versions: Versions) -> Defined:
     """Compare the suites of a change with those of its base.
 
     Args:
         targets: Suites of what is checked out.
         patterns: The paths and globs that the rules name as suites.
         versions: Knows the base and the private clone.
-
-    Returns:
-        By slug of the suite of the change; of one that it has no more, by the slug at the base.
     """
-    if not versions.is_change:
-        return {}
-    mine = {target.slug: _raw_cases(target.source or open_suite(target.path)) for target in targets}
-    found = {}
+    clone = versions.clone
+    if not versions.is_change or clone is None:
+        return Defined(targets=targets)
+    sources = {target.slug: target.source or open_suite(target.path) for target in targets}
+    mine = {slug: _raw_cases(source) for slug, source in sources.items()}
+    found: dict[str, Redefinition] = {}
+    renamed: dict[str, Target] = {}
+    notes: list[str] = []
     for source in _suites_of_base(patterns, versions):
-        before = _raw_cases(source)
-        slug = _same_suite(safe_name(source.header.dataset_id), before, mine)
-        found[slug] = _redefinition(source, before, mine.get(slug, {}), versions)
-    return found
+        before, old = _raw_cases(source), source.header.dataset_id
+        slug = _same_suite(safe_name(old), before, mine)
+        if slug not in mine:
+            continue
+        redefinition = _redefinition(source, before, mine[slug], clone.home)
+        of_main = safe_name(old)
+        found[of_main] = redefinition
+        if (slug != of_main or redefinition.renamed) and not looks_like_aui(source.document.raw_header):
+            path = clone.home / "renamed" / f"{of_main}.json"
+            _write(path, sources[slug], mine[slug], redefinition)
+            renamed[slug] = Target(path, of_main, open_suite(path), old)
+        if slug != of_main:
+            notes.append(f"Suite {as_code(old)} is now {as_code(sources[slug].header.dataset_id)}.")
+        notes += [f"Case {as_code(was)} is now {as_code(now)}." for now, was in redefinition.renamed.items()]
+    return Defined(
+        targets=[renamed.get(target.slug, target) for target in targets], redefinitions=found, notes=notes
+    )
 
 
 def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
@@ -119,29 +146,24 @@ def _same_suite(
 
 
 def _redefinition(
-    source: SuiteSource,
-    before: Mapping[str, dict[str, Any]],
-    mine: Mapping[str, dict[str, Any]],
-    versions: Versions,
+    source: SuiteSource, before: Mapping[str, dict[str, Any]], mine: Mapping[str, dict[str, Any]], home: Path
 ) -> Redefinition:
-    new = {_meaning(mine[case_id]): case_id for case_id in mine if case_id not in before}
-    altered, replaced, renamed = [], [], {}
+    new = {_meaning(raw): case_id for case_id, raw in mine.items() if case_id not in before}
+    replaced, renamed = [], {}
     for case_id, raw in before.items():
         now = mine.get(case_id)
-        if now is not None and _meaning(now) == _meaning(raw):
-            continue
         if now is not None and asked_digest(now) == asked_digest(raw):
-            altered.append(case_id)
-        elif (other := new.get(_meaning(raw))) is not None:
-            renamed[case_id] = other
+            continue  # the same, or judged by either expectation
+        if now is None and (other := new.pop(_meaning(raw), None)) is not None:
+            renamed[other] = case_id
         else:
             replaced.append(case_id)
+    of_base = None
+    if replaced and not looks_like_aui(source.document.raw_header):
+        of_base = home / "of-base" / f"{safe_name(source.header.dataset_id)}.json"
+        _write(of_base, source, {case_id: before[case_id] for case_id in replaced})
     return Redefinition(
-        dataset_id=source.header.dataset_id,
-        altered=altered,
-        replaced=replaced,
-        renamed=renamed,
-        of_base=_write(source, [before[case_id] for case_id in replaced], versions) if replaced else None,
+        dataset_id=source.header.dataset_id, replaced=replaced, renamed=renamed, of_base=of_base
     )
 
 
@@ -150,12 +172,17 @@ def _meaning(raw: Mapping[str, Any]) -> str:
     return digest({key: value for key, value in definition_of(dict(raw)).items() if key != "case_id"})
 
 
-def _write(source: SuiteSource, cases: Sequence[Mapping[str, Any]], versions: Versions) -> Path | None:
-    """Write cases of the base as a suite of their own."""
-    header = source.document.raw_header
-    if versions.clone is None or looks_like_aui(header):
-        return None
-    path = versions.clone.home / "of-base" / f"{safe_name(source.header.dataset_id)}.json"
+def _write(
+    path: Path,
+    source: SuiteSource,
+    cases: Mapping[str, Mapping[str, Any]],
+    names: Redefinition | None = None,
+) -> None:
+    """Write cases as a suite of their own, under the names of the base where they are given."""
+    header = dict(source.document.raw_header)
+    if names is not None:
+        header["dataset_id"] = names.dataset_id
+    renamed = names.renamed if names is not None else {}
+    listed = [{**raw, "case_id": renamed.get(case_id, case_id)} for case_id, raw in cases.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(dumps({**header, "cases": list(cases)}))
-    return path
+    path.write_bytes(dumps({**header, "cases": listed}))

@@ -443,11 +443,10 @@ def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:
 
 
 def _moved(name: str, before: object, now: object) -> str:
-    shown = [
-        one_line(str(value), limit=_VALUE_LIMIT) if value not in (None, "") else "none"
-        for value in (before, now)
-    ]
-    return f"`{name}` {shown[0]} → {shown[1]}"
+    was, is_now = (
+        "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in (before, now)
+    )
+    return f"`{name}` {was} → {is_now}"
 
 
 def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:

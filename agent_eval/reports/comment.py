@@ -8,7 +8,7 @@ from functools import partial
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import case_lists, decision
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import alert, bullets, document
+from agent_eval.reports.blocks import alert, bullets, document, folded
 from agent_eval.reports.case_lists import most_regressed
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
@@ -16,7 +16,7 @@ from agent_eval.reports.history import placed
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.story import NOT_EVALUATED, SIGNS, Story, overall, state_of, story_of
-from agent_eval.text.escape import code_span, link, plain, prose
+from agent_eval.text.escape import code_span, fence, link, plain, prose
 from agent_eval.text.numbers import count
 
 
