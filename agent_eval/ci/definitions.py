@@ -20,7 +20,7 @@ from agent_eval.contracts.suite import asked_digest, definition_of
 from agent_eval.errors import AgentEvalError
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
-from agent_eval.suites.paths import is_bundled_name
+from agent_eval.suites.bundled import is_bundled_name
 from agent_eval.suites.reader import SUITE_SUFFIXES, SuiteSource, looks_like_aui, open_suite
 
 SAME_SUITE = 0.5

@@ -499,9 +499,10 @@ def with_files_of_tip(settings: Settings, rules: Rules, versions: Versions) -> t
     if agent is not None:
         agent = replace(agent, replay=of_tip(agent.replay), user_prompt=of_tip(agent.user_prompt))
     baseline = settings.baseline
-    if Path(baseline).exists() and (place := of_tip(Path(baseline))) is not None:
+    where_it_is = of_tip(Path(baseline)) if Path(baseline).exists() else None
+    if where_it_is is not None and where_it_is.exists():
         # A path comes before the name of a baseline, which a change could hide by it.
-        baseline = str(place) if place.exists() else baseline
+        baseline = str(where_it_is)
     settings = replace(settings, judging=judging, agent=agent, baseline=baseline)
     return settings, replace(rules, code_directory=directory)
 
