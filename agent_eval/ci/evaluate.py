@@ -56,6 +56,7 @@ from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
+from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
@@ -402,7 +403,7 @@ def judge(
         waivers=job.rules.waivers,
         seed=pack.config.git_commit or "",
         may_rerun=may_rerun,
-        is_recorded=job.settings.agent is None and not may_rerun,
+        is_recorded=is_recorded(pack),
         digests=digests,
     )
     return Judged(
@@ -454,6 +455,7 @@ def _run_again(
             source=suite.target.source,
             pack=suite.pack,
             question=question_of(material, policy, generated_at=now),
+            baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
         )
         if needs_figures(material, policy):
             in_doubt.add(slug)

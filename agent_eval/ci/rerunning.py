@@ -67,12 +67,14 @@ class FirstRun:
         source: The suite, where it is open already.
         pack: What came of it.
         question: What it asks.
+        baseline_sha256: Digest of the pack that it was compared with; None without one.
     """
 
     spec: RunSpec
     source: SuiteSource | None
     pack: Pack
     question: Question
+    baseline_sha256: str | None = None
 
 
 @dataclass
@@ -284,6 +286,7 @@ def run_again(
             evidence = {
                 "expected": expected[slug],
                 "spent": runner.spent(slug),
+                "baseline_manifest_sha256": runs[slug].baseline_sha256,
                 "candidate_manifest_sha256": runs[slug].pack.manifest_sha256,
                 "evidence_sha256": sha256_bytes(data) if data is not None else None,
             }

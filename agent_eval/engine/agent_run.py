@@ -15,6 +15,7 @@ from threading import Event as Flag
 from typing import Any
 
 from agent_eval.agents.base import LocalAgent, account_of
+from agent_eval.contracts import CaseResult
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
@@ -26,7 +27,7 @@ from agent_eval.engine.journaled_suite import (
     loaded_trial,
     place_of,
 )
-from agent_eval.engine.outage import OUTAGE, Outage
+from agent_eval.engine.outage import OUTAGE, Outage, is_repeated
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.runnable import refuse_unrunnable
 from agent_eval.engine.scheduler import CostPace, FixedLimit, TrialRunner
@@ -182,7 +183,7 @@ class _AgentRun:
         self._stopped = ""
 
     def load_journal(self) -> None:
-        """Count the trials that the journal has."""
+        """Count the trials that the journal has; those that were lost are run again."""
         for offset, record, digest in self._journal.entries():
             trial, position = place_of(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
@@ -193,9 +194,12 @@ class _AgentRun:
                 )
             check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
-            if not self._slots.has(number):
+            if self._slots.has(number):
+                continue
+            self._use.add(record["cost_usd"])
+            result = CaseResult.model_validate(record["result"])
+            if not is_repeated(result, record["trace"]):
                 self._slots.put(number, offset, digest)
-                self._use.add(record["cost_usd"])
                 self._count(loaded_trial(number, record), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:

@@ -1,11 +1,18 @@
-"""Find an outage in a run: many trials in a row that are lost through no fault of the agent."""
+"""Trials lost through no fault of the agent: when a run has an outage, and what a resumed run repeats.
+
+A lost trial is an error, and no run repeats it: that would raise a rate p to p + (1 - p)p. Only a run that is
+resumed, as after an outage, runs what was lost before again.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from agent_eval.contracts import Outcome
+from agent_eval.contracts import Event, Outcome, Trace
+from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import EXECUTION, TrialResult
 from agent_eval.errors import Fault
 from agent_eval.text.escape import one_line
@@ -39,6 +46,21 @@ def loss_of(result: TrialResult) -> Loss | None:
     # How the agent's attempt ended comes first: what judges miss follows from it.
     unscored.sort(key=lambda verdict: (verdict.judge_id != EXECUTION, verdict.outcome is not Outcome.ERROR))
     return result.fault, one_line(unscored[0].reason, limit=_REASON_LIMIT)
+
+
+def is_repeated(result: TrialResult, events: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a resumed run repeats a trial: it is lost, and no hard judge failed what the agent did.
+
+    The trial in its place would take that verdict out of the evidence.
+
+    Args:
+        result: Result of the trial.
+        events: Its recorded trace.
+    """
+    if not result.is_lost:
+        return False
+    failed = any(verdict.hard and verdict.outcome is Outcome.FAILED for verdict in result.verdicts)
+    return not failed or not Trace([Event.model_validate(event, context=EARLIER) for event in events]).has_act
 
 
 class Outage:
