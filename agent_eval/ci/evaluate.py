@@ -27,13 +27,14 @@ from agent_eval.ci.baseline import (
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets
+from agent_eval.ci.definitions import Redefinition, define
 from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
 from agent_eval.ci.inputs import CONFIG_FILE
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
-from agent_eval.ci.rerunning import FirstRun, first_share, run_again
-from agent_eval.ci.rules import Rules
+from agent_eval.ci.rerunning import FirstRun, first_share, run_again, run_by_main
+from agent_eval.ci.rules import Rules, Versions
 from agent_eval.ci.sealed import Sealed
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
@@ -164,13 +165,14 @@ def evaluate(job: JobContext) -> Evaluation:
         AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
             run, the evidence cannot be written, or was altered meanwhile (exit code 4).
     """
-    targets = find_targets(job.settings.suite)
+    defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
+    targets = defined.targets
     agent = checked_agent(job)
     signer = signer_of(job.settings)
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += lost_datasets(search)
+    search.warnings += [*lost_datasets(search), *defined.notes]
     history = read_branch_history(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     given = taken_packs(job, targets, job.settings.evidence) if job.settings.evidence is not None else None
@@ -194,6 +196,7 @@ def evaluate(job: JobContext) -> Evaluation:
         for target in targets
     ]
     reruns = _run_again(job, agents, judged, history)
+    reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
     for slug, pack in sealed.items():
         pack.check(slug)
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
@@ -460,6 +463,31 @@ def _run_again(
         if needs_figures(material, policy):
             in_doubt.add(slug)
     return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
+
+
+def _run_as_main_has_them(
+    job: JobContext,
+    agents: Agents,
+    judged: Sequence[Judged],
+    history: BranchHistory,
+    redefinitions: Mapping[str, Redefinition],
+    reruns: Mapping[str, tuple[Reruns, bytes | None]],
+) -> dict[str, tuple[Reruns, bytes | None]]:
+    """Run the cases that the change removes or gives another input as main has them; records by slug.
+
+    More than six parameters: one box needs what all before it found.
+    """
+    done = {}
+    for suite in judged:
+        slug = suite.target.slug
+        redefinition = redefinitions.get(slug)
+        if redefinition is None or redefinition.of_base is None or suite.comparison is None:
+            continue
+        record, archive = reruns.get(slug, (Reruns(), None))
+        spec = replace(first_run_of(job, suite.target, history), suite=redefinition.of_base)
+        by_main = run_by_main(job, agents, spec)
+        done[slug] = record.model_copy(update={"by_main": by_main}), archive
+    return done
 
 
 def decide_on(
