@@ -41,7 +41,7 @@ class Row:
     sentence: str = "Nothing broke."
     said: str = ""
     policy: str = ""
-    main: Callable[[Repository], None] = lambda repository: None
+    main: Callable[[Repository], None] | None = None
 
 
 def settings(**keys: str) -> Callable[[Repository], None]:
@@ -84,6 +84,11 @@ def broken_file(repository: Repository) -> None:
 
 def mended_file(repository: Repository) -> None:
     repository.write("agent-eval.yml", f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\n")
+
+
+def redacts_and_loosens(repository: Repository) -> None:
+    settings(redact_pattern="order=escalate")(repository)
+    suite(expects_escalation)(repository)
 
 
 LAX = settings(fail_on="never", min_pass_rate="0")
@@ -142,13 +147,7 @@ ROWS = (
     ),
     Row(
         id="28",
-        change=lambda repository: (
-            (
-                settings(redact_pattern="order=escalate")(repository),
-                suite(expects_escalation)(repository),
-            )
-            and None
-        ),
+        change=redacts_and_loosens,
         body=broken(1),
         status="inconclusive",
         sentence="`order-1`",
@@ -190,7 +189,8 @@ ROWS = (
 def test_the_rules_of_main_decide(tmp_path: Path, row: Row) -> None:
     repository = Repository(tmp_path, policy=row.policy)
     repository.main()
-    if row.main(repository) is None:
+    if row.main is not None:
+        row.main(repository)
         repository.commit("main again")
     repository.topic(row.body)
     row.change(repository)
