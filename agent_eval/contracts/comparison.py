@@ -333,9 +333,9 @@ class Comparison(Contract):
     trials: TrialComparison | None = None
     """Null where no compared case has several trials in either run."""
     new_expectations: dict[str, list[StrictStr]] = Field(default_factory=dict)
-    """Judges by case that the candidate fails by what the baseline expects, and not by what it expects itself."""
+    """Judges by case that the candidate fails by what the baseline expects, and not by its own expectation."""
     more_help: StrictBool = False
-    """Whether the candidate's agent was given what the baseline's was not: expected answers, or more repairs."""
+    """Whether the candidate's agent was given what the baseline's was not: expected output, more repairs."""
     new_cases: NewCases | None = None
     """Results of the new cases; null in comparisons of versions that did not count them."""
     baseline_path: StrictStr | None = None

@@ -10,12 +10,13 @@ from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunRefere
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import Reruns
-from agent_eval.errors import UsageError
+from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate.answer import answer
 from agent_eval.gate.figures import figure_changes, figures_in_doubt
 from agent_eval.gate.findings import judged_cases, safety_findings, suite_answer
 from agent_eval.gate.limits import apply_limits, measure, measure_counts, measure_run
-from agent_eval.gate.losses import why_too_little
+from agent_eval.gate.losses import judged_nothing, why_too_little
+from agent_eval.gate.policy_file import refuse_no_numbers
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.question import Counts, LeftOut, question
 from agent_eval.gate.redefined import redefined
@@ -136,6 +137,7 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         },
         run=material.run,
         runs=len(counts.runs),
+        is_main_judged=any(row.scored for run in counts.runs for row in run.cases.values()),
         newest_run=counts.newest.run.run_id if counts.newest is not None else None,
     )
     status = _status(facts)
@@ -167,7 +169,8 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         notes=notes_of(facts, status),
         **_identity(material.run, comparison, material.digests),
     )
-    return _without_green(decision, why_too_little(material.run.summary))
+    why = why_too_little(material.run.summary, errors_are_failures=bool(counts.runs))
+    return _without_green(decision, why)
 
 
 def _status(facts: Facts) -> GateStatus:
@@ -181,7 +184,7 @@ def _status(facts: Facts) -> GateStatus:
 
 def _blocks_open(facts: Facts, policy: GatePolicy) -> bool:
     """Whether an open decision stops the change: always, but for what the change only defines otherwise."""
-    if policy.is_release or facts.answer.is_open:
+    if policy.is_release or facts.answer.is_open or not facts.is_main_judged:
         return True
     return any(figure.answer == "open" for figure in facts.figures)
 
@@ -245,7 +248,7 @@ def decide(
 
     Raises:
         UsageError: No rule is set, or `generated_at` names no point in time.
-        InvalidInput: The comparison contradicts itself.
+        InvalidInput: The comparison contradicts itself, or nothing of the baseline was judged.
         NothingMeasured: The candidate has no case.
     """
     if not thresholds.any_set:
@@ -253,6 +256,12 @@ def decide(
             "the gate has no rule, so it cannot decide",
             remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
             "--min-pass-rate 0.95 or --max-regressed-cases 0.",
+        )
+    refuse_no_numbers(thresholds)
+    if judged_nothing(comparison.baseline.summary):
+        raise InvalidInput(
+            f"the baseline {comparison.baseline_run_id!r} is none: not one of its cases could be judged",
+            remedy="Take a run of main that could.",
         )
     excuses = excuse(comparison, waivers, generated_at=generated_at)
     measured = measure(comparison, waived=excuses.waived)
@@ -292,6 +301,7 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
     Raises:
         NothingMeasured: The run has no case.
     """
+    refuse_no_numbers(thresholds)
     rules = apply_limits(thresholds, measure_run(run), may_vary=False)
     applied = [rule for rule in rules if rule.applied]
     failures = [rule.message for rule in applied if not rule.passed]

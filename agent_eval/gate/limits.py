@@ -261,7 +261,12 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
     is_beyond = share < limit if is_floor else share > limit
     # Fewer passes, or as many cases without a hard fail.
     kept = ceil(number) if is_floor else measured.cases - floor(number)
-    chance = at_most_by_chance(kept, measured.cases, limit if is_floor else 1 - limit)
+    # A limit that is held to the letter asks for no chance.
+    chance = (
+        at_most_by_chance(kept, measured.cases, limit if is_floor else 1 - limit)
+        if may_vary and is_beyond
+        else 1.0
+    )
     shown = percent(float(share), decimals=apart(float(share), threshold))
     done = f"{_decimal(number)} of {measured.cases} {'passed' if is_floor else 'failed hard'} ({shown})"
     stated = f"{name} {allowed(threshold)}"
@@ -303,7 +308,8 @@ def _hard_fail_increase(threshold: float, measured: Measured, *, may_vary: bool)
     rise = Fraction(now - before, measured.compared)
     is_beyond = rise > exact(threshold)
     # A case of several trials moves by a share; 60 divides the shares of up to 6, and rounds those of more.
-    chance = sign_flip([round((is_now - was) * 60) for was, is_now in measured.hard_fails])
+    falls = [round((is_now - was) * 60) for was, is_now in measured.hard_fails]
+    chance = sign_flip(falls) if may_vary and is_beyond else 1.0
     is_chance = may_vary and chance > ALPHA
     size = float(rise)
     moved = "did not move" if not rise else f"{'rose' if rise > 0 else 'fell'} by {distance(size)} points"

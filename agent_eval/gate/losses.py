@@ -10,14 +10,23 @@ from fractions import Fraction
 
 from agent_eval.contracts import RunSummary
 from agent_eval.errors import Fault
-from agent_eval.text.numbers import count, of_all, percent, verb
+from agent_eval.text.numbers import count, of_all, percent
 
 MOST_UNJUDGED = Fraction(1, 5)
 """Share of a run's trials of which no judge could tell, above which the run says nothing."""
 
 
-def why_too_little(summary: RunSummary) -> list[str]:
+def judged_nothing(summary: RunSummary) -> bool:
+    """Whether every case ended in an error or had nothing to judge."""
+    return summary.error_cases + summary.skipped_cases >= summary.total_cases > 0
+
+
+def why_too_little(summary: RunSummary, *, errors_are_failures: bool = False) -> list[str]:
     """Say why a run says nothing of the agent, and what to do, in sentences; none where it does.
+
+    Args:
+        summary: The run's.
+        errors_are_failures: Whether a run in which every case ends in an error is held against main's.
 
     Example:
         >>> from agent_eval.contracts import Tally
@@ -37,9 +46,11 @@ def why_too_little(summary: RunSummary) -> list[str]:
             f"more than {percent(float(MOST_UNJUDGED), decimals=0)} is too many to decide.",
             "Mend the judge, or check that its model answers, then run again.",
         ]
-    if summary.total_cases and summary.skipped_cases == summary.total_cases:
+    if judged_nothing(summary) and (summary.skipped_cases == summary.total_cases or not errors_are_failures):
+        cases = count(summary.total_cases, "case")
+        errors = f", {count(summary.error_cases, 'error')}" if summary.error_cases else ""
         return [
-            f"Nothing was judged: no judge had anything to judge in {count(trials, 'trial')}.",
-            f"Give the {verb(trials, 'case', 'cases')} what a judge needs, such as an expected output.",
+            f"Nothing was judged ({cases}{errors}), and that is no pass.",
+            "Read why in the run's evidence, or give its cases what a judge needs.",
         ]
     return []

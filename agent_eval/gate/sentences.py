@@ -52,6 +52,7 @@ SENTENCES: Mapping[str, str] = {
     ),
     "suite-not-worse-recorded": "{base} passed on main and {change} here (chance: 1 in {chance}).",
     # What leaves it open.
+    "main-unjudged": "Nothing of main's runs could be judged. Run main again.",
     "only-by-change": (
         "{cases} passes only by what this change expects of it.|"
         "{n} cases pass only by what this change expects of them: {cases}."
@@ -192,6 +193,7 @@ class Facts:
     run: RunReference
     runs: int
     newest_run: str | None
+    is_main_judged: bool = True
 
     def case(self, name: str) -> Case:
         """The counts of a case, with those of its reruns."""
@@ -223,6 +225,7 @@ class Facts:
     def open(self) -> list[str]:
         """Sentences of everything that is not settled."""
         return [
+            *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
             *_redefined(self.redefined),
             *_open_safety(self),
             *_open_cases(self),

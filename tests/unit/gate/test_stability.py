@@ -4,12 +4,12 @@ from math import isclose
 from typing import Any
 
 import pytest
+from agent_eval.gate.power import runs_to_see_flake
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.gate.power import runs_to_see_flake
 from agent_eval.gate.stability import TrialOutcome, stability
 
 
