@@ -94,6 +94,7 @@ class PrivateClone:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
             DamagedObjects: Its objects are damaged.
+            NotEvaluable: There is no git, or an old one, or no place for the clone.
         """
         top = top_of(start)
         if top is None:
@@ -168,8 +169,8 @@ class PrivateClone:
                 remedy="Check that the job can read the repository, then run it again.",
             ) from error
         for line in answer.decode("utf-8", "replace").splitlines():
-            commit, _, found = line.partition("\t")
-            if found == name and COMMIT.fullmatch(commit):
+            commit, _, reference = line.partition("\t")
+            if reference == name and COMMIT.fullmatch(commit):
                 self.fetch(commit)
                 return commit
         raise CommitUnknown(
@@ -205,7 +206,7 @@ class PrivateClone:
             self._fetch(self.top.as_uri(), commits, f"--upload-pack={_UPLOAD}")
         except GitFailed as error:
             # Git says the same of a commit that is damaged as of one that is not there.
-            if "not our ref" in error.said and not any(self._has_file_of(commit) for commit in commits):
+            if "not our ref" in error.stderr and not any(self._has_file_of(commit) for commit in commits):
                 return False
             raise DamagedObjects(
                 "The base commit cannot be read from the checkout: its objects are damaged.",
@@ -246,19 +247,20 @@ class PrivateClone:
             self.git.line("fetch", "--quiet", "--no-write-fetch-head", *source, cwd=self.directory)
             self.git.run("pack-refs", "--all", cwd=self.directory)
 
-    def merge_base(self, one: str, other: str) -> str:
+    def merge_base(self, first: str, second: str) -> str:
         """Find the commit where two lines of history parted.
 
         Raises:
             CommitUnknown: They have none in common.
         """
-        found = self.git.line("merge-base", _checked(one), _checked(other), cwd=self.directory)
-        if found is None:
+        base = self.git.line("merge-base", _checked(first), _checked(second), cwd=self.directory)
+        if base is None:
             raise CommitUnknown(
                 "The base commit is not known: the change has no history in common with its base branch.",
                 remedy="Base the change on that branch.",
             )
-        return found
+        self._at_hand.add(base)
+        return base
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
         """Whether one commit is at or before another; an unknown one is not."""
@@ -279,18 +281,20 @@ class PrivateClone:
         line = self.git.run("rev-list", "--parents", "--max-count=1", _checked(commit), cwd=self.directory)
         return line.decode().split()[1:]
 
-    def same_tree(self, one: str, other: str) -> bool:
+    def same_tree(self, first: str, second: str) -> bool:
         """Whether two commits have the same files."""
         trees = {
             self.git.run("rev-parse", "--verify", f"{_checked(commit)}^{{tree}}", cwd=self.directory)
-            for commit in (one, other)
+            for commit in (first, second)
         }
         return len(trees) == 1
 
-    def changed(self, one: str, other: str) -> list[str]:
+    def changed(self, first: str, second: str) -> list[str]:
         """List the files in which two commits differ, submodules among them, by path in the repository."""
         options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        return _names(self.git.run("diff-tree", *options, _checked(one), _checked(other), cwd=self.directory))
+        return _names(
+            self.git.run("diff-tree", *options, _checked(first), _checked(second), cwd=self.directory)
+        )
 
     def edited(self) -> list[str]:
         """List the files of `head` that the checkout has with other content, which is on no side of the job.
@@ -349,9 +353,27 @@ class PrivateClone:
         )
 
     def seal(self) -> None:
-        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
+        """Forget the remote and remember every file of the clone: from now on code of the change may run.
+
+        Raises:
+            CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
+        """
+        if self.remote is not None and self._lacks_history():
+            self._fetch_files()
         self.remote = None
         self._sealed = Seal(self.directory)
+
+    def _fetch_files(self) -> None:
+        """Fetch what the history came without: of each commit in use, all files at once."""
+        nothing = self.git.run("hash-object", "-t", "tree", "/dev/null", cwd=self.directory).decode().strip()
+        try:
+            for commit in sorted(self._at_hand):
+                arguments = ("diff-tree", "-r", "--shortstat", nothing, commit)
+                self.git.run(*arguments, cwd=self.directory, remote=self.remote)
+        except GitFailed as error:
+            raise CommitUnknown(
+                "The files of the base commit cannot be fetched.", remedy=WHOLE_HISTORY
+            ) from error
 
     def refuse_altered(self) -> None:
         """Refuse a clone that is not as it was when it was sealed.

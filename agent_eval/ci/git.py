@@ -17,9 +17,12 @@ from urllib.parse import urlsplit
 
 from agent_eval.errors import NotEvaluable
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.storage.atomic import write_unsynced
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 REMOTE = "origin"
+OLDEST_GIT = (2, 32)
+"""Older ones do not know the variables that keep other configuration out."""
 
 _SECONDS = 900.0
 _OUTPUT_BYTES = 64 << 20
@@ -71,8 +74,8 @@ class Remote:
     def host(self) -> str:
         """The host, with its port; empty for a path on this machine."""
         if "://" not in self.url:
-            found = _SCP_LIKE.fullmatch(self.url)
-            return found["host"].lower() if found and not self.url.startswith("/") else ""
+            parts = _SCP_LIKE.fullmatch(self.url)
+            return parts["host"].lower() if parts and not self.url.startswith("/") else ""
         return urlsplit(self.url).netloc.rpartition("@")[2].lower()
 
     @property
@@ -94,8 +97,8 @@ class Remote:
                 if up == "..":
                     cut = max(base.rfind("/"), base.rfind(":") if "://" not in base else -1)
                     base, separator = base[:cut], base[cut] if cut >= 0 else ""
-            found = replace(self, url=f"{base}{separator}{url}")
-            return found if found.host == self.host and separator else None
+            beside = replace(self, url=f"{base}{separator}{url}")
+            return beside if beside.host == self.host and separator else None
         other = Remote(url)
         name, _, port = self.host.partition(":")
         if other.host != self.host and (other.host.partition(":")[0] != name or port):
@@ -116,10 +119,10 @@ class Remote:
 
 
 class GitFailed(NotEvaluable):
-    """Raised when git fails. `said` is what it printed, for this program alone: it may hold an address.
+    """Raised when git fails. `stderr` is what it printed, for this program alone: it may hold an address.
 
     Attributes:
-        said: Its standard error.
+        stderr: Its standard error.
     """
 
     code = "git_failed"
@@ -128,7 +131,7 @@ class GitFailed(NotEvaluable):
         super().__init__(
             f"`git {command}` {result.problem}.", remedy="Check git, and the disk of this machine."
         )
-        self.said = result.stderr.decode("utf-8", "replace")
+        self.stderr = result.stderr.decode("utf-8", "replace")
 
 
 class Git:
@@ -139,6 +142,9 @@ class Git:
             the other end of a fetch reads too, for a checkout of another owner.
         environ: The environment variables, of which git sees a part.
 
+    Raises:
+        NotEvaluable: There is no git, or an old one.
+
     Example:
         `Git(home, os.environ).run("rev-parse", "HEAD", cwd=checkout)` is the commit as bytes.
     """
@@ -146,7 +152,7 @@ class Git:
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self._cwd = home
         config = home / "gitconfig"
-        config.write_text("[safe]\n\tdirectory = *\n")
+        write_unsynced(config, b"[safe]\n\tdirectory = *\n")
         proxies = tuple(name for name in environ if name.upper() in _PROXIES)
         self._access = allowed_environment(environ, (*_ACCESS, *proxies))
         self._environ = {
@@ -162,6 +168,11 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
         }
+        text = self.line("version") or "no git"
+        version = re.search(r"(\d+)\.(\d+)", text)
+        if version is None or (int(version[1]), int(version[2])) < OLDEST_GIT:
+            oldest = ".".join(map(str, OLDEST_GIT))
+            raise NotEvaluable(f"This machine has {text}.", remedy=f"Install git {oldest} or newer.")
 
     def run(
         self,

@@ -116,16 +116,20 @@ class Versions:
         place: Where the job stands; None outside of a repository, where every file is the one that is there.
         clone: The private clone.
         is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
+        from_fork: Whether another repository's code is evaluated.
     """
 
     place: JobPlace | None
     clone: PrivateClone | None
     is_reported: bool = False
+    from_fork: bool = False
 
     @property
     def is_change(self) -> bool:
         """Whether what is checked out is judged by the tip's rules, not by its own."""
-        return self.place is not None and self.clone is not None and not self.place.is_reviewed
+        if self.place is None or self.clone is None:
+            return False
+        return self.from_fork or not self.place.is_reviewed
 
     def tips(self, path: Path, *, default_branch: bool = False) -> bytes | None:
         """Read a file as of the tip; one outside of the repository is the file itself. None without one.

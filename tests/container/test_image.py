@@ -15,6 +15,7 @@ from agent_eval import __version__
 from agent_eval.errors import ExitCode
 from tests.container.image import Image
 from tests.contract.test_locks import pins
+from tests.fakes.git_host import commit, serving
 from tests.unit.ci.platforms.repository import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
@@ -81,6 +82,24 @@ def test_its_git_finds_where_a_branch_began_and_reads_files_of_that_commit(image
     inside = ("run", *mounted, "--", "git", "-C", "/checkout")
     assert image.buildah(*inside, "merge-base", "HEAD", "main") == base
     assert image.buildah(*inside, "cat-file", "blob", f"{base}:README") == "shop"
+
+
+def test_its_git_fetches_what_a_checkout_lacks(image: Image, tmp_path: Path):
+    head = commit(tmp_path / "shop", **{"agent.py": "agent"})
+    with serving(tmp_path / "host") as host:
+        url = host.add("shop.git", tmp_path / "shop")
+        inside = (
+            "run",
+            "--isolation",
+            "chroot",
+            image.container,
+            "--",
+            "git",
+            "ls-remote",
+            url,
+            "refs/heads/main",
+        )
+        assert image.buildah(*inside) == f"{head}\trefs/heads/main"
 
 
 def test_it_holds_only_what_runs(image: Image, files: dict[str, os.stat_result]):

@@ -13,7 +13,7 @@ import pytest
 from agent_eval.ci.clone import CommitUnknown, DamagedObjects, NoCheckout, PrivateClone
 from agent_eval.ci.git import Remote
 from agent_eval.ci.seal import Altered
-from agent_eval.errors import ExitCode, RemoteError, UsageError
+from agent_eval.errors import ExitCode, NotEvaluable, RemoteError, UsageError
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 
 
@@ -191,6 +191,19 @@ def test_a_worktree_and_a_directory_within_are_checkouts(top: Path, tmp_path: Pa
         assert (clone.head, clone.top) == (base, tmp_path / "beside")
 
 
+def test_a_git_that_reads_other_configuration_all_the_same_is_refused(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history(top)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text("#!/bin/sh\necho git version 2.25.1\n")
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(NotEvaluable, match="has git version 2") as raised:
+        cloned(top)
+    assert raised.value.remedy == "Install git 2.32 or newer."
+
+
 def test_there_must_be_a_commit(top: Path, tmp_path: Path) -> None:
     with pytest.raises(NoCheckout, match="does not run in a git checkout"):
         cloned(tmp_path)
@@ -320,7 +333,12 @@ def test_a_shallow_checkout_is_completed_from_the_remote(top: Path, tmp_path: Pa
     with cloned(where, Remote(url, (host.header,))) as clone:
         clone.fetch(tip)
         assert clone.merge_base(clone.head, tip) == base
+        assert clone.file("other.py", tip) == b"meanwhile"
+        clone.seal()
+        asked = len(host.seen)
         assert clone.file("rules.yml", base) == b"strict"
+        assert clone.file("agent.py", clone.head) == b"change"
+        assert len(host.seen) == asked
     assert {sent for _, _, sent in host.seen} == {"Bearer job-token"}
 
 

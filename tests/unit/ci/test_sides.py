@@ -130,6 +130,14 @@ def test_no_variable_leads_into_the_checkout(world: World) -> None:
     assert seen.endswith(f"file://{side.top}/data")
 
 
+def test_a_file_that_an_earlier_step_made_for_a_variable_is_found(world: World) -> None:
+    """A step writes credentials into the checkout; what is committed is the side's own."""
+    (world.top / "credentials.json").write_text("key of an earlier step")
+    variables = {"CREDENTIALS": f"{world.top}/credentials.json", "PROGRAM": f"{world.top}/agent.py"}
+    side = world.side("base", **variables)
+    assert shell(side, "cat $CREDENTIALS $PROGRAM", tuple(variables)) == "key of an earlier stepbase"
+
+
 def test_a_side_works_in_the_same_directory_as_the_job(world: World) -> None:
     side = world.side(start=world.top / "inner")
     assert shell(side, "cat agent.py") == "inner"
