@@ -208,7 +208,7 @@ def test_the_report_says_what_it_rests_on() -> None:
     assert suite.comparison.overview.compared_cases == 4
     assert (suite.slug, suite.suite_path, suite.failing, suite.baseline_note) == ("shop", "s.json", [], "")
     assert suite.baseline is not None
-    assert (suite.baseline.how, suite.baseline.run_id, suite.baseline.sha) == ("merge base", "17", SHA)
+    assert (suite.baseline.how, suite.baseline.run_id, suite.baseline.sha) == ("newest run", "17", SHA)
     assert (suite.baseline.branch, suite.baseline.age) == ("main", "1 day")
 
 
