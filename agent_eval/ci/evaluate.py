@@ -204,9 +204,7 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += unknown_cases(job, suites)
     search.warnings += add_to_history(job, packs, history)
     archive = job.settings.out / ARCHIVE_NAME
-    for slug, pack in sealed.items():
-        pack.check(slug)
-    write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
+    write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
     return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules, history=history)
 
 

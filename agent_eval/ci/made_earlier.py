@@ -13,7 +13,6 @@ from agent_eval.ci.baseline import packs_below
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.suites import Target
 from agent_eval.errors import InvalidInput
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
@@ -61,7 +60,6 @@ def _by_slug(where: Path) -> dict[str, Pack]:
 
 def _check(job: JobContext, target: Target, pack: Pack, where: Path) -> None:
     refuse_incomplete(pack.name, pack.manifest)
-    check_agreement(pack)
     again = "Run the earlier jobs again, on the same commit."
     suite = target.source or open_suite(target.path)
     if pack.config.suite_digest != suite.digest:

@@ -16,7 +16,6 @@ from agent_eval.ci.evaluate import Evaluation, decide_on, judge, search_baseline
 from agent_eval.ci.history import read_branch_history
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.reruns import read_reruns
@@ -74,7 +73,6 @@ def _packs_of(run: EarlierRun) -> dict[str, Pack]:
     """Read and check the evidence of a run; its packs by the slug of their dataset."""
     packs: dict[str, Pack] = {}
     for pack in open_bundle(_archive(run), source=f"the evidence of {run.label}").values():
-        check_agreement(pack)
         slug = safe_name(pack.manifest.dataset_id)
         if slug in packs or is_of_the_job(slug):
             raise InvalidInput(
