@@ -1,0 +1,242 @@
+"""Rows of promises: what they look like, and how one is tried.
+
+A row is a mapping in `promises/*.yaml`:
+
+    id: gate-says-no                       unique
+    spec: the sentence of the specification that promises it
+    given: two-runs                        a prepared place; an empty directory where there is none
+    files: {agent.py: text, suite.json: {…}}
+    copy: {examples: examples}             from the project, to the row's directory
+    serve: aui | openai | anthropic        a service on localhost, which `{aui}` or `{model}` points at
+    env: {NAME: value}
+    run: [command line, …]                 all but the last must exit 0, unless written {do: line, exit: 1}
+    exit: 1                                of the last command; 0 where it is not said
+    facts: [one of the forms below, …]
+    xfail: why it is not kept today        must be removed when it is
+
+A fact looks at `in: stdout`, `stderr` or a file (text, JSON, JSON Lines), `at: a.b.0.c` of it, and asks for one of
+
+    is: value      has: text, item or key    has: [several]    count: n    given: true (there, and not empty)
+    below: number  above: number             lacks: text, item or key
+
+or says `exists: path` or `missing: path`, where a path may be a glob.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from filelock import FileLock
+
+from tests.blackbox.installed import PROJECT, Ended, Program
+from tests.blackbox.services import POINTING, serving
+
+PROMISES = Path(__file__).with_name("promises")
+ROW_KEYS = {"id", "spec", "given", "files", "copy", "serve", "env", "run", "exit", "facts", "xfail"}
+ASKED = ("is", "has", "lacks", "count", "given", "below", "above")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command line and the exit code it must have."""
+
+    line: str
+    code: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One promise, as `promises/*.yaml` states it."""
+
+    id: str
+    spec: str
+    steps: tuple[Step, ...]
+    facts: tuple[Mapping[str, Any], ...]
+    given: str | None = None
+    files: Mapping[str, Any] = field(default_factory=dict)
+    copy: Mapping[str, str] = field(default_factory=dict)
+    serve: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    xfail: str | None = None
+
+
+class BrokenPromise(AssertionError):
+    """A command ended otherwise than its row says, or a fact does not hold."""
+
+
+def load(name: str) -> list[dict[str, Any]]:
+    """The mappings of one file of promises."""
+    found: list[dict[str, Any]] = yaml.safe_load((PROMISES / name).read_text(encoding="utf-8"))
+    return found
+
+
+def row_of(raw: Mapping[str, Any]) -> Row:
+    """Read a row.
+
+    Raises:
+        ValueError: A key that rows do not have, or no command or fact.
+    """
+    unknown = raw.keys() - ROW_KEYS
+    lines = raw["run"] if isinstance(raw["run"], list) else [raw["run"]]
+    facts = raw.get("facts", [])
+    if unknown or not lines:
+        raise ValueError(f"row {raw.get('id')}: unknown keys {sorted(unknown)}, or nothing to run")
+    steps = [
+        Step(line["do"], line["exit"]) if isinstance(line, Mapping) else Step(line, 0) for line in lines
+    ]
+    steps[-1] = Step(steps[-1].line, raw.get("exit", steps[-1].code))
+    rest = {key: raw[key] for key in ("given", "files", "copy", "serve", "env", "xfail") if key in raw}
+    return Row(raw["id"], raw.get("spec", ""), tuple(steps), tuple(facts), **rest)
+
+
+class Places:
+    """Prepared directories, each made once in a session by the commands that `places.yaml` states.
+
+    Args:
+        root: Where they are kept.
+        program: What makes them.
+    """
+
+    def __init__(self, root: Path, program: Program) -> None:
+        self._root, self._program = root, program
+        self._rows = {raw["id"]: row_of(raw) for raw in load("places.yaml")}
+        root.mkdir(exist_ok=True)
+
+    def fill(self, name: str, directory: Path) -> None:
+        """Copy a prepared directory to `directory`, which exists."""
+        made = self._root / name
+        with FileLock(self._root / f"{name}.lock"):
+            if not (self._root / f"{name}.done").exists():
+                made.mkdir()
+                attempt(self._rows[name], self._program, self, made)
+                (self._root / f"{name}.done").touch()
+        shutil.copytree(made, directory, dirs_exist_ok=True, symlinks=True)
+
+
+def attempt(row: Row, program: Program, places: Places, directory: Path) -> None:
+    """Set up a row, run its commands and look at its facts.
+
+    Raises:
+        BrokenPromise: One does not hold; with everything that was printed.
+    """
+    if row.given is not None:
+        places.fill(row.given, directory)
+    for source, target in row.copy.items():
+        _copy(PROJECT / source, directory / target)
+    for name, content in row.files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    ended: list[Ended] = []
+    with _served(row.serve) as pointing:
+        for step in row.steps:
+            line = step.line
+            for word, flags in pointing.items():
+                line = line.replace(word, flags)
+            env = {name: str(value) for name, value in row.env.items()}
+            ended.append(program.run(shlex.split(line), directory, env))
+            if ended[-1].code != step.code:
+                raise _broken(f"exit {step.code} was promised", ended)
+    for fact in row.facts:
+        problem = why_not(fact, ended[-1], directory)
+        if problem is not None:
+            raise _broken(problem, ended)
+
+
+def why_not(fact: Mapping[str, Any], ended: Ended, directory: Path) -> str | None:
+    """Why a fact does not hold; None where it holds."""
+    if "exists" in fact:
+        return None if list(directory.glob(fact["exists"])) else f"no {fact['exists']}: {_tree(directory)}"
+    if "missing" in fact:
+        return f"there is {fact['missing']}" if list(directory.glob(fact["missing"])) else None
+    try:
+        value = _value(fact, ended, directory)
+    except (LookupError, ValueError, OSError) as problem:
+        return f"{dict(fact)}: {type(problem).__name__} {problem}"
+    asked = [name for name in ASKED if name in fact]
+    if len(asked) != 1:
+        raise ValueError(f"a fact asks for one of {ASKED}: {dict(fact)}")
+    wanted = fact[asked[0]]
+    return None if _holds(asked[0], value, wanted) else f"{dict(fact)}, but it is {value!r}"
+
+
+def _holds(asked: str, value: Any, wanted: Any) -> bool:
+    match asked:
+        case "is":
+            return bool(value == wanted and (value is wanted or type(value) is not bool))
+        case "has":
+            return all(each in value for each in (wanted if isinstance(wanted, list) else [wanted]))
+        case "lacks":
+            return wanted not in value
+        case "count":
+            return len(value) == wanted
+        case "given":
+            return bool(value or value in (0, False)) is wanted
+        case "below":
+            return bool(value < wanted)
+        case _:
+            return bool(value > wanted)
+
+
+def _value(fact: Mapping[str, Any], ended: Ended, directory: Path) -> Any:
+    source = fact["in"]
+    if source in ("stdout", "stderr"):
+        text = ended.out if source == "stdout" else ended.err.strip().rpartition("\n")[2]
+    else:
+        (path,) = directory.glob(source)
+        text = path.read_text(encoding="utf-8")
+    if "at" not in fact and not source.endswith(".jsonl"):
+        return text
+    value = (
+        [json.loads(line) for line in text.splitlines() if line]
+        if source.endswith(".jsonl")
+        else json.loads(text)
+    )
+    for part in str(fact.get("at", "")).split("."):
+        if part == "*":
+            value = list(value.values()) if isinstance(value, Mapping) else value
+        elif part:
+            value = _inner(value, part)
+    return value
+
+
+def _inner(value: Any, part: str) -> Any:
+    """A member, an item by its number, or the first item whose `NAME` is the text of `[NAME=text]`."""
+    if isinstance(value, list) and part.startswith("["):
+        name, _, text = part.strip("[]").partition("=")
+        return next(item for item in value if str(item.get(name)) == text)
+    return value[int(part)] if isinstance(value, list) else value[part]
+
+
+@contextmanager
+def _served(kind: str | None) -> Iterator[dict[str, str]]:
+    with ExitStack() as stack:
+        found = {}
+        for name in (kind or "").split():
+            word, flags = POINTING[name]
+            found[word] = flags.format(url=stack.enter_context(serving(name)))
+        yield found
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    else:
+        shutil.copyfile(source, target)
+
+
+def _broken(problem: str, ended: list[Ended]) -> BrokenPromise:
+    return BrokenPromise("\n".join([problem, *(str(each)[:4000] for each in ended)]))
+
+
+def _tree(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file())[:80]
