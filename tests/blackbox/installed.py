@@ -51,9 +51,10 @@ class Program:
         return {**named, "NO_PROXY": "127.0.0.1", **(more or {})}
 
     def run(self, words: list[str], cwd: Path, env: Mapping[str, str] | None = None) -> Ended:
-        """Run a command of the environment in a directory."""
+        """Run a command of the environment, or of the machine, in a directory."""
+        own = self.place / "bin" / words[0]
         done = subprocess.run(
-            [str(self.place / "bin" / words[0]), *words[1:]],
+            [str(own) if own.exists() else words[0], *words[1:]],
             cwd=cwd,
             env=self.environ(env),
             stdin=subprocess.DEVNULL,

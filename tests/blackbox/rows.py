@@ -9,7 +9,8 @@ A row is a mapping in `promises/*.yaml`:
     copy: {examples: examples}             from the project, to the row's directory
     serve: aui | openai | anthropic        a service on localhost, which `{aui}` or `{model}` points at
     env: {NAME: value}
-    run: [command line, …]                 all but the last must exit 0, unless written {do: line, exit: 1}
+    run: [command line, …]                 all but the last must exit 0, unless written {do: line, exit: 1};
+                                           nothing where the facts are of the prepared place
     exit: 1                                of the last command; 0 where it is not said
     facts: [one of the forms below, …]
     xfail: why it is not kept today        must be removed when it is
@@ -82,19 +83,19 @@ def row_of(raw: Mapping[str, Any]) -> Row:
     """Read a row.
 
     Raises:
-        ValueError: A key that rows do not have, or no command or fact.
+        ValueError: A key that rows do not have, or neither a command nor a place.
     """
     unknown = raw.keys() - ROW_KEYS
-    lines = raw["run"] if isinstance(raw["run"], list) else [raw["run"]]
-    facts = raw.get("facts", [])
-    if unknown or not lines:
+    lines = raw.get("run", [])
+    if unknown or not (lines or "given" in raw):
         raise ValueError(f"row {raw.get('id')}: unknown keys {sorted(unknown)}, or nothing to run")
     steps = [
         Step(line["do"], line["exit"]) if isinstance(line, Mapping) else Step(line, 0) for line in lines
     ]
-    steps[-1] = Step(steps[-1].line, raw.get("exit", steps[-1].code))
+    if "exit" in raw:
+        steps[-1] = Step(steps[-1].line, raw["exit"])
     rest = {key: raw[key] for key in ("given", "files", "copy", "serve", "env", "xfail") if key in raw}
-    return Row(raw["id"], raw.get("spec", ""), tuple(steps), tuple(facts), **rest)
+    return Row(raw["id"], raw.get("spec", ""), tuple(steps), tuple(raw.get("facts", ())), **rest)
 
 
 class Places:
@@ -146,12 +147,12 @@ def attempt(row: Row, program: Program, places: Places, directory: Path) -> None
             if ended[-1].code != step.code:
                 raise _broken(f"exit {step.code} was promised", ended)
     for fact in row.facts:
-        problem = why_not(fact, ended[-1], directory)
+        problem = why_not(fact, ended[-1] if ended else None, directory)
         if problem is not None:
             raise _broken(problem, ended)
 
 
-def why_not(fact: Mapping[str, Any], ended: Ended, directory: Path) -> str | None:
+def why_not(fact: Mapping[str, Any], ended: Ended | None, directory: Path) -> str | None:
     """Why a fact does not hold; None where it holds."""
     if "exists" in fact:
         return None if list(directory.glob(fact["exists"])) else f"no {fact['exists']}: {_tree(directory)}"
@@ -186,9 +187,9 @@ def _holds(asked: str, value: Any, wanted: Any) -> bool:
             return bool(value > wanted)
 
 
-def _value(fact: Mapping[str, Any], ended: Ended, directory: Path) -> Any:
+def _value(fact: Mapping[str, Any], ended: Ended | None, directory: Path) -> Any:
     source = fact["in"]
-    if source in ("stdout", "stderr"):
+    if ended is not None and source in ("stdout", "stderr"):
         text = ended.out if source == "stdout" else ended.err.strip().rpartition("\n")[2]
     else:
         (path,) = directory.glob(source)
