@@ -7,15 +7,18 @@ A row is a mapping in `promises/*.yaml`:
     given: two-runs                        a prepared place; an empty directory where there is none
     files: {agent.py: text, suite.json: {…}}
     copy: {examples: examples}             from the project, to the row's directory
-    serve: aui | openai | anthropic        a service on localhost, which `{aui}` or `{model}` points at
-    env: {NAME: value}
+    serve: aui openai                      services on localhost, which `@aui` and `@model` in a command line point
+                                           at; AUI_URL and MODEL_URL have their addresses. What each was asked is in
+                                           aui.jsonl and model.jsonl afterwards
+    env: {NAME: value}                     `{here}` is the row's directory, `{path}` the PATH
     run: [command line, …]                 all but the last must exit 0, unless written {do: line, exit: 1};
                                            nothing where the facts are of the prepared place
     exit: 1                                of the last command; 0 where it is not said
     facts: [one of the forms below, …]
     xfail: why it is not kept today        must be removed when it is
 
-A fact looks at `in: stdout`, `stderr` or a file (text, JSON, JSON Lines), `at: a.b.0.c` of it, and asks for one of
+A fact looks at `in: stdout`, `stderr` or a file as text, or with `at: a.b.0.[name=x].c` at a place in its JSON
+(JSON Lines are a list; `at: ''` is the whole), and asks for one of
 
     is: value      has: text, item or key    has: [several]    count: n    given: true (there, and not empty)
     below: number  above: number             lacks: text, item or key
@@ -116,6 +119,7 @@ class Places:
         made = self._root / name
         with FileLock(self._root / f"{name}.lock"):
             if not (self._root / f"{name}.done").exists():
+                shutil.rmtree(made, ignore_errors=True)
                 made.mkdir()
                 attempt(self._rows[name], self._program, self, made)
                 (self._root / f"{name}.done").touch()
@@ -136,13 +140,15 @@ def attempt(row: Row, program: Program, places: Places, directory: Path) -> None
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        if isinstance(content, str) and content.startswith("#!"):
+            path.chmod(0o755)
     ended: list[Ended] = []
-    with _served(row.serve) as pointing:
+    with _served(row.serve, directory) as (pointing, env):
+        env |= {name: _filled(str(value), program, directory) for name, value in row.env.items()}
         for step in row.steps:
             line = step.line
             for word, flags in pointing.items():
                 line = line.replace(word, flags)
-            env = {name: str(value) for name, value in row.env.items()}
             ended.append(program.run(shlex.split(line), directory, env))
             if ended[-1].code != step.code:
                 raise _broken(f"exit {step.code} was promised", ended)
@@ -194,18 +200,15 @@ def _value(fact: Mapping[str, Any], ended: Ended | None, directory: Path) -> Any
     else:
         (path,) = directory.glob(source)
         text = path.read_text(encoding="utf-8")
-    if "at" not in fact and not source.endswith(".jsonl"):
+    if "at" not in fact:
         return text
     value = (
         [json.loads(line) for line in text.splitlines() if line]
         if source.endswith(".jsonl")
         else json.loads(text)
     )
-    for part in str(fact.get("at", "")).split("."):
-        if part == "*":
-            value = list(value.values()) if isinstance(value, Mapping) else value
-        elif part:
-            value = _inner(value, part)
+    for part in str(fact["at"]).split("."):
+        value = _inner(value, part) if part else value
     return value
 
 
@@ -213,18 +216,28 @@ def _inner(value: Any, part: str) -> Any:
     """A member, an item by its number, or the first item whose `NAME` is the text of `[NAME=text]`."""
     if isinstance(value, list) and part.startswith("["):
         name, _, text = part.strip("[]").partition("=")
-        return next(item for item in value if str(item.get(name)) == text)
+        found = [item for item in value if str(item.get(name)) == text]
+        if not found:
+            raise LookupError(f"no {part} among {[item.get(name) for item in value]}")
+        return found[0]
     return value[int(part)] if isinstance(value, list) else value[part]
 
 
 @contextmanager
-def _served(kind: str | None) -> Iterator[dict[str, str]]:
+def _served(kinds: str | None, directory: Path) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Start services; yields the flags by the word that stands for them, and variables with the addresses."""
     with ExitStack() as stack:
-        found = {}
-        for name in (kind or "").split():
-            word, flags = POINTING[name]
-            found[word] = flags.format(url=stack.enter_context(serving(name)))
-        yield found
+        pointing, env = {}, {}
+        for kind in (kinds or "").split():
+            word, flags = POINTING[kind]
+            name = word.strip("@")
+            url = stack.enter_context(serving(kind, directory / f"{name}.jsonl"))
+            pointing[word], env[f"{name.upper()}_URL"] = flags.format(url=url), url
+        yield pointing, env
+
+
+def _filled(value: str, program: Program, directory: Path) -> str:
+    return value.replace("{here}", str(directory)).replace("{path}", program.environ()["PATH"])
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from tests.fakes.aui import KEY, FakeAui
+from tests.fakes.aui import FakeAui
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
 
 POINTING = {
-    "aui": ("{aui}", "--base-url {url}"),
-    "openai": ("{model}", "--llm-base-url {url}"),
-    "anthropic": ("{model}", "--llm-base-url {url}"),
+    "aui": ("@aui", "--base-url {url}"),
+    "openai": ("@model", "--llm-base-url {url}"),
+    "anthropic": ("@model", "--llm-base-url {url}"),
 }
 """By kind of service: the word in a row's command line, and the flags that it stands for. No specification
 names such flags, so that they stand here alone."""
@@ -48,48 +50,60 @@ HUMAN = {**TURNS[0], "text": "A colleague takes over.", "executed_workflows": ["
 FAILED = {**TURNS[1], "text": "Sorry.", "trace_info": {"response": {"type": "error"}}}
 
 STOP = {"message": "###STOP###", "done": True, "reason": "goal"}
-IMPOSSIBLE = "impossible"
-"""A criterion with this word is not met."""
+TALKATIVE, IMPOSSIBLE = "talkative", "impossible"
+"""Words of guidelines whose user never stops, and of a criterion that is not met."""
 
 
 class SupportDesk(FakeAui):
-    """An agent that explains a charge; asked for a human it hands over, asked to break it fails."""
+    """An agent that explains a charge; asked for a human it hands over, to break it fails, to wait it hangs."""
 
     def _next(self, place: str, *, with_trace: bool) -> dict[str, Any]:
-        said = str(self.requests[-1][3])
+        said = next(str(body["text"]) for _, _, _, body in reversed(self.requests) if body.get("task_id") == place)
+        if "wait" in said:
+            time.sleep(3)
         self.answers = [HUMAN] if "human" in said else [FAILED] if "break" in said else list(TURNS)
         return super()._next(place, with_trace=with_trace)
 
 
-def reply_to(request: dict[str, Any]) -> Step:
+def reply_to(request: dict[str, Any], number: int) -> Step:
     """Judge a criterion, or end the conversation as the simulated user."""
     asked = json.dumps(request)
     if "verdict" not in asked:
-        return Step(text=json.dumps(STOP))
+        goes_on = {"message": f"And then, after {number}?", "done": False, "reason": ""}
+        return Step(text=json.dumps(goes_on if TALKATIVE in asked else STOP))
     verdict = "failed" if IMPOSSIBLE in asked else "passed"
     return Step(text=json.dumps({"reasoning": "Read.", "evidence": [], "verdict": verdict}))
 
 
 class OpenAi(FakeOpenAi):
     def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
-        return super().answer(request, reply_to(request), number)
+        return super().answer(request, reply_to(request, number), number)
 
 
 class Anthropic(FakeAnthropic):
     def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
-        return super().answer(request, reply_to(request), number)
+        return super().answer(request, reply_to(request, number), number)
 
 
 @contextmanager
-def serving(kind: str) -> Iterator[str]:
-    """Start a service of `POINTING`; yields its address."""
+def serving(kind: str, record: Path | None = None) -> Iterator[str]:
+    """Start a service of `POINTING`; yields its address.
+
+    Args:
+        kind: Of the service.
+        record: The file to which, at the end, each request is written as a line of JSON.
+    """
+    seen: list[Any]
     if kind == "aui":
         with SupportDesk() as desk:
             yield desk.url
+        seen = [{"path": path, "body": body} for _, path, _, body in desk.requests]
     else:
         model: FakeModel = {"openai": OpenAi, "anthropic": Anthropic}[kind]()
         with model:
             yield model.base_url
-
-
-__all__ = ["KEY", "POINTING", "serving"]
+        seen = [
+            {"key": key, "body": body} for key, body in zip(model.authorizations, model.requests, strict=True)
+        ]
+    if record is not None:
+        record.write_text("".join(f"{json.dumps(each)}\n" for each in seen))
