@@ -61,7 +61,11 @@ class Checkout:
 
     def __init__(self, root: Path) -> None:
         self.top = root / "checkout"
-        self._environ = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(root), "GIT_CONFIG_NOSYSTEM": "1"}
+        self._environ = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(root),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
         self.top.mkdir()
         self.git("init", "--quiet", "--bare", "--initial-branch=main", str(root / "origin.git"))
         self.git("init", "--quiet", "--initial-branch=main")
@@ -155,8 +159,13 @@ class OnGitHub(Job):
         self.server.add_pull(7, head)
         self.server.pulls[7]["base"]["sha"] = base
         own = {"id": github.REPOSITORY_ID}
-        pull = {"head": {"sha": head, "ref": "topic", "repo": own}, "base": {"sha": base, "ref": "main", "repo": own}}
-        return self._job(number, "pull_request", {"pull_request": {"number": 7, **pull}}, merge, "pull/7/merge")
+        pull = {
+            "head": {"sha": head, "ref": "topic", "repo": own},
+            "base": {"sha": base, "ref": "main", "repo": own},
+        }
+        return self._job(
+            number, "pull_request", {"pull_request": {"number": 7, **pull}}, merge, "pull/7/merge"
+        )
 
     def _job(self, number: int, event: str, payload: dict[str, Any], commit: str, ref: str) -> Ended:
         repository = {"id": github.REPOSITORY_ID, "default_branch": "main", "full_name": github.REPOSITORY}
@@ -193,7 +202,11 @@ class OnGitHub(Job):
 class OnGitLab(Job):
     def push(self) -> Ended:
         self.server.add_pipeline(MAIN, sha=self.checkout.base)
-        named = {"CI_COMMIT_BRANCH": "main", "CI_PIPELINE_SOURCE": "push", "CI_COMMIT_SHA": self.checkout.base}
+        named = {
+            "CI_COMMIT_BRANCH": "main",
+            "CI_PIPELINE_SOURCE": "push",
+            "CI_COMMIT_SHA": self.checkout.base,
+        }
         ended = self._job(MAIN, named)
         top = self.checkout.top
         kept = [path for path in (top / "agent-eval-out").rglob("*") if path.is_file()]
@@ -205,7 +218,9 @@ class OnGitLab(Job):
         self.checkout.git("switch", "--quiet", "--detach", "topic")
         base, head = self.checkout.base, self.checkout.head
         self.server.merge_base, self.server.head = base, head
-        self.server.add_pipeline(number, source="merge_request_event", ref="refs/merge-requests/7/head", sha=head)
+        self.server.add_pipeline(
+            number, source="merge_request_event", ref="refs/merge-requests/7/head", sha=head
+        )
         variables = {
             "CI_PIPELINE_SOURCE": "merge_request_event",
             "CI_COMMIT_SHA": head,
@@ -269,7 +284,9 @@ class OnBuildkite(Job):
     def _job(self, number: int, variables: dict[str, str]) -> Ended:
         programs = self.root / "bin"
         programs.mkdir(exist_ok=True)
-        (programs / "buildkite-agent").write_text(f'#!/bin/sh\necho "$5" > {self.root}/style\ncat > {self.root}/body\n')
+        (programs / "buildkite-agent").write_text(
+            f'#!/bin/sh\necho "$5" > {self.root}/style\ncat > {self.root}/body\n'
+        )
         (programs / "buildkite-agent").chmod(0o755)
         common = {
             "PATH": f"{programs}:{self.program.environ()['PATH']}",

@@ -92,9 +92,7 @@ def row_of(raw: Mapping[str, Any]) -> Row:
     lines = raw.get("run", [])
     if unknown or not (lines or "given" in raw):
         raise ValueError(f"row {raw.get('id')}: unknown keys {sorted(unknown)}, or nothing to run")
-    steps = [
-        Step(line["do"], line["exit"]) if isinstance(line, Mapping) else Step(line, 0) for line in lines
-    ]
+    steps = [Step(line["do"], line["exit"]) if isinstance(line, Mapping) else Step(line, 0) for line in lines]
     if "exit" in raw:
         steps[-1] = Step(steps[-1].line, raw["exit"])
     rest = {key: raw[key] for key in ("given", "files", "copy", "serve", "env", "xfail") if key in raw}
