@@ -1,4 +1,4 @@
-"""agent-eval as a stranger has it: the wheel of this checkout, installed where the checkout is not on the path."""
+"""agent-eval as a stranger has it: the wheel of this checkout, where the checkout is not on the path."""
 
 from __future__ import annotations
 

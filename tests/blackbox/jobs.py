@@ -121,7 +121,7 @@ class Job(ABC):
         """Run job `number` of a change into main, which is pushed to again for a further job."""
 
     def outcome(self) -> str:
-        """What a later step reads of the last job, where the platform has a place; else what its evidence says."""
+        """What a later step reads of the last job where it can; else what the evidence says."""
         decision = self.file("shop/compare/gate_decision.json")
         return json.loads(decision.read_text())["gate_status"] if decision.is_file() else "no-baseline"
 

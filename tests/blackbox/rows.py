@@ -7,9 +7,9 @@ A row is a mapping in `promises/*.yaml`:
     given: two-runs                        a prepared place; an empty directory where there is none
     files: {agent.py: text, suite.json: {…}}
     copy: {examples: examples}             from the project, to the row's directory
-    serve: aui openai                      services on localhost, which `@aui` and `@model` in a command line point
-                                           at; AUI_URL and MODEL_URL have their addresses. What each was asked is in
-                                           aui.jsonl and model.jsonl afterwards
+    serve: aui openai                      services on localhost, which `@aui` and `@model` in a command line
+                                           point at; AUI_URL and MODEL_URL have their addresses. What each was
+                                           asked is in aui.jsonl and model.jsonl afterwards
     env: {NAME: value}                     `{here}` is the row's directory, `{path}` the PATH
     run: [command line, …]                 all but the last must exit 0, unless written {do: line, exit: 1};
                                            nothing where the facts are of the prepared place
@@ -17,8 +17,8 @@ A row is a mapping in `promises/*.yaml`:
     facts: [one of the forms below, …]
     xfail: why it is not kept today        must be removed when it is
 
-A fact looks at `in: stdout`, `stderr` or a file as text, or with `at: a.b.0.[name=x].c` at a place in its JSON
-(JSON Lines are a list; `at: ''` is the whole), and asks for one of
+A fact looks at `in: stdout`, `stderr` or a file as text, or with `at: a.b.0.[name=x].c` at a place in its
+JSON (JSON Lines are a list; `at: ''` is the whole), and asks for one of
 
     is: value      has: text, item or key    has: [several]    count: n    given: true (there, and not empty)
     below: number  above: number             lacks: text, item or key

@@ -55,7 +55,7 @@ TALKATIVE, IMPOSSIBLE = "talkative", "impossible"
 
 
 class SupportDesk(FakeAui):
-    """An agent that explains a charge; asked for a human it hands over, to break it fails, to wait it hangs."""
+    """An agent that explains a charge; told `human` it hands over, `break` it fails, `wait` it hangs."""
 
     def _next(self, place: str, *, with_trace: bool) -> dict[str, Any]:
         said = next(

@@ -1,4 +1,4 @@
-"""The job on each platform: main's first run, a change that breaks nothing, and one that breaks every case."""
+"""The job on each platform: main's first run, a change that breaks nothing, one that breaks all cases."""
 
 from __future__ import annotations
 
