@@ -14,7 +14,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "agent_eval")
-TIMEOUT = 120
+TIMEOUT = 300
 """Seconds for one command: it hangs, on however slow a machine."""
 
 

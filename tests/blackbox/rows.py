@@ -180,7 +180,7 @@ def _holds(asked: str, value: Any, wanted: Any) -> bool:
         case "has":
             return all(each in value for each in (wanted if isinstance(wanted, list) else [wanted]))
         case "lacks":
-            return wanted not in value
+            return bool(wanted not in value)
         case "count":
             return len(value) == wanted
         case "given":
