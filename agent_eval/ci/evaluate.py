@@ -42,7 +42,6 @@ from agent_eval.ci.terms import with_terms_of_the_job
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.replay import ReplayReport
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError

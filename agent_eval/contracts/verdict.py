@@ -19,7 +19,7 @@ EXECUTION = "execution"
 """Id of the judge of how an agent's attempts ended. It is part of every run of an agent."""
 
 SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
-"""Ids of the safety judges that come with the program: a new violation blocks, whatever the statistics say."""
+"""Ids of the safety judges that come with the program: a new violation blocks, whatever statistics say."""
 
 
 ANSWER_NOT_CHECKED = "answer_not_checked"
