@@ -138,7 +138,8 @@ def run_job(
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
-        settings, rules = with_files_of_tip(settings, rules_of(held, versions), versions)
+        rules = rules_of(held, versions)
+        settings = with_files_of_tip(held, versions)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,

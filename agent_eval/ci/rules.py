@@ -35,6 +35,7 @@ from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.worktree import check_out
 from agent_eval.config.options import SECRET, Option
+from agent_eval.config.spec import Judging
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
@@ -86,8 +87,6 @@ class Rules:
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
-        code_directory: Where judges that are code are imported from and run: the tip's files, in what is the
-            job's working directory there; None for the working directory itself.
         own_policy: The policy that the change would have; None where it is the same, or there is no change.
         changes: Files of the rules that the change alters.
         pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
@@ -100,7 +99,6 @@ class Rules:
     registry_path: Path
     waivers: list[Waiver]
     baseline_key: PublicKey | None = None
-    code_directory: Path | None = None
     own_policy: GatePolicy | None = None
     changes: list[RuleChange] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
@@ -212,11 +210,12 @@ def hold(
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None
     own_values = gather(flags, environ, own_file, content=own_data)
+    tip_data = versions.tips(file) if versions.is_change and file is not None else None
     if not versions.is_change or file is None:
         return Held(settings_from(own_values))
     # What is wrong is wrong now, not when main has it.
-    held = Held(settings_from(own_values), own=own_values)
-    tip_data = versions.tips(file)
+    is_moved = own_data is None and tip_data is not None
+    held = Held(settings_from(own_values, complete=not is_moved), own=None if is_moved else own_values)
     if tip_data is None and own_data is not None:
         held.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
         if held.is_adoption:
@@ -233,7 +232,7 @@ def hold(
         held.warnings.append(error.message)
         return held
     own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (tip, [])
-    if own_data is None and tip_data is not None and not versions.is_reported:
+    if is_moved and not versions.is_reported:
         held.named_first.append(f"`{file}` moved; main's rules decided.")
     values = {row.name: _held_value(row, flags, environ, tip, own, held.warnings) for row in INPUTS}
     held.settings, held.values = settings_from(values), values
@@ -473,42 +472,59 @@ def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
     return changes
 
 
-def with_files_of_tip(settings: Settings, rules: Rules, versions: Versions) -> tuple[Settings, Rules]:
-    """Check the tip out, and let the files that judge be those of it.
+def with_files_of_tip(held: Held, versions: Versions) -> Settings:
+    """Let the files that judge be those of the tip, and judges that a change adds be advisory.
+
+    Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
+    where something of it is read.
+
+    Args:
+        held: The settings.
+        versions: Reads both versions.
 
     Raises:
         CannotCheckOut: The tip cannot be checked out whole.
     """
-    clone, place = versions.clone, versions.place
-    if clone is None or place is None or not versions.is_change:
-        return settings, rules
-    if versions.is_reported:
-        return settings, rules
+    settings, clone, place = held.settings, versions.clone, versions.place
+    if clone is None or place is None or not versions.is_change or versions.is_reported or held.is_adoption:
+        return settings
+    judging, agent = settings.judging, settings.agent
+    baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
+    of_agent = (agent.replay, agent.user_prompt) if agent is not None else ()
+    read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
+    is_code = any(":" in name for name in judging.judges)
+    advisory = _new_judges(held)
+    if not is_code and not any(path is not None and versions.where(path) is not None for path in read):
+        return replace(settings, judging=replace(judging, advisory=advisory))
     tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
-    directory = tree.directory / Path.cwd().resolve().relative_to(clone.top.resolve())
 
     def of_tip(path: Path | None) -> Path | None:
         where = versions.where(path) if path is not None else None
-        if path is None or where is None:
-            return path
-        return tree.directory / where
+        return tree.directory / where if where is not None else path
 
-    judging = settings.judging
     judging = replace(
         judging,
         judge_config=of_tip(judging.judge_config),
         llm=replace(judging.llm, script=of_tip(judging.llm.script)),
+        directory=tree.directory / Path.cwd().resolve().relative_to(clone.top.resolve()),
+        advisory=advisory,
     )
-    agent = settings.agent
     if agent is not None:
         agent = replace(agent, replay=of_tip(agent.replay), user_prompt=of_tip(agent.user_prompt))
-    baseline = settings.baseline
-    where_it_is = of_tip(Path(baseline)) if Path(baseline).exists() else None
-    if where_it_is is not None and where_it_is.exists():
+    if (at_tip := of_tip(baseline)) is not None and at_tip.exists():
         # A path comes before the name of a baseline, which a change could hide by it.
-        baseline = str(where_it_is)
-    settings = replace(settings, judging=judging, agent=agent, baseline=baseline)
-    return settings, replace(rules, code_directory=directory)
+        settings = replace(settings, baseline=str(at_tip))
+    return replace(settings, judging=judging, agent=agent)
+
+
+def _new_judges(held: Held) -> Judging | None:
+    """Judges that only the change's own file names: they are shown, and count once it is merged."""
+    if held.own is None:
+        return None
+    own = settings_from(held.own).judging
+    known = held.settings.judging.judges
+    new = tuple(name for name in own.judges if name not in known)
+    return Judging(judges=new, judge_config=own.judge_config) if new else None
 
 
 def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:

@@ -92,13 +92,14 @@ def redacts_and_loosens(repository: Repository) -> None:
 
 
 LAX = settings(fail_on="never", min_pass_rate="0")
+RELEASE = "preset: release\ndeterministic: true\n"
 BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
 
 ROWS = (
     Row(
         id="7",
         change=policy("preset: pull-request\nmax_regressed_cases: 6\n"),
-        policy="preset: release\ndeterministic: true\n",
+        main=policy(RELEASE),
         **BREAKS,
     ),
     Row(
@@ -111,7 +112,7 @@ ROWS = (
     Row(
         id="25, release",
         change=suite(expects_escalation),
-        policy="preset: release\ndeterministic: true\n",
+        main=policy(RELEASE),
         body=broken(1),
         status="inconclusive",
         code=3,
@@ -169,7 +170,7 @@ ROWS = (
     Row(
         id="63",
         change=settings(command_timeout_seconds="90"),
-        said="`command-timeout-seconds` 60.0 → 90",
+        said="→ 90",
     ),
     Row(
         id="65",
