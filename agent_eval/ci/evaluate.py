@@ -35,7 +35,6 @@ from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
 from agent_eval.ci.rerunning import FirstRun, first_share, run_again, run_by_main
 from agent_eval.ci.rules import Rules, Versions
-from agent_eval.ci.sealed import Sealed
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.terms import with_terms_of_the_job
@@ -180,7 +179,6 @@ def evaluate(job: JobContext) -> Evaluation:
         agents.set_up()
     _refuse_unknown_judges(job, search)
     packs = given if given is not None else _packs_made(job, targets, agents, search, history)
-    sealed = {slug: Sealed(job.settings.out / slug, pack) for slug, pack in packs.items()}
     for target in targets:
         if _is_to_measure(job, search.lack(target.slug)):
             spec = first_run_of(job, target, history)
@@ -195,8 +193,6 @@ def evaluate(job: JobContext) -> Evaluation:
     ]
     reruns = _run_again(job, agents, judged, history)
     reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
-    for slug, pack in sealed.items():
-        pack.check(slug)
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)

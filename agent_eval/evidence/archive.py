@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import SHARD_CASES, CaseResultRow, DerivedManifest
-from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput
+from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput, NotEvaluable
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import artifact_line, in_order
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
@@ -21,7 +21,7 @@ from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
-from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 
 _ZIP = ".zip"
@@ -110,6 +110,21 @@ def open_bundle(
         remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
         raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
     return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix), admit=admit) for prefix in prefixes}
+
+
+def by_dataset(packs: Iterable[Pack], source: str = "The baseline") -> dict[str, Pack]:
+    """Arrange packs by the slug of their dataset.
+
+    Raises:
+        NotEvaluable: Two are of one dataset; neither could be preferred.
+    """
+    by_slug: dict[str, Pack] = {}
+    for pack in packs:
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in by_slug:
+            raise NotEvaluable(f"{source} has `{slug}` twice.", remedy="Keep one of the two packs.")
+        by_slug[slug] = pack
+    return by_slug
 
 
 def _prefixes(archive: ZipArchive) -> Iterator[str]:

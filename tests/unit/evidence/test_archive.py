@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.errors import AlteredPack, InvalidInput, InvalidPack
-from agent_eval.evidence.archive import open_bundle, write_bundle
+from agent_eval.errors import AlteredPack, InvalidInput, InvalidPack, NotEvaluable
+from agent_eval.evidence.archive import by_dataset, open_bundle, write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
 from tests.factories import make_config, make_pack, make_result, pretty, seal
@@ -81,6 +81,14 @@ def test_what_is_archived_is_what_was_sealed(tmp_path: Path, packs: dict[str, Pa
     assert caught.value.message == f"A sealed pack was altered while the job ran: `shop/{path}`."
     assert caught.value.exit_code == 4
     assert not (tmp_path / "b.zip").exists()
+
+
+def test_of_two_packs_of_one_dataset_none_is_taken(tmp_path: Path, packs: dict[str, Path]) -> None:
+    write_bundle(packs, tmp_path / "b.zip")
+    with pytest.raises(NotEvaluable, match="The baseline has `shop` twice") as caught:
+        by_dataset(open_bundle(tmp_path / "b.zip").values())
+    assert caught.value.exit_code == 4
+    assert list(by_dataset([open_pack(packs["chat"])])) == ["shop"]
 
 
 def test_the_same_packs_give_the_same_bytes(tmp_path: Path, packs: dict[str, Path]) -> None:
