@@ -10,7 +10,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -151,6 +151,8 @@ def render_html(request: HtmlReport) -> str:
 
 def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
     evidence = request.evidence.get(suite.slug, SuiteEvidence())
+    if not request.report.is_evaluated(suite):
+        suite = replace(suite, comparison=None)  # what got worse would say something of the change
     anchored = suite.slug if len(request.report.suites) > 1 else ""
     changes = suite.comparison.behaviour_changes if suite.comparison is not None else ()
     lines = case_lines(suite, evidence, anchored=anchored)
