@@ -81,10 +81,9 @@ private List inputs() {
         'max-new-hard-fail-cases', 'min-coverage', 'preset', 'policy', 'max-baseline-error-rate',
         'confirm-pairs', 'max-confirm-cases', 'base-agent', 'base-cache', 'registry-path',
         'baseline-name', 'require-baseline', 'on-case-removed', 'fail-on', 'baseline',
-        'baseline-artifact', 'baseline-branch', 'baseline-run-id', 'evidence', 'report-run-id',
-        'history', 'history-branch', 'baseline-runs', 'drift-release', 'drift-issue',
-        'release-agent', 'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment',
-        'junit', 'comment-id', 'quality-budget', 'attest', 'replay-evidence', 'baseline-public-key',
-        'jenkins-user'
+        'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence', 'report-run-id',
+        'baseline-runs', 'drift-release', 'drift-issue', 'release-agent', 'allow-fork-with-secrets',
+        'out', 'report-title', 'html-report', 'comment', 'junit', 'comment-id', 'quality-budget',
+        'attest', 'replay-evidence', 'baseline-public-key', 'jenkins-user'
     ]
 }

@@ -164,8 +164,8 @@ class Search:
         if self.expired or place is None:
             return f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
         return (
-            f"Nothing to compare with: {branch} has no run at or before the base `{place.base[:7]}`. Update this "
-            f"change with {branch}, or run {branch} as of that commit."
+            f"Nothing to compare with: {branch} has no run at or before the base `{place.base[:7]}`. Update "
+            f"this change with {branch}, or run {branch} as of that commit."
         )
 
     def withhold(self, why: str, *, loud: bool) -> None:
@@ -341,7 +341,7 @@ def _look_elsewhere(
         result.lost.append(f"{_capital(newest.run.label)} left evidence, of a commit that is after the base.")
         return
     place = ground.place
-    strays = [run for run in listed if place is not None and run.is_own_code and run.branch in place.branches]
+    strays = [run for run in others if place is not None and run.is_own_code and run.branch in place.branches]
     for run in sorted(strays, key=lambda run: -run.number)[:1]:
         try:
             run.fetch()

@@ -159,6 +159,8 @@ def _evaluate(
     # cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += lost_datasets(search)
+    if job.place is not None and job.place.held is not None:
+        search.warnings.insert(0, job.place.held)
     history = read_branch_history(job, search)
     made_earlier = job.settings.evidence
     if made_earlier is not None and agent is not None and agent.trials == AUTO:

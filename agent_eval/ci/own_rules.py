@@ -105,7 +105,7 @@ def _baseline_unknown(comparison: Comparison | None, search: Search) -> RuleResu
 
 
 def baseline_lost(search: Search, slug: str, job: JobContext) -> RuleResult | None:
-    """Build the rule that a suite is compared where reviewed runs left evidence: never a green one without."""
+    """Build the rule that a suite is compared where reviewed runs left evidence."""
     if search.lack(slug) is not Lack.LOST:
         return None
     return RuleResult(

@@ -209,7 +209,7 @@ def test_the_report_says_what_it_rests_on() -> None:
     assert (suite.slug, suite.suite_path, suite.failing, suite.baseline_note) == ("shop", "s.json", [], "")
     assert suite.baseline is not None
     assert (suite.baseline.how, suite.baseline.run_id, suite.baseline.sha) == ("newest run", "17", SHA)
-    assert (suite.baseline.branch, suite.baseline.age) == ("main", "1 day")
+    assert (suite.baseline.branch, suite.baseline.age) == (None, "1 day")
 
 
 def test_the_report_of_a_fork_says_that_its_changes_of_the_rules_were_not_applied() -> None:
