@@ -52,6 +52,33 @@ def test_fork__whose_file_is_a_link_shows_nothing_of_it(
     assert "0.123456" not in comment + step.log
 
 
+<<<<<<< HEAD
+=======
+@pytest.mark.parametrize("problem", ["outage", "no token", "no permission", "too large"])
+def test_fork__is_not_judged_where_the_base_branch_cannot_be_read(
+    runner: InProcess, github: FakeGitHub, regressed: None, problem: str
+) -> None:
+    token = {"github_token": ""} if problem == "no token" else {}
+    if problem == "outage":
+        github.fail("GET", "/commits/", 503, times=1000)
+    if problem == "no permission":
+        github.permissions.discard("contents: read")
+    if problem == "too large":
+        github.files["agent-eval.yml"] = b"#" * ((1 << 20) + 1)
+    step = runner.pull_request(fork=True, **token)
+    assert (step.code, step.outcome) == (4, "error")
+
+
+def test_own_branch__is_judged_though_the_base_branch_cannot_be_read(
+    runner: InProcess, github: FakeGitHub, regressed: None
+) -> None:
+    github.files["agent-eval.yml"] = b"#" * ((1 << 20) + 1)
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (1, "failed")
+    assert "could not be seen" in github.bodies(PULL)[0]
+
+
+>>>>>>> base
 def test_policy__that_is_missing_or_wrong_is_an_error(runner: InProcess, regressed: None) -> None:
     assert runner.pull_request(policy="gate.yml").code == 2
     write(runner, "gate.yml", b"margn: 0.1\n")
