@@ -182,7 +182,7 @@ def _holds(asked: str, value: Any, wanted: Any) -> bool:
         case "lacks":
             return bool(wanted not in value)
         case "count":
-            return len(value) == wanted
+            return bool(len(value) == wanted)
         case "given":
             return bool(value or value in (0, False)) is wanted
         case "below":

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.blackbox.installed import Program
-from tests.blackbox.rows import PROMISES, Places, Row, attempt, load, row_of
+from tests.blackbox.rows import PROMISES, BrokenPromise, Places, Row, attempt, load, row_of
 
 NOT_ROWS = {"places.yaml", "names.yaml", "judges.yaml"}
 FILES = sorted(path.name for path in PROMISES.glob("*.yaml") if path.name not in NOT_ROWS)
@@ -15,12 +15,11 @@ ROWS = {name: [row_of(raw) for raw in load(name)] for name in FILES}
 
 
 def _parameters() -> list[object]:
-    broken = pytest.mark.xfail
-    return [
-        pytest.param(row, id=row.id, marks=[broken(reason=row.xfail, strict=True)] if row.xfail else [])
-        for rows in ROWS.values()
-        for row in rows
-    ]
+    def marks(row: Row) -> list[pytest.MarkDecorator]:
+        broken = pytest.mark.xfail(reason=row.xfail or "", strict=True, raises=BrokenPromise)
+        return [broken] if row.xfail else []
+
+    return [pytest.param(row, id=row.id, marks=marks(row)) for rows in ROWS.values() for row in rows]
 
 
 @pytest.mark.parametrize("row", _parameters())
