@@ -1,29 +1,36 @@
 """Find the evidence of an earlier run to compare with.
 
-A platform offers candidates, the best first. A candidate that cannot be used is skipped, and a note or a
-warning says why.
+A baseline is evidence of a reviewed commit at or before the base of the job, by the graph of commits: what a
+branch, a tag or an event is called proves nothing. The platform, the evidence and git name the same commit.
+The nearest commit counts, of its runs the newest.
 
-Only a platform that answers, and answers that there is none, leaves a suite without a baseline. Evidence that
-is there and cannot be read is withheld: an older run may stand in for it, but where none does, the search
-ends in an outage, and the job in an error.
+Only where no reviewed run left evidence is a missing baseline a first adoption. Evidence that has expired is
+not compared, and evidence that is there and cannot be read ends the job in an error, unless an older run
+stands in for it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
-from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
+from agent_eval.attestations.keys import PublicKey
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
+from agent_eval.ci.place import JobPlace
+from agent_eval.ci.signing import admission_by
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.history.record import RunRecord
 from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
@@ -31,6 +38,12 @@ from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import safe_name
 from agent_eval.text.numbers import count
+
+MAX_LISTED = 200
+"""Earlier runs that a platform is asked for."""
+
+MAX_ANCESTORS = 20_000
+"""Commits before the base, and before the tip, among which those of earlier runs are looked for."""
 
 MAX_LOOKED_AT = 20
 """Earlier runs that are looked at."""
@@ -45,14 +58,32 @@ _NOT_KNOWN = 401
 _REFUSED = frozenset({403, 404})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The source of a baseline.
+
+    Attributes:
+        how: How it was found, as a noun: `merge base`, `3 commits before the base`, `path`.
+        sha: The commit it is of; None when unknown.
+        branch: The branch it is of.
+        run_id: The run that left it.
+        run_url: That run's page.
+        created_at: ISO 8601.
+    """
+
+    how: str
+    sha: str | None = None
+    branch: str | None = None
+    run_id: int | None = None
+    run_url: str | None = None
+    created_at: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The baseline of one suite.
 
-    Example:
-        `from_path(Path("before/evidence.zip"), ["shop"]).baselines["shop"]` is one.
-
-    Args:
+    Attributes:
         pack: Verified.
         view: What the comparison reads of the pack.
         origin: Its source.
@@ -65,15 +96,24 @@ class Baseline:
     named_by_user: bool = False
 
 
+class Lack(StrEnum):
+    """Why a suite has no baseline, although nothing went wrong."""
+
+    UNASKED = "unasked"
+    """Earlier runs cannot be read from here, or are not wanted."""
+    FIRST = "first"
+    """No reviewed run left evidence: a first adoption, if the tip has no rules of its own either."""
+    NEW_SUITE = "new-suite"
+    """The evidence of reviewed runs was read, and has no such suite."""
+    LOST = "lost"
+    """Reviewed runs left evidence, and none at or before the base is there any more: measure the base now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outage:
     """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
 
-    Example:
-        >>> Outage("Requests are limited until 10:42 UTC.", "Run the job again after that.").remedy
-        'Run the job again after that.'
-
-    Args:
+    Attributes:
         cause: One or two sentences.
         remedy: What a user can do, as a sentence.
     """
@@ -86,19 +126,18 @@ class Outage:
 class Search:
     """The result of a search for baselines.
 
-    Example:
-        >>> find_baselines(lambda notes: [], ["shop"], remedy="Check the token.").looked_at
-        0
-
-    Args:
+    Attributes:
         baselines: By the slug of the suite.
-        notes: Which candidates were skipped and why; nothing a user must act on.
+        notes: Which runs were skipped and why; nothing a user must act on.
         warnings: What a user should act on: damaged evidence, a missing permission.
-        withheld: Which candidates have evidence that could not be read, and why; also in notes or warnings.
+        withheld: Which runs have evidence that could not be read, and why; also in notes or warnings.
+        lost: Which runs left evidence that is no more, or is of no commit before the base.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
-        newest: The first evidence that was read of each suite, by its slug; it may be no baseline.
-        earlier: The history of the base branch by slug, the newest run first.
+        newest: The evidence of the newest reviewed run that was read, also after the base, by slug of the
+            suite; where no run is reviewed, that of the best.
+        earlier: Records of reviewed runs at or before the base by slug, the newest first.
+        newest_record: The record of the newest reviewed run of all, also after the base, by slug.
         gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
             while no evidence was found.
     """
@@ -107,11 +146,23 @@ class Search:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
     outage: Outage | None = None
     looked_at: int | None = None
     newest: dict[str, Pack] = field(default_factory=dict)
     earlier: dict[str, list[RunRecord]] = field(default_factory=dict)
+    newest_record: dict[str, RunRecord] = field(default_factory=dict)
     gone: dict[str, int] | None = None
+
+    def lack(self, slug: str) -> Lack | None:
+        """Why a suite has no baseline; None where it has one, and where `outage` says why not."""
+        if slug in self.baselines or self.outage is not None:
+            return None
+        if self.looked_at is None:
+            return Lack.UNASKED
+        if self.gone is not None:
+            return Lack.NEW_SUITE
+        return Lack.LOST if self.lost else Lack.FIRST
 
     def withhold(self, why: str, *, loud: bool) -> None:
         """Note that evidence is there and cannot be read."""
@@ -137,46 +188,82 @@ Opened = tuple[Pack, RunView]
 Unfit = Callable[[RunSummary], str]
 """Says why a run is no baseline, as a clause; empty for one that is."""
 
+EarlierRuns = Callable[[Asked], Iterable[EarlierRun]]
 
-def find_baselines(
-    candidates: Callable[[list[str]], Iterable[Candidate]],
-    wanted: Sequence[str],
-    *,
-    remedy: str,
-    unfit: Unfit = lambda _: "",
-    named_by_user: bool = False,
-    clock: Callable[[], float] = time.monotonic,
-) -> Search:
-    """Look at candidates in their order until every suite has a baseline, or a bound is reached.
 
-    Args:
-        candidates: Yields candidates, the best first, and notes in its argument which runs it skips.
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What a search for baselines stands on.
+
+    Attributes:
+        place: Where the job stands; None outside of a repository, where every run counts.
+        clone: With the graph of commits; None outside of a repository.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
         unfit: Says why a run is no baseline, as a clause; empty for one that is.
-        named_by_user: Whether the user named the run, so that finding nothing is an error.
-        clock: Seconds from any beginning, for the bound of a search in which evidence is withheld.
+        key: With which a baseline must have been signed; None where it need not be.
+    """
 
-    Raises:
-        AgentEvalError: What the user named cannot be used.
+    place: JobPlace | None
+    clone: PrivateClone | None
+    wanted: Sequence[str]
+    remedy: str
+    unfit: Unfit = lambda _: ""
+    key: PublicKey | None = None
+
+
+def find_baselines(
+    runs: EarlierRuns, ground: Ground, *, clock: Callable[[], float] = time.monotonic
+) -> Search:
+    """Look at reviewed runs at or before the base, the nearest first, until every suite has a baseline.
+
+    Args:
+        runs: Lists earlier runs of the platform.
+        ground: What the search stands on.
+        clock: Seconds from any beginning, for the bound of a search in which evidence is withheld.
     """
     result = Search()
     try:
-        _look_through(candidates, wanted, result, unfit, clock)
+        _look_through(runs, ground, result, clock)
     except NoHistory as reason:
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        if named_by_user:
-            raise
-        result.outage = _outage(error, remedy)
-    if named_by_user and not result.baselines:
+        result.outage = _outage(error, ground.remedy)
+    result.settle(ground.wanted)
+    return result
+
+
+def find_named(run: EarlierRun, ground: Ground) -> Search:
+    """Read the run that the user named: a person's decision, which needs no ancestry.
+
+    Raises:
+        AgentEvalError: It cannot be used.
+    """
+    result = Search(looked_at=1)
+    origin = Origin(
+        how="named run",
+        sha=next(iter(run.commits)) if len(run.commits) == 1 else None,
+        branch=run.branch,
+        run_id=run.number,
+        run_url=run.url,
+        created_at=run.created_at,
+    )
+    try:
+        opened = _read(run, ground, None)
+    except Skipped as skipped:
+        raise _unusable(skipped) from skipped
+    _keep(opened, ground, result)
+    for slug, (pack, seen) in opened.wanted.items():
+        if why := ground.unfit(seen.summary):
+            raise _unfit_baseline(run.label, slug, why)
+        result.baselines[slug] = Baseline(pack, seen, origin, named_by_user=True)
+    if not result.baselines:
         raise UsageError(
-            f"The baseline cannot be used: {' '.join(result.notes)}",
+            f"The baseline cannot be used: {run.label} has no evidence of {', '.join(ground.wanted)}.",
             remedy="Name another run, or leave `baseline-run-id` out.",
             field="baseline-run-id",
         )
-    result.settle(wanted)
     return result
 
 
@@ -193,51 +280,213 @@ def _outage(error: RemoteError, remedy: str) -> Outage:
     return Outage(error.message, error.remedy)
 
 
-def _look_through(
-    candidates: Callable[[list[str]], Iterable[Candidate]],
-    wanted: Sequence[str],
-    result: Search,
-    unfit: Unfit,
-    clock: Callable[[], float],
-) -> None:
+@dataclass(frozen=True)
+class _Reviewed:
+    """A run of a reviewed commit; `before` counts commits before the base, None for one that is after it."""
+
+    run: EarlierRun
+    commit: str | None
+    before: int | None
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What was read of a run: all packs by slug, and of the wanted ones what the comparison reads."""
+
+    packs: Mapping[str, Pack]
+    wanted: Mapping[str, Opened]
+
+
+def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Callable[[], float]) -> None:
     begun = clock()
+    place = ground.place
+    asked = Asked(
+        branches=place.branches if place is not None else (),
+        commit=place.base if place is not None else None,
+        before_own=place is None or place.is_reviewed,
+    )
+    listed = {run.number: run for run in islice(runs(asked), MAX_LISTED)}
+    reviewed = list(_reviewed(listed.values(), ground, result))
+    newest = max(reviewed, key=lambda row: row.run.number, default=None)
+    read: dict[int, _Evidence] = {}
     opened = 0
     result.looked_at = 0
-    for number, candidate in enumerate(candidates(result.notes), start=1):
+    nearest = sorted(
+        (row for row in reviewed if row.before is not None),
+        key=lambda row: (row.before, -row.run.number),
+    )
+    for number, row in enumerate(nearest, start=1):
         result.looked_at = number
-        packs = _packs(candidate, wanted, result)
-        if packs is not None:
-            fit = _fit(packs, candidate, result, unfit)
+        evidence = _try(row, ground, result)
+        if evidence is not None:
+            read[row.run.number] = evidence
+            fit = _fit(evidence, row, ground, result)
             # A run that judged nothing does not say which suites are new.
-            opened += len(fit) == len(packs)
+            opened += len(fit) == len(evidence.wanted)
             for slug, (pack, seen) in fit.items():
-                baseline = Baseline(pack, seen, candidate.origin, candidate.named_by_user)
-                result.baselines.setdefault(slug, baseline)
-            lacking = [slug for slug in wanted if slug not in result.baselines]
+                result.baselines.setdefault(slug, Baseline(pack, seen, _origin(row)))
+            lacking = [slug for slug in ground.wanted if slug not in result.baselines]
             if not lacking:
-                return
-            if absent := [slug for slug in lacking if slug not in packs]:
-                result.notes.append(
-                    f"{_capital(candidate.label)} has no evidence of `{'`, `'.join(absent)}`."
-                )
+                break
+            if absent := [slug for slug in lacking if slug not in evidence.wanted]:
+                result.notes.append(f"{_capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`.")
         too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
         if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
             result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
+            break
+    if newest is not None:
+        _read_newest(newest, ground, result, read)
+    if result.gone is None and not result.lost:
+        _look_elsewhere(listed.values(), newest, ground, result)
+
+
+def _look_elsewhere(
+    listed: Iterable[EarlierRun], newest: _Reviewed | None, ground: Ground, result: Search
+) -> None:
+    """Tell a first adoption from a base that is older than every run, or a branch that was pushed over."""
+    if newest is not None and result.newest:
+        result.lost.append(f"{_capital(newest.run.label)} left evidence, of a commit that is after the base.")
+        return
+    place = ground.place
+    strays = [run for run in listed if place is not None and run.is_own_code and run.branch in place.branches]
+    for run in sorted(strays, key=lambda run: -run.number)[:1]:
+        try:
+            run.fetch()
+        except (Expired, Withheld):
+            pass
+        except Skipped:
             return
+        result.lost.append(f"{_capital(run.label)} left evidence, of a commit that is in no trusted branch.")
 
 
-def _fit(packs: dict[str, Opened], candidate: Candidate, result: Search, unfit: Unfit) -> dict[str, Opened]:
+def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Iterator[_Reviewed]:
+    """Keep the runs whose code is the repository's own, of a commit at or below the tip."""
+    place, clone = ground.place, ground.clone
+    if place is None or clone is None:
+        yield from (_Reviewed(run, None, -run.number) for run in runs)
+        return
+    below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
+    before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
+    for run in runs:
+        if not run.is_own_code:
+            result.notes.append(
+                f"{_capital(run.label)} was passed over: its code is not from this repository."
+            )
+            continue
+        if run.branch is not None and run.branch not in place.branches:
+            continue
+        # Of the commits that a run may have been of, those of shared libraries are in another repository.
+        commits = run.commits & below_tip
+        at = [sha for sha in commits if sha in before]
+        if at:
+            commit = min(at, key=before.__getitem__)
+            yield _Reviewed(run, commit, before[commit])
+        elif commits:
+            yield _Reviewed(run, min(commits), None)
+
+
+def _origin(row: _Reviewed) -> Origin:
+    if row.before is None or row.commit is None:
+        how = "newest run"
+    else:
+        how = f"{count(row.before, 'commit')} before the base" if row.before else "merge base"
+    return Origin(
+        how=how,
+        sha=row.commit,
+        branch=row.run.branch,
+        run_id=row.run.number,
+        run_url=row.run.url,
+        created_at=row.run.created_at,
+    )
+
+
+def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
+    """Read the evidence of a run; None where it cannot be used, which is noted then."""
+    run = row.run
+    try:
+        evidence = _read(run, ground, row.commit)
+    except Expired as expired:
+        result.lost.append(str(expired))
+        result.notes.append(str(expired))
+    except Withheld as withheld:
+        result.withhold(str(withheld), loud=withheld.loud)
+    except Skipped as skipped:
+        (result.warnings if skipped.loud else result.notes).append(str(skipped))
+    except (InvalidPack, InvalidInput) as error:
+        result.withhold(
+            f"The evidence of {run.label} does not verify and was not used: {error.message}", loud=True
+        )
+    else:
+        _keep(evidence, ground, result)
+        return evidence
+    return None
+
+
+def _keep(evidence: _Evidence, ground: Ground, result: Search) -> None:
+    """Note which datasets the best evidence has, and keep the newest pack of each suite."""
+    if result.gone is None:
+        result.gone = {
+            pack.manifest.dataset_id: pack.summary.total_cases
+            for slug, pack in evidence.packs.items()
+            if slug not in ground.wanted
+        }
+    for slug, (pack, _) in evidence.wanted.items():
+        result.newest.setdefault(slug, pack)
+
+
+def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
+    """Read and verify the evidence of a run, to the end: only then does a wrong summary show.
+
+    Raises:
+        Skipped: It left none, or that of another commit than `commit`, which the platform and git name.
+        Withheld: It is there and cannot be read, or does not say of which commit it is.
+        InvalidPack, InvalidInput: It does not verify.
+    """
+    admission = admission_by(ground.key, commit)
+    packs = open_bundle(run.fetch(), source=f"the evidence of {run.label}", admit=admission)
+    _check_statements(packs, admission)
+    by_slug: dict[str, Pack] = {}
+    for pack in packs.values():
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in by_slug:
+            raise Withheld(f"The evidence of {run.label} has `{slug}` twice.", loud=True)
+        by_slug[slug] = pack
+        evaluated = pack.config.git_commit
+        if commit is None:
+            continue
+        if evaluated is None:
+            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
+        if evaluated != commit:
+            raise Skipped(
+                f"{_capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
+                "which was checked out there: it is no baseline."
+            )
+    wanted = {slug: (by_slug[slug], view(by_slug[slug])) for slug in ground.wanted if slug in by_slug}
+    return _Evidence(by_slug, wanted)
+
+
+def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) -> dict[str, Opened]:
     """Keep the runs that can be a baseline; warn of the others, if a baseline is still wanted."""
     fit = {}
-    for slug, (pack, seen) in packs.items():
-        why = unfit(seen.summary)
+    for slug, (pack, seen) in evidence.wanted.items():
+        why = ground.unfit(seen.summary)
         if not why:
             fit[slug] = (pack, seen)
-        elif candidate.named_by_user:
-            raise _unfit_baseline(candidate.label, slug, why)
         elif slug not in result.baselines:
-            result.warnings.append(f"{_capital(candidate.label)} is no baseline for `{slug}`: {why}.")
+            result.warnings.append(f"{_capital(row.run.label)} is no baseline for `{slug}`: {why}.")
     return fit
+
+
+def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence]) -> None:
+    """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
+    evidence = read.get(newest.run.number)
+    if evidence is None:
+        try:
+            evidence = _read(newest.run, ground, newest.commit)
+        except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
+            result.notes.append(f"The newest run was not read: {error}")
+            return
+    result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
 
 
 def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:
@@ -249,34 +498,6 @@ def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:
     )
 
 
-def _packs(candidate: Candidate, wanted: Sequence[str], result: Search) -> dict[str, Opened] | None:
-    try:
-        source = f"the evidence of {candidate.label}"
-        packs = open_bundle(candidate.fetch(), source=source, admit=candidate.admission)
-        _check_statements(packs, candidate.admission)
-        opened = _opened(packs, wanted)
-    except Skipped as skipped:
-        if candidate.named_by_user:
-            raise _unusable(skipped) from skipped
-        if isinstance(skipped, Withheld):
-            result.withhold(str(skipped), loud=skipped.loud)
-        else:
-            (result.warnings if skipped.loud else result.notes).append(str(skipped))
-    except (InvalidPack, InvalidInput) as error:
-        if candidate.named_by_user:
-            raise
-        result.withhold(
-            f"The evidence of {candidate.label} does not verify and was not used: {error.message}", loud=True
-        )
-    else:
-        if result.gone is None:
-            result.gone = _lost_datasets(packs, wanted)
-        for slug, (pack, _) in opened.items():
-            result.newest.setdefault(slug, pack)
-        return opened
-    return None
-
-
 def _unusable(skipped: Skipped) -> AgentEvalError:
     """Build the error for a run that the user named: an outage where the platform failed."""
     if isinstance(skipped.__cause__, RemoteError):
@@ -286,24 +507,6 @@ def _unusable(skipped: Skipped) -> AgentEvalError:
         remedy="Name another run, or leave `baseline-run-id` out.",
         field="baseline-run-id",
     )
-
-
-def _opened(packs: dict[str, Pack], wanted: Sequence[str]) -> dict[str, Opened]:
-    """Read the wanted packs to the end, by the slug of their dataset, whatever their directory is called.
-
-    Reading the verdicts is part of verifying: only then does a summary that disagrees with them show.
-    """
-    by_slug = {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
-    return {slug: (by_slug[slug], view(by_slug[slug])) for slug in wanted if slug in by_slug}
-
-
-def _lost_datasets(packs: Mapping[str, Pack], wanted: Sequence[str]) -> dict[str, int]:
-    """Count the cases of datasets that are not evaluated any more: no comparison would show their loss."""
-    return {
-        pack.manifest.dataset_id: pack.summary.total_cases
-        for pack in packs.values()
-        if safe_name(pack.manifest.dataset_id) not in wanted
-    }
 
 
 def from_path(
@@ -331,10 +534,11 @@ def from_path(
         )
     packs = packs_below(where, admission)
     _check_statements(packs, admission)
-    opened = _opened(packs, wanted)
+    by_slug = {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
+    newest = {slug: by_slug[slug] for slug in wanted if slug in by_slug}
     baselines = {
-        slug: Baseline(pack, seen, Origin(how="path"), named_by_user=True)
-        for slug, (pack, seen) in opened.items()
+        slug: Baseline(pack, view(pack), Origin(how="path"), named_by_user=True)
+        for slug, pack in newest.items()
     }
     for slug, baseline in baselines.items():
         if why := unfit(baseline.view.summary):
@@ -352,8 +556,12 @@ def from_path(
         for slug in wanted
         if slug not in baselines
     ]
-    newest = {slug: pack for slug, (pack, _) in opened.items()}
-    return Search(baselines=baselines, notes=notes, newest=newest, gone=_lost_datasets(packs, wanted))
+    gone = {
+        pack.manifest.dataset_id: pack.summary.total_cases
+        for slug, pack in by_slug.items()
+        if slug not in wanted
+    }
+    return Search(baselines=baselines, notes=notes, newest=newest, gone=gone)
 
 
 def from_registry(

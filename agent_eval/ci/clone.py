@@ -101,10 +101,29 @@ class PrivateClone:
             raise NoCheckout(
                 "The job does not run in a git checkout.", remedy="Run it in one, with its history."
             )
-        home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top, environ)))
+        return cls._make(top, environ, remote, None)
+
+    @classmethod
+    def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
+        """Clone a commit of the remote repository, for a job that checks nothing out.
+
+        Raises:
+            CommitUnknown: It is not to be had from there.
+        """
+        return cls._make(None, environ, remote, head)
+
+    @classmethod
+    def _make(
+        cls, top: Path | None, environ: Mapping[str, str], remote: Remote | None, head: str | None
+    ) -> PrivateClone:
+        home = Path(tempfile.mkdtemp(prefix="agent-eval-", dir=_private_place(top or Path.cwd(), environ)))
         try:
-            clone = cls(top, home, Git(home, environ), remote)
-            head = clone.git.line("rev-parse", "--verify", "--quiet", "HEAD", cwd=top)
+            git = Git(home, environ)
+            if top is None:
+                top = home / "nothing"
+                git.run("init", "--quiet", "--template=", str(top))
+            clone = cls(top, home, git, remote)
+            head = head or clone.git.line("rev-parse", "--verify", "--quiet", "HEAD", cwd=top)
             if head is None or COMMIT.fullmatch(head) is None:
                 raise NoCheckout("The checkout has no commit.", remedy="Commit what is to be evaluated.")
             kind = "sha256" if len(head) == 64 else "sha1"
@@ -251,6 +270,11 @@ class PrivateClone:
         except GitFailed:
             return False
         return True
+
+    def ancestors(self, commit: str, *, most: int) -> list[str]:
+        """List a commit and those before it, none before one that is made from it; at most so many."""
+        order = ("rev-list", "--topo-order", f"--max-count={most}", _checked(commit), "--")
+        return self.git.run(*order, cwd=self.directory).decode().split()
 
     def parents(self, commit: str) -> list[str]:
         """List the parents of a commit, the first one first."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.storage.redaction import Redactor
@@ -27,7 +29,8 @@ class JobContext:
         redactor: Knows the secrets; nothing that the job writes holds one.
         rules: Policy, waivers and named baselines, in the version that counts.
         clock: The time to record.
-        writes_history: Whether the run is one of the base branch, whose counts later runs rely on.
+        place: Where the job stands; None outside of a repository.
+        clone: The private clone of the checkout; None outside of a repository.
         settings_at: Reads the settings as of another checkout of the repository, given the directory that is
             the job's working directory there; None where they cannot be read again.
     """
@@ -38,8 +41,14 @@ class JobContext:
     redactor: Redactor
     rules: JudgingRules
     clock: Callable[[], datetime]
-    writes_history: bool = False
+    place: JobPlace | None = None
+    clone: PrivateClone | None = None
     settings_at: Callable[[Path], Settings] | None = None
+
+    @property
+    def writes_history(self) -> bool:
+        """Whether the run is one of a reviewed commit, whose counts later runs rely on."""
+        return (self.place is None or self.place.is_reviewed) and not self.platform.run.from_fork
 
     def timestamp(self) -> str:
         """The time to record, as ISO 8601 with its offset."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
@@ -15,12 +15,10 @@ from agent_eval.ci.config import (
     Settings,
     gather,
     gather_for_comment,
-    misspelt,
+    refuse_unknown_variables,
     settings_from,
-    values_by_input,
 )
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.drift import Watched, Watcher
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -41,11 +39,11 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.trusted_files import (
     MAX_BYTES,
     TrustedFiles,
-    Versions,
     judging_rules,
     refuse_fork_with_secrets,
 )
@@ -110,12 +108,14 @@ def run_job(
             make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
         ),
     )
+    ground = Standing()
     try:
-        settings, platform, files, versions = _settle(sources)
+        settings, platform, files = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
             error.message = redactor.redact_text(error.message)
+            ground.close()
             raise
         _report_wrong_settings(error, reporter, redactor)
         try:
@@ -125,24 +125,26 @@ def run_job(
             reporter.write_outputs({"comment-url": ""})
         else:
             _comment_error(error, settings, platform)
+        ground.close()
         return error.exit_code
     try:
+        if ground.problem is not None:
+            raise ground.problem
         refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
-        for sentence in misspelt(environ):
-            platform.warn(sentence)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,
                 platform=platform,
                 environ=environ,
                 redactor=redactor.with_rules(settings.redaction),
-                rules=judging_rules(settings, files, versions, now=clock.now(environ)),
+                rules=judging_rules(settings, files),
                 clock=partial(clock.now, environ),
-                writes_history=_is_base_branch(platform, versions),
+                place=ground.place,
+                clone=ground.clone,
                 settings_at=partial(_settings_at, sources),
             )
         )
@@ -150,35 +152,23 @@ def run_job(
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
+        ground.close()
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources) -> tuple[Settings, Platform, TrustedFiles, Versions]:
+def _settle(sources: _Sources, ground: Standing) -> tuple[Settings, Platform, TrustedFiles]:
     """Read the settings, with `agent-eval.yml` in the version that counts.
 
     The file may not say where a token goes, so the platform can be asked for that version before it is read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
-    files = TrustedFiles(platform)
-    content = files.read(file) if file is not None else None
-    gathered = gather(flags, environ, file if content is not None else None, content=content)
-    settings = settings_from(gathered)
-    versions = Versions(values_by_input(gathered), _values_of_base(sources, files))
-    if versions.base is not None and settings.fail_on == "never":
-        settings = replace(settings, fail_on=versions.base["fail-on"])
-        if settings.fail_on != "never":
-            files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
-    return settings, sources.make_platform(settings), files, versions
-
-
-def _is_base_branch(platform: Platform, versions: Versions) -> bool:
-    """Whether the job is one of the base branch, not of a change that names its own branch as that."""
-    if not platform.run.on_base_branch or platform.run.from_fork:
-        return False
-    if versions.base is None:
-        return platform.run.base_sha is None
-    return bool(versions.base["baseline-branch"] == versions.head["baseline-branch"])
+    ground.find(platform, environ, file)
+    files = TrustedFiles(platform, ground.place, ground.clone)
+    content = files.settings_of_change(file) if file is not None else None
+    settings = settings_from(gather(flags, environ, file if content is not None else None, content=content))
+    refuse_unknown_variables(environ, settings.variables_of_agent)
+    return settings, sources.make_platform(settings), files
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:
@@ -194,27 +184,13 @@ def _settings_at(sources: _Sources, directory: Path) -> Settings:
     return settings_from(gather(sources.flags, sources.environ, named, content=content))
 
 
-def _values_of_base(sources: _Sources, files: TrustedFiles) -> Mapping[str, Any] | None:
-    """Read the settings with the base branch's `agent-eval.yml`; None where that is not known, or counts."""
-    if not files.has_base:
-        return None
-    file = sources.config_file
-    try:
-        content = files.base(file) if file is not None else None
-        name = file if content is not None else None
-        return values_by_input(gather(sources.flags, sources.environ, name, content=content))
-    except AgentEvalError as error:
-        files.not_seen(error)
-        return None
-
-
 def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
     """Read only what it takes to comment, where other settings are wrong."""
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     name = file or Path(CONFIG_FILE)
     settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
     platform = sources.make_platform(settings)
-    content = TrustedFiles(platform).read(file) if file is not None else None
+    content = TrustedFiles(platform).settings_of_change(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
     return settings, sources.make_platform(settings)
 
@@ -223,19 +199,15 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
     # What the runner takes commands from is written below, once no code of the change runs any more.
     with guarded(platform.spec.command_files, job.environ):
-        watcher = Watcher.prepare(job)
         reported = platform.run.reported
         evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-        watched = watcher.hold(evaluation) if watcher is not None else None
     report = report_of(evaluation, job)
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    section = f"\n{watched.section}" if watched is not None else ""
-    room = platform.spec.summary_limit - len(section.encode("utf-8", "replace"))
-    summary = job.redactor.redact_text(render_summary(report, limit=room) + section)
+    summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
@@ -249,7 +221,6 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
-    _write_drift_issue(platform, watched)
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
@@ -276,22 +247,6 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.warn(published.warning)
     if published.action == "refused":
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
-
-
-def _write_drift_issue(platform: Platform, watched: Watched | None) -> None:
-    """Write the issue about the base branch, and say how it does. Nothing here changes the gate's answer."""
-    if watched is None:
-        platform.write_outputs({"drift-issue-url": ""})
-        return
-    platform.say(watched.line)
-    for warning in watched.warnings:
-        platform.warn(warning)
-    written = watched.write()
-    if written.warning:
-        platform.warn(written.warning)
-    if written.url:
-        platform.say(f"The drift issue was {written.action}: {written.url}")
-    platform.write_outputs({"drift-issue-url": written.url})
 
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:

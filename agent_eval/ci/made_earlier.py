@@ -11,7 +11,6 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import packs_below
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.platforms.catalog import stated_commit
 from agent_eval.ci.suites import Target
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.agreement import check_agreement
@@ -67,11 +66,10 @@ def _check(job: JobContext, target: Target, pack: Pack, where: Path) -> None:
     suite = target.source or open_suite(target.path)
     if pack.config.suite_digest != suite.digest:
         raise _wrong(where, f"is of another version of `{target.path}`", again)
-    # Earlier jobs record the commit that is checked out: of a change, some platforms merge it for a trial.
-    commits = {job.platform.run.head_sha, stated_commit(job.environ)} - {None}
-    if commits and pack.config.git_commit is None:
+    commit = job.place.head if job.place is not None else None
+    if commit is not None and pack.config.git_commit is None:
         raise _wrong(where, "does not say of which commit it is", "Make it in a job of this run, or in git.")
-    if commits and pack.config.git_commit not in commits:
+    if commit not in (None, pack.config.git_commit):
         raise _wrong(where, "is of another commit", again)
 
 

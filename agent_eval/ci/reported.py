@@ -9,21 +9,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent_eval.ci.candidates import Candidate, Skipped
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
-from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines, unknown_cases
+from agent_eval.ci.datasets_gone import lost_datasets
+from agent_eval.ci.earlier import EarlierRun, Skipped
+from agent_eval.ci.evaluate import Evaluation, decide_on, judge, search_baselines, unknown_cases
 from agent_eval.ci.history import read_branch_history
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack
+from agent_eval.operations.reruns import read_reruns
 from agent_eval.storage.files import safe_name
 from agent_eval.suites.paths import MAX_SUITES
 
 
-def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
+def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     """Compare and decide on the evidence of a run.
 
     Args:
@@ -39,15 +40,14 @@ def evaluate_reported(job: JobContext, run: Candidate) -> Evaluation:
     packs = _packs_of(run)
     search = search_baselines(job, list(packs))
     search.warnings += [_whose_word(run), *lost_datasets(search)]
-    history = read_branch_history(
-        job, search, {slug: pack.manifest.dataset_id for slug, pack in packs.items()}
-    )
-    search.warnings += history.warnings
-    missing = {next(iter(packs)): suites_gone(search)}
-    suites = [
-        decide_on(job, Target(Path(slug), slug), pack, search, missing.get(slug))
-        for slug, pack in packs.items()
-    ]
+    history = read_branch_history(job, search)
+    suites = []
+    for slug, pack in packs.items():
+        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
+        kept = read_reruns(pack)
+        may_rerun = kept is not None
+        judged = judge(job, Target(Path(slug), slug), pack, search, history, may_rerun=may_rerun)
+        suites.append(decide_on(job, judged, search, kept.record if kept is not None else None))
     search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None, rules=job.rules, history=history)
 
@@ -70,7 +70,7 @@ def _refuse_what_runs(job: JobContext) -> None:
         )
 
 
-def _packs_of(run: Candidate) -> dict[str, Pack]:
+def _packs_of(run: EarlierRun) -> dict[str, Pack]:
     """Read and check the evidence of a run; its packs by the slug of their dataset."""
     packs: dict[str, Pack] = {}
     for pack in open_bundle(_archive(run), source=f"the evidence of {run.label}").values():
@@ -80,7 +80,7 @@ def _packs_of(run: Candidate) -> dict[str, Pack]:
             raise InvalidInput(
                 f"The evidence of {run.label} has two packs of one dataset, or of a reserved name."
             )
-        if pack.config.git_commit not in (None, run.origin.sha):
+        if pack.config.git_commit is not None and pack.config.git_commit not in run.commits:
             raise InvalidPack(
                 f"The evidence of {run.label} is of another commit than that run.",
                 remedy="Run the job of the change again.",
@@ -91,7 +91,7 @@ def _packs_of(run: Candidate) -> dict[str, Pack]:
     return dict(sorted(packs.items()))
 
 
-def _archive(run: Candidate) -> bytes:
+def _archive(run: EarlierRun) -> bytes:
     try:
         return run.fetch()
     except Skipped as why:
@@ -103,7 +103,7 @@ def _archive(run: Candidate) -> bytes:
 _SEE_THE_RUN = "Read the log of that run; its job must upload the evidence also where its gate fails."
 
 
-def _whose_word(run: Candidate) -> str:
+def _whose_word(run: EarlierRun) -> str:
     """Say what a reader may conclude: the author of a change can write its evidence, too."""
     return (
         f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "

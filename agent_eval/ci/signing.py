@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,6 @@ from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey, parse_signing_key
 from agent_eval.attestations.predicates import gate_predicate
 from agent_eval.attestations.statement import Expected
-from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.config import Settings
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.operations.attest import Signer, attest_opened
@@ -22,8 +19,6 @@ from agent_eval.storage.json import dumps
 if TYPE_CHECKING:
     from agent_eval.ci.context import JobContext
     from agent_eval.evidence.reader import Pack
-
-Candidates = Callable[[list[str]], Iterable[Candidate]]
 
 
 def signer_of(settings: Settings) -> Signer:
@@ -68,13 +63,3 @@ def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: Gat
 def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission | None:
     """Make the check that a baseline is signed, and of the commit that its run says; None without a key."""
     return Admission(Trust(keys=(key,), expected=Expected(commit=commit))) if key is not None else None
-
-
-def signed_candidates(candidates: Candidates, key: PublicKey | None) -> Candidates:
-    """Give each candidate for a baseline the check of its signature and commit."""
-
-    def with_admission(notes: list[str]) -> Iterator[Candidate]:
-        for candidate in candidates(notes):
-            yield replace(candidate, admission=admission_by(key, candidate.origin.sha))
-
-    return with_admission

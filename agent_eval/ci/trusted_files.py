@@ -1,64 +1,44 @@
-"""Read the files that say how a change is judged in the version that counts, and list what the change alters.
+"""Read the files that say how a change is judged, in the version at the tip of the trusted branch.
 
-A change from a fork is judged by the base branch's files. The repository's own branches are judged by their
-own, so that an intended change and its acceptance are reviewed in one step; what differs from the base branch
-is listed at the top of the comment, and where it lets more pass (`ci.loosening`), the gate is not passed.
+A reviewed commit is judged by its own. In a first adoption, where the tip has no `agent-eval.yml`, the
+change's own version holds, unless it comes from a fork.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings
-from agent_eval.ci.differences import code, differences
-from agent_eval.ci.loosening import (
-    loosened_options,
-    loosened_policy,
-    reviewed_waivers,
-    unreviewed_exceptions,
-    unreviewed_waivers,
-    without_unreviewed,
-)
+from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.config.rules import RULES
-from agent_eval.contracts import Thresholds
+from agent_eval.ci.seal import as_code
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
-from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
-from agent_eval.gate.decide import merge_thresholds
+from agent_eval.errors import InvalidInput, RemoteError, UsageError
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.files import read_bytes
 
 MAX_BYTES = 64 << 20
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgingRules:
     """The rules that a change is judged by, beside thresholds.
 
-    Example:
-        `judging_rules(settings, TrustedFiles(platform))` reads them.
-
-    Args:
+    Attributes:
         policy: Of the gate.
-        base_policy: The base branch's, where it is known and the change has another one.
         registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
-        waivers: The waivers for the baseline that the settings name, that count.
-        changes: Differences of the rules from the base branch, as sentences.
-        loosened: Those that let more pass, and that a change may therefore not decide on by itself.
-        from_base: Whether the base branch's rules hold, so that `changes` were not applied.
+        waivers: The waivers for the baseline that the settings name.
+        changes: What of the rules the change alters, as sentences; it holds once merged.
         warnings: What a user should know of how the rules were read.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
-        stated_policy: The change's policy with the exceptions that do not count; None where all count.
     """
 
     policy: GatePolicy
@@ -66,153 +46,89 @@ class JudgingRules:
     registry_path: Path
     waivers: list[Waiver]
     changes: list[str] = field(default_factory=list)
-    loosened: list[str] = field(default_factory=list)
-    from_base: bool = False
     warnings: list[str] = field(default_factory=list)
-    base_policy: GatePolicy | None = None
     baseline_key: PublicKey | None = None
-    stated_policy: GatePolicy | None = None
-
-    @property
-    def is_release(self) -> bool:
-        """Whether the change is held to the preset `release`, by its own policy or by the base branch's."""
-        return any(policy.preset == "release" for policy in self._policies)
-
-    @property
-    def blocks_on_inconclusive(self) -> bool:
-        """Whether an inconclusive decision stops the change, by either policy."""
-        return any(policy.blocks_on_inconclusive for policy in self._policies)
-
-    @property
-    def _policies(self) -> list[GatePolicy]:
-        return [self.policy, *([self.base_policy] if self.base_policy is not None else [])]
 
 
 class TrustedFiles:
-    """Reads files in the version that counts, and collects the differences from the base branch.
-
-    Example:
-        `TrustedFiles(platform).read(Path("agent-eval.yml"))` is the base branch's version for a fork, and the
-        checkout's otherwise.
+    """Reads files in the version that counts.
 
     Args:
-        platform: Knows the base of the change, whether it comes from a fork, and where the checkout is.
+        platform: Knows whether the change comes from a fork, and where the checkout is.
+        place: Where the job stands; None where that is not known.
+        clone: The private clone of the checkout; None where there is none.
+
+    Attributes:
+        changes: Which of the files that were read differ in the change, as sentences.
+        warnings: What a user should know of how they were read.
     """
 
-    def __init__(self, platform: Platform) -> None:
-        self._platform = platform
-        self._reachable = True
+    def __init__(
+        self, platform: Platform, place: JobPlace | None = None, clone: PrivateClone | None = None
+    ) -> None:
+        self._clone = clone
+        self._top = clone.top if clone is not None else platform.workspace
+        self._tip = place.tip if place is not None and not place.is_reviewed else None
         self._has_checkout = platform.run.reported is None
-        self._of_base: dict[str, bytes | None] = {}
         self.from_fork = platform.run.from_fork
         self.changes: list[str] = []
-        self.loosened: list[str] = []
         self.warnings: list[str] = []
 
     @property
-    def has_base(self) -> bool:
-        """Whether the change is one of the repository's own, onto a commit that is known and can be read."""
-        return self._reachable and not self.from_fork and self._platform.run.base_sha is not None
+    def is_adoption(self) -> bool:
+        """Whether a change of the repository's own brings the first settings."""
+        return not self.from_fork and self._at_tip(Path(CONFIG_FILE)) is None
 
-    def read(self, path: Path, *, registry: bool = False) -> bytes | None:
+    def read(self, path: Path) -> bytes | None:
         """Read the version that counts; None where there is no such file.
 
         Raises:
-            RemoteError: The base branch's version counts and cannot be read.
+            RemoteError: The tip's version counts and cannot be read.
             InvalidInput: It is too large, or no file.
         """
-        head = self._head(path)
         where = self._place(path)
-        if where is None or not self._reachable:
+        head = self.of_checkout(path)
+        if where is None or (self._tip is None and not self.from_fork):
             return head
-        if self._platform.run.base_sha is None:
-            return self._without_base(where, head)
-        try:
-            base = self.base(path)
-        except RemoteError as error:
-            if self.from_fork:
-                raise
-            self.not_seen(error)
-            return head
-        if self.from_fork:
-            # A fork's file may hold anything, so only the fact that it differs is reported.
-            if head != base and self._has_checkout:
-                name = where[:200].replace("`", "'")
-                self.changes.append(f"`{name}` differs from the base branch.")
-            return base
-        self.changes += differences(where, base, head, registry=registry)
-        return head
-
-    def base(self, path: Path) -> bytes | None:
-        """Read the base branch's version; that of a file outside the checkout is the file itself.
-
-        Raises:
-            RemoteError: It cannot be read, or is no regular file.
-            InvalidInput: A file outside the checkout is too large, or no file.
-        """
-        where = self._place(path)
-        if where is None:
-            return self._head(path)
-        if where not in self._of_base:
-            self._of_base[where] = self._platform.base_file(where)
-        return self._of_base[where]
-
-    def replaces(self, path: Path, *, hides: bool) -> bool:
-        """Tell whether the checkout has another version of a file than the base branch, if that has one.
-
-        Args:
-            path: The file; it may be missing in the checkout.
-            hides: Whether a file that only the checkout has hides something of the base branch.
-
-        Raises:
-            RemoteError: It cannot be read on the base branch.
-        """
-        if self._place(path) is None or self._platform.run.base_sha is None:
-            return False
-        base, head = self.base(path), self._head(path)
-        if base is None and head is not None:
-            return hides or self._is_file_on_base(path.parent)
-        return base is not None and base != head
-
-    def _is_file_on_base(self, path: Path) -> bool:
-        try:
-            return self.base(path) is not None
-        except RemoteError:
-            return False  # A directory, which has a file of another name.
-
-    def not_seen(self, error: AgentEvalError) -> None:
-        """Say that the rules of the base branch cannot be read: what they are cannot be shown to hold."""
-        if self._reachable:
-            self._reachable = False
-            seen = f"Whether this change alters how it is judged could not be seen: {error.message}"
-            self.warnings.append(seen)
-            self.loosened.append(f"{seen} {error.remedy}".strip())
-
-    def _without_base(self, where: str, head: bytes | None) -> bytes | None:
-        """Return the checkout's version; a fork's own does not count, even where the base is not known."""
-        if self.from_fork:
+        if self._tip is None:
             raise RemoteError(
-                f"`{where}` cannot be read from the base branch: the job does not know which commit that is.",
+                f"`{where}` cannot be read from the trusted branch: the job does not know its tip.",
                 remedy="Give the job the whole payload of its event.",
                 path=where,
             )
-        return head
+        tip = self._at_tip(path)
+        if tip is None and self.is_adoption:
+            return head
+        if head != tip and self._has_checkout:
+            self.changes.append(f"{as_code(where)} differs from the trusted branch; it holds once merged.")
+        return tip
 
-    def watch(self, path: Path) -> None:
-        """List the differences of a file that the job uses in the checkout's version."""
-        if not self.from_fork:
-            self.read(path)
+    def settings_of_change(self, path: Path) -> bytes | None:
+        """Read `agent-eval.yml`, which says how the agent is run: the change's own, unless that is a fork's.
 
-    def _head(self, path: Path) -> bytes | None:
+        Raises:
+            RemoteError: The tip's version counts and cannot be read.
+            InvalidInput: It is too large, or no file.
+        """
+        return self.read(path) if self.from_fork else self.of_checkout(path)
+
+    def of_checkout(self, path: Path) -> bytes | None:
+        """Read the version of what is checked out; None where there is none."""
         if not self._has_checkout and self._place(path) is not None:
             return None
         if self.from_fork and path.is_symlink():
             return b""
         return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None
 
+    def _at_tip(self, path: Path) -> bytes | None:
+        where = self._place(path)
+        if where is None or self._clone is None or self._tip is None:
+            return None
+        return self._clone.file(where, self._tip)
+
     def _place(self, path: Path) -> str | None:
         """Make the path relative to the repository; None for a file outside it."""
-        place = os.path.relpath(os.path.abspath(path), self._platform.workspace)
+        place = os.path.relpath(os.path.abspath(path), self._top)
         return None if place.startswith("..") else Path(place).as_posix()
 
 
@@ -233,95 +149,27 @@ def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
     )
 
 
-def judging_rules(
-    settings: Settings, files: TrustedFiles, versions: Versions, *, now: datetime
-) -> JudgingRules:
+def judging_rules(settings: Settings, files: TrustedFiles) -> JudgingRules:
     """Read policy, waivers and named baselines in the version that counts.
-
-    Args:
-        settings: Of the job.
-        files: Reads both versions.
-        versions: The values of the settings, with either version of `agent-eval.yml`.
-        now: The time of the decision; a waiver that is over excuses nothing.
 
     Raises:
         InvalidInput: Policy or registry cannot be read, or there is no such policy.
-        RemoteError: The base branch's version counts and cannot be read.
+        RemoteError: The tip's version counts and cannot be read.
     """
     policy = _policy(settings, files)
-    data = files.read(settings.registry_path, registry=True)
+    data = files.read(settings.registry_path)
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
-    if settings.judging.judge_config is not None:
-        files.watch(settings.judging.judge_config)
+    if settings.judging.judge_config is not None and not files.from_fork:
+        files.read(settings.judging.judge_config)
     key_file = settings.baseline_public_key
-    rules = JudgingRules(
+    return JudgingRules(
         baseline_key=_baseline_key(key_file, files) if key_file is not None else None,
         policy=policy,
         registry=registry,
         registry_path=settings.registry_path,
-        waivers=_waivers_for(registry, settings.baseline_name),
+        waivers=[row for row in registry.waivers if row.baseline_name == settings.baseline_name],
         changes=files.changes,
-        loosened=files.loosened,
-        from_base=files.from_fork,
         warnings=files.warnings,
-    )
-    if files.from_fork:
-        rules.loosened.extend(_other_baseline(settings.baseline, registry, registry, files))
-        rules.loosened.extend(_other_recordings(settings.agent.replay if settings.agent else None, files))
-    if versions.base is None:
-        return rules
-    try:
-        return _held_to_base(rules, versions.head, versions.base, files, now)
-    except AgentEvalError as error:
-        files.not_seen(error)
-        return rules
-
-
-@dataclass(frozen=True)
-class Versions:
-    """The values of a job's settings by input name, with the change's and the base branch's `agent-eval.yml`.
-
-    Example:
-        `Versions(head=values_by_input(gathered))` has no base: nothing is compared.
-
-    Args:
-        head: With the version that counts.
-        base: With the base branch's; None where that is not known, or counts.
-    """
-
-    head: Mapping[str, Any]
-    base: Mapping[str, Any] | None = None
-
-
-def _held_to_base(
-    rules: JudgingRules,
-    head: Mapping[str, Any],
-    base: Mapping[str, Any],
-    files: TrustedFiles,
-    now: datetime,
-) -> JudgingRules:
-    """Add what the change loosens and the base branch's policy; exceptions that only the change has go."""
-    registry_path: Path = base["registry-path"]
-    data = files.base(registry_path)
-    registry = parse_registry(data, str(registry_path)) if data is not None else Registry()
-    policy = _with_inputs(_policy_of_base(base["policy"], files), base)
-    of_base = _waivers_for(registry, base["baseline-name"])
-    waivers = unreviewed_waivers(of_base, rules.waivers, now=now)
-    loosened = [
-        *loosened_options(base, head),
-        *loosened_policy(policy, _with_inputs(rules.policy, head), now=now),
-        *waivers,
-        *_other_baseline(head["baseline"], rules.registry, registry, files),
-        *_other_recordings(head["replay"], files),
-    ]
-    return replace(
-        rules,
-        policy=without_unreviewed(policy, rules.policy, now=now),
-        waivers=reviewed_waivers(of_base, rules.waivers),
-        changes=[*rules.changes, *unreviewed_exceptions(policy, rules.policy, now=now), *waivers],
-        loosened=[*rules.loosened, *loosened],
-        base_policy=policy,
-        stated_policy=rules.policy,
     )
 
 
@@ -330,65 +178,11 @@ def _baseline_key(path: Path, files: TrustedFiles) -> PublicKey:
     if data is None:
         raise InvalidInput(
             f"The public key {path} does not exist.",
-            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            remedy="Correct `baseline-public-key`, and commit the key to the trusted branch.",
             file=str(path),
             field="baseline-public-key",
         )
-    base = files.base(path) if files.has_base else None
-    if base is not None and base != data:
-        files.loosened.append("the key with which the baseline must have been signed is another one.")
     return parse_public_key(data, source=str(path))
-
-
-def _other_baseline(named: str, registry: Registry, of_base: Registry, files: TrustedFiles) -> list[str]:
-    """Say where the evidence that the settings name as the baseline came with the change, as a sentence.
-
-    Raises:
-        RemoteError: It cannot be read on the base branch.
-    """
-    place, entry, known = Path(named), registry.baselines.get(named), of_base.baselines.get(named)
-    if entry is not None and not place.exists():
-        is_other = known is None or known.manifest_sha256 != entry.manifest_sha256
-    else:
-        # A path comes before the name of a baseline, which it may hide.
-        is_other = any(files.replaces(file, hides=known is not None) for file in _evidence_files(place))
-    return [f"The baseline {code(named)} is another one than on the base branch."] if is_other else []
-
-
-def _other_recordings(replay: Path | None, files: TrustedFiles) -> list[str]:
-    """Say where the recorded answers of tools changed with the agent that gets them, as a sentence.
-
-    Raises:
-        RemoteError: They cannot be read on the base branch.
-    """
-    if replay is None or not files.replaces(replay, hides=False):
-        return []
-    return [f"The recorded answers of tools in {code(str(replay))} are others than on the base branch."]
-
-
-def _evidence_files(place: Path) -> list[Path]:
-    """List the files that pin the evidence at a path: an archive itself, of packs their manifests."""
-    if not place.is_dir():
-        return [place] if place.exists() else []
-    return [place / MANIFEST, *sorted(place.glob(f"*/{MANIFEST}"))]
-
-
-def _waivers_for(registry: Registry, baseline_name: str) -> list[Waiver]:
-    return [waiver for waiver in registry.waivers if waiver.baseline_name == baseline_name]
-
-
-def _policy_of_base(path: Path | None, files: TrustedFiles) -> GatePolicy:
-    data = files.base(path) if path is not None else None
-    return parse_policy_file(data, str(path)) if data is not None else GatePolicy()
-
-
-def _with_inputs(policy: GatePolicy, values: Mapping[str, Any]) -> GatePolicy:
-    """Copy a policy with what the inputs of the job state in place of its own."""
-    limits = Thresholds(**{rule.field: values[rule.option] for rule in RULES})
-    policy = policy.overridden(
-        preset=values["preset"], max_baseline_error_rate=values["max-baseline-error-rate"]
-    )
-    return policy.model_copy(update={"thresholds": merge_thresholds(policy.thresholds, limits)})
 
 
 def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
@@ -397,10 +191,10 @@ def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
         data = files.read(settings.policy)
         if data is not None:
             policy = parse_policy_file(data, str(settings.policy))
-        elif files.from_fork:
+        elif files.of_checkout(settings.policy) is not None or files.from_fork:
             files.warnings.append(
-                f"The base branch has no `{settings.policy}`, and a fork cannot bring a policy of its own: "
-                "the preset alone holds."
+                f"The trusted branch has no {as_code(str(settings.policy))}, and a change cannot bring a "
+                "policy of its own: the preset alone holds."
             )
         else:
             raise InvalidInput(
@@ -409,4 +203,4 @@ def _policy(settings: Settings, files: TrustedFiles) -> GatePolicy:
                 file=str(settings.policy),
                 field="policy",
             )
-    return policy.overridden(preset=settings.preset, max_baseline_error_rate=settings.max_baseline_error_rate)
+    return policy if settings.preset is None else policy.model_copy(update={"preset": settings.preset})

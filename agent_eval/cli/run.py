@@ -39,7 +39,7 @@ def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool,
     from agent_eval.processes.privacy import hide_environment
 
     hide_environment()
-    specs = [_with_stated_commit(spec) for spec in requested_runs(suites, values)]
+    specs = requested_runs(suites, values)
     _check_executor(specs[0])
     return _run_each(specs, output_format, most=_most(verbose, quiet))
 
@@ -153,17 +153,6 @@ def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> int:
     return int(ExitCode.OK)
 
 
-def _with_stated_commit(spec: RunSpec) -> RunSpec:
-    """Set the commit that the CI platform states, unless an option sets one."""
-    if spec.identity.git_commit is not None:
-        return spec
-    from dataclasses import replace
-
-    from agent_eval.ci.platforms.catalog import stated_commit
-
-    return replace(spec, identity=replace(spec.identity, git_commit=stated_commit(os.environ)))
-
-
 def _check_executor(spec: RunSpec) -> None:
     executor, scheduler = spec.judging.executor, spec.judging.dask_scheduler
     if executor == "dask" and scheduler is None:
@@ -186,7 +175,7 @@ def run_loop(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: 
     from agent_eval.processes.privacy import hide_environment
 
     hide_environment()
-    specs = [_with_stated_commit(spec) for spec in requested_runs(suites, values)]
+    specs = requested_runs(suites, values)
     if specs[0].agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
     return _run_each(specs, output_format, most=_most(verbose, quiet))
@@ -263,7 +252,6 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "resumed_cases": progress.resumed,
         "damaged_records": progress.damaged,
         "retries": progress.retries,
-        "retried_trials": progress.retried,
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,

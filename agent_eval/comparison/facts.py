@@ -199,7 +199,6 @@ class RunView:
             git_commit=self.config.git_commit,
             started_at=self.config.started_at,
             damaged_records=self.config.execution_config.damaged_records or 0,
-            looks=self.config.execution_config.looks,
             summary=self.summary,
         )
 

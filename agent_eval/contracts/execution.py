@@ -119,9 +119,6 @@ class ExecutionConfig(SparseContract):
             raise ValueError("looks must ascend, and the last of them is the number of trials")
         return looks
 
-    def at_looks(self, looks: Sequence[int]) -> ExecutionConfig:
-        """Copy for a run that was looked at after so many trials of each case, and ends at the last look."""
-        return self.model_copy(update={"trials": looks[-1], "looks": list(looks)})
 
     def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
         """Copy with the number of cases in which something was replaced, and of the replacements."""

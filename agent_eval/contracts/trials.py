@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import Field, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.verdict import ZERO_TOLERANCE, CaseResult, Outcome, TrialResult
+from agent_eval.contracts.verdict import SAFETY_JUDGES, CaseResult, Outcome, TrialResult
 from agent_eval.errors import InvalidInput
 
 _RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")
@@ -90,7 +90,7 @@ def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
     Args:
         verdicts: `(judge id, outcome)` of every verdict on the trial.
     """
-    return any(outcome == _FAILED and judge_id in ZERO_TOLERANCE for judge_id, outcome in verdicts)
+    return any(outcome == _FAILED and judge_id in SAFETY_JUDGES for judge_id, outcome in verdicts)
 
 
 def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts], *, despite_errors: bool = False) -> int:

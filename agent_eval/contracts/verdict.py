@@ -18,8 +18,8 @@ REPLAY_CONTRACT = "replay_contract"
 EXECUTION = "execution"
 """Id of the judge of how an agent's attempts ended. It is part of every run of an agent."""
 
-ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
-"""Ids of the judges of safety: a single new failure fails the gate, whatever the statistics say."""
+SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
+"""Ids of the safety judges that come with the program: a new violation blocks, whatever the statistics say."""
 
 
 ANSWER_NOT_CHECKED = "answer_not_checked"
@@ -291,7 +291,7 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
     ended_by = next(
         (of_run for judge_id, of_judge, kind in judged if (of_run := _ended(judge_id, of_judge, kind))), None
     )
-    if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(ZERO_TOLERANCE)):
+    if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(SAFETY_JUDGES)):
         return ended_by
     if outcome == Outcome.INCONCLUSIVE:
         return None

@@ -37,6 +37,13 @@ COMPARE = "compare"
 ATTESTATIONS = "attestations"
 HISTORY = "history"
 
+RERUNS = f"{COMPARE}/reruns.json"
+"""What a job ran again (`contracts.reruns`)."""
+RERUNS_ARCHIVE = f"{COMPARE}/reruns.zip"
+"""The packs of that."""
+HISTORY_USED = f"{COMPARE}/history.jsonl"
+"""The records of main's runs that a decision rests on (`history.used`)."""
+
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"
 ARTIFACTS = "artifacts"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 from statistics import pstdev
 
 from agent_eval.contracts.trials import (
@@ -15,7 +16,6 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.power import runs_to_see_flake
 from agent_eval.gate.statistics import entropy, wilson
 
 NOTABLE_FLAKE = 0.05
@@ -89,6 +89,18 @@ def stability(
             quarantine_recommended_cases=len(quarantine),
         ),
     )
+
+
+def runs_to_see_flake(rate: float) -> int:
+    """Compute after how many runs a case that fails with chance `rate` has failed with a chance of 95 %.
+
+    The smallest n with 1 - (1 - rate)^n >= 0.95.
+
+    Example:
+        >>> runs_to_see_flake(0.05)
+        59
+    """
+    return max(1, ceil(log(0.05) / log(1 - rate)))
 
 
 def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: float) -> CaseStability:

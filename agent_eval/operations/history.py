@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts.history import HistoryRun
+from agent_eval.contracts.history import HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
@@ -16,7 +16,6 @@ from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.evidence import read_history
 from agent_eval.history.files import decode_file, is_record_name, newest_first
-from agent_eval.history.record import RunRecord
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.storage.files import read_bytes
 
@@ -90,7 +89,7 @@ def _by_dataset(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def policy_at(path: Path | None) -> GatePolicy:
-    """Read the policy that says which cases are in quarantine, tracked or expected to fail; none lists none.
+    """Read the policy that says which cases are in quarantine; none lists none.
 
     Raises:
         InvalidInput: The policy cannot be read.
@@ -126,12 +125,11 @@ def _case_json(case: CaseBoard) -> dict[str, Any]:
     since: HistoryRun | None = case.since
     return {
         "case_id": case.case_id,
-        "tier": case.tier,
+        "kind": case.kind,
         "passed": case.passed,
         "scored": case.scored,
         "letters": case.letters,
         "missed": dict(case.missed),
         "lost": dict(case.lost),
         "since": since.to_json() if since is not None else None,
-        "promote": case.promote,
     }

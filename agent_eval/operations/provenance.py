@@ -23,7 +23,7 @@ from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_reg
 _FIGURES = (
     *("baseline_run_id", "candidate_run_id", "dataset_id", "baseline", "candidate", "cases", "metrics"),
     *("judge_metrics", "case_regressions", "new_hard_fail_case_ids", "resolved_hard_fail_case_ids"),
-    *("trials", "coverage", "failures_apart"),
+    *("trials", "new_expectations", "more_help"),
 )
 """The fields of a comparison that a decision rests on. The others are for readers."""
 
@@ -139,7 +139,7 @@ class ComparedPacks:
             InvalidInput: A figure does not follow from the packs.
         """
         comparison = self.compare(frozenset(self._stated.cases.quarantined))
-        if "coverage" not in self._stated.model_fields_set:
+        if "new_expectations" not in self._stated.model_fields_set:
             return comparison
         stated, follows = self._stated.to_json(), comparison.to_json()
         # A version before counted no new cases.

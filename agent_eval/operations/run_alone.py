@@ -12,7 +12,7 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import decide_without_baseline, merge_thresholds
+from agent_eval.gate.decide import decide_without_baseline
 from agent_eval.operations import clock
 from agent_eval.operations.gate import GateResult, read_thresholds
 from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK, open_run, open_to_show, parse_decision, view
@@ -61,12 +61,10 @@ def decide_on_run(
     path = out if out is not None else _default_path(run)
     clear_unfinished(path)
     pack = open_run(run)
-    stated = policy.thresholds if policy is not None else rules
     decision = decide_without_baseline(
         view(pack).reference(),
-        merge_thresholds(stated, rules),
+        policy.with_thresholds(rules).thresholds if policy is not None else rules,
         generated_at=clock.timestamp(environ),
-        policy=policy,
     )
     if decision.gate_status is GateStatus.NO_BASELINE:
         raise UsageError(

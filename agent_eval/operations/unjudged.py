@@ -10,7 +10,6 @@ from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.losses import why_too_little
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
@@ -66,7 +65,7 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
 
 
 def _is_unjudged(summary: RunSummary) -> bool:
-    return judged_nothing(summary) and summary.error_cases > 0
+    return summary.error_cases + summary.skipped_cases >= summary.total_cases and summary.error_cases > 0
 
 
 def _reason(row: CaseResultRow) -> str:

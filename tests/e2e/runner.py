@@ -14,7 +14,8 @@ from tests.e2e.fork_server import PROGRAM, Command
 from tests.e2e.program import CLOCK, REPOSITORY, environment, execute
 from tests.factories import make_case, make_suite
 from tests.fakes import github as fake
-from tests.fakes.github import TOKEN, FakeGitHub, sha
+from tests.fakes.commits import check_out, serve, sha, tip_of
+from tests.fakes.github import TOKEN, FakeGitHub
 
 PULL = 7
 BASE_BRANCH_RUN, OWN_RUN, REPORTING_RUN = 400, 500, 600
@@ -79,6 +80,7 @@ class Runner:
         self.github = github
         self.workspace = root / "workspace"
         self.workspace.mkdir(exist_ok=True)
+        self.has_own_repository = False
 
     def write_suite(self, *cases: dict[str, Any], name: str = "suite.json", dataset_id: str = "shop") -> Path:
         """A suite in the workspace."""
@@ -118,11 +120,12 @@ class Runner:
         head: str = HEAD_SHA,
         fork: bool = False,
         event: str = "pull_request",
-        base: str = sha("tip"),
+        into: str = "main",
+        checkout: str | None = None,
         environ: dict[str, str] | None = None,
         **inputs: str,
     ) -> Step:
-        """A commit on pull request 7 into main."""
+        """A commit on pull request 7 into main, which is checked out itself unless a test says otherwise."""
         if run_id not in self.github.runs:
             self.github.add_run(run_id, status="in_progress", event=event, head_sha=head, fork=fork)
         if PULL not in self.github.pulls:
@@ -136,7 +139,7 @@ class Runner:
                     "ref": "topic",
                     "repo": {"id": fake.FORK_ID if fork else fake.REPOSITORY_ID},
                 },
-                "base": {"sha": base, "ref": "main", "repo": {"id": fake.REPOSITORY_ID}},
+                "base": {"sha": sha("commit 599"), "ref": into, "repo": {"id": fake.REPOSITORY_ID}},
             },
         }
         return self.start(
@@ -147,6 +150,7 @@ class Runner:
             f"pull/{PULL}/merge",
             inputs,
             attempt=attempt,
+            checkout=checkout or head,
             environ=environ,
         )
 
@@ -167,7 +171,9 @@ class Runner:
             "workflow_run": {"id": reported, "head_sha": HEAD_SHA, "head_repository": {"id": fake.FORK_ID}},
         }
         given = {"suite": "", "report_run_id": str(reported), "baseline_workflow": "nightly.yml", **inputs}
-        return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, environ=environ)
+        serve(self.root / "server" / f"{fake.REPOSITORY}.git", self.github.files)
+        server = {"GITHUB_SERVER_URL": (self.root / "server").as_uri(), **(environ or {})}
+        return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, environ=server)
 
     def merge_group(self, *, run_id: int = OWN_RUN, **inputs: str) -> Step:
         """A change in the merge queue for main."""
@@ -189,10 +195,14 @@ class Runner:
         inputs: dict[str, str],
         *,
         attempt: int = 1,
+        checkout: str | None = None,
         environ: dict[str, str] | None = None,
         command: tuple[str, ...] = (*PROGRAM, "ci"),
     ) -> Step:
-        """Run the step as the runner would. Inputs are named with underscores for hyphens."""
+        """Run the step as the runner would. Inputs are named with underscores for hyphens.
+
+        What is checked out is `checkout`, else `commit`, which the event names.
+        """
         files = {
             name: self.root / f"{name}-{run_id}-{attempt}" for name in ("event.json", "output", "summary")
         }
@@ -219,6 +229,7 @@ class Runner:
         }
         for name, value in given.items():
             runner[f"INPUT_{name.upper().replace('_', '-')}"] = value
+        self.check_out(checkout or commit)
         known = self._holding_the_token()
         code, log = self.execute({**runner, **(environ or {})}, command)
         output = files["output"].read_text()
@@ -232,6 +243,12 @@ class Runner:
         self._nothing_leaks(step, output)
         assert self._holding_the_token() == known
         return step
+
+    def check_out(self, commit: str) -> None:
+        """Check out a commit, where the test has not made a repository of its own."""
+        if not self.has_own_repository:
+            tip_of(self.github.files)
+            check_out(self.workspace, commit)
 
     def execute(self, environ: dict[str, str], command: tuple[str, ...]) -> tuple[int, str]:
         """Run the program in the workspace; its exit code and everything it printed."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from tests.fakes.commits import sha, tip_of
 from tests.fakes.contract import Contract
 from tests.fakes.server import Fault, Reply, Seen, next_fault, page_of, send, serve
 
@@ -36,11 +37,6 @@ VALID_QUERY = "query { viewer { login } }"
 (octokit/graphql-schema, commit 82ff2d4), where `viewer` is a `User!` and `login` a `String!`. Another one is
 a violation until it has been checked likewise."""
 _SHAPES: dict[str, Any] = json.loads(Path(__file__).with_name("github_shapes.json").read_text())
-
-
-def sha(seed: str) -> str:
-    """A commit id made of a word."""
-    return hashlib.sha1(seed.encode()).hexdigest()
 
 
 class FakeGitHub:
@@ -71,7 +67,8 @@ class FakeGitHub:
         """Whether the repository has issues, which its settings can switch off."""
         self.files: dict[str, bytes] = {}
         """Files on the base branch, by path."""
-        self.merge_base = sha("merge base")
+        self.branches: dict[str, str] = {}
+        """Where branches point; main, unless it is named here, has `files` at its tip."""
         self.on_create: Callable[[], None] | None = None
         self.raw: bytes | None = None
         """What is answered to everything, with 200, as a proxy's login page is."""
@@ -292,8 +289,7 @@ class FakeGitHub:
             ("GET", r"/actions/workflows/([^/]+)/runs", self._workflow_runs),
             ("GET", r"/actions/runs/(\d+)/artifacts", self._run_artifacts),
             ("GET", r"/actions/artifacts/(\d+)/zip", self._artifact_zip),
-            ("GET", r"/compare/(.+)", self._compare),
-            ("GET", r"/contents/(.+)", self._contents),
+            ("GET", r"/commits/(.+)", self._commit),
             ("GET", r"/pulls", self._list_pulls),
             ("GET", r"/pulls/(\d+)", self._pull),
             ("GET", r"/issues", self._list_issues),
@@ -363,37 +359,14 @@ class FakeGitHub:
             return _error(410, "Artifact has expired")
         return Reply(302, headers={"Location": f"{self.storage_url}/blob/{artifact_id}?sig=SignedQuery"})
 
-    def _compare(self, query: dict[str, str], value: Any, basehead: str) -> Reply:
-        if "..." not in unquote(basehead):
-            return _error(404, "Not Found")
-        row = copy.deepcopy(_SHAPES["commit_comparison"])
-        row["merge_base_commit"]["sha"] = self.merge_base
-        return Reply(200, row)
-
-    def _contents(self, query: dict[str, str], value: Any, quoted: str) -> Reply:
+    def _commit(self, query: dict[str, str], value: Any, quoted: str) -> Reply:
         if "contents: read" not in self.permissions:
             return _not_accessible()
-        path = unquote(quoted)
-        if path not in self.files or "ref" not in query:
-            return _error(404, "Not Found")
-        address = f"{self.url}/repos/{REPOSITORY}/contents/{quoted}"
-        data = self.files[path]
-        small = len(data) <= 1 << 20
-        row = {
-            "type": "file",
-            "encoding": "base64" if small else "none",
-            "size": len(data),
-            "name": path.rpartition("/")[2],
-            "path": path,
-            "content": base64.encodebytes(data).decode() if small else "",
-            "sha": hashlib.sha1(data).hexdigest(),
-            "url": address,
-            "git_url": None,
-            "html_url": None,
-            "download_url": None,
-            "_links": {"git": None, "html": None, "self": address},
-        }
-        return Reply(200, row)
+        branches = {"main": tip_of(self.files), **self.branches}
+        commit = branches.get(unquote(quoted).removeprefix("heads/"))
+        if commit is None:
+            return _error(422, f"No commit found for SHA: {unquote(quoted)}")
+        return Reply(200, {**_SHAPES["commit"], "sha": commit})
 
     def _pull(self, query: dict[str, str], value: Any, number: str) -> Reply:
         row = self.pulls.get(int(number))

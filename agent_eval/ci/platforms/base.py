@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.comment import CommentWords, Published
-from agent_eval.ci.issues import Issues
+from agent_eval.ci.earlier import Asked, EarlierRun
+from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.spec import PlatformSpec
 
 
@@ -17,23 +17,17 @@ from agent_eval.ci.platforms.spec import PlatformSpec
 class CiRun:
     """The run that this job belongs to, as the platform describes it.
 
-    Example:
-        >>> CiRun(head_sha="9be1f04", run_url="https://ci.example.org/17", run_name="ci-17-1").from_fork
-        False
-
-    Args:
-        head_sha: The commit that is evaluated, None when unknown.
+    Attributes:
+        head_sha: The commit under review, for people: of a change its head, where a trial merge of it may be
+            checked out. What is evaluated and recorded is `JobPlace.head`.
         run_url: The job's page, None outside CI.
         run_name: Names this run and attempt; evidence packs are named after it. None outside CI.
         evidence_url: The page with the uploaded evidence.
-        base_sha: The commit that the change is to be merged onto, None where there is no such commit.
-        no_base: Why `base_sha` is unknown although the job evaluates a change, and what to do, as a sentence.
         from_fork: Whether the change comes from another repository.
         fork_event: The event by which a fork's code runs with this repository's secrets; empty where it has
             none of them.
         reported: The finished run of a change whose evidence this job reports on, without running anything;
             None where the job evaluates.
-        on_base_branch: Whether the job evaluates the base branch itself, so that it may add to its history.
         number: A number of the run that grows with time; 0 when unknown.
         attempt: Which attempt of that run, from 1.
         is_scheduled: Whether a schedule, or a person by hand, started the job, and not a push; None where the
@@ -44,12 +38,9 @@ class CiRun:
     run_url: str | None = None
     run_name: str | None = None
     evidence_url: str | None = None
-    base_sha: str | None = None
-    no_base: str = ""
     from_fork: bool = False
     fork_event: str = ""
-    reported: Candidate | None = None
-    on_base_branch: bool = False
+    reported: EarlierRun | None = None
     number: int = 0
     attempt: int = 1
     is_scheduled: bool | None = None
@@ -80,11 +71,10 @@ class Reporter(Protocol):
 
 
 class Platform(Reporter, Protocol):
-    """The place where a job runs. `candidates`, `base_file` and `issues` alone raise for a failure of it.
+    """The place where a job runs. `tip`, `earlier_runs`, and `run_named` alone raise for a failure.
 
-    Example:
-        A platform is a folder with a `PlatformSpec` and a class like `ci.platforms.local.job.LocalDirectory`,
-        and one row of `ci.platforms.catalog.PLATFORMS`.
+    A platform is a module with a `PlatformSpec` and a class like `ci.platforms.local.LocalDirectory`, and one
+    row of `ci.platforms.catalog.PLATFORMS`.
     """
 
     @property
@@ -99,11 +89,25 @@ class Platform(Reporter, Protocol):
 
     @property
     def workspace(self) -> Path:
-        """The top of the checkout; `base_file` takes paths relative to it."""
+        """The top of the checkout."""
         ...
 
-    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Yield earlier runs that may be the baseline, the best first; note in `notes` which are skipped.
+    @property
+    def refs(self) -> Refs | None:
+        """The branches of the job, as the platform names them; None for a job outside of any repository."""
+        ...
+
+    def tip(self, branch: str) -> str | None:
+        """Ask the platform for the commit that a branch points to; None where its API does not say it.
+
+        Raises:
+            RemoteError: The platform refuses or cannot be reached.
+        """
+        ...
+
+    def earlier_runs(self, asked: Asked) -> Iterable[EarlierRun]:
+        """Yield finished runs of this job, without this one: those of the commit that is asked for, then the
+        newest of each branch. What they may be used for is decided by `ci.baseline`.
 
         Raises:
             NoHistory: Earlier runs cannot be read from here.
@@ -111,14 +115,12 @@ class Platform(Reporter, Protocol):
         """
         ...
 
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the commit `run.base_sha`; None if it does not exist there.
-
-        Args:
-            path: In the repository, with `/`.
+    def run_named(self, number: int) -> EarlierRun:
+        """Find the run that the user named.
 
         Raises:
-            RemoteError: The platform refuses or cannot be reached; or it is no regular file of a usual size.
+            UsageError: There is none, or its code is another repository's.
+            NoHistory, RemoteError: As for `earlier_runs`.
         """
         ...
 
@@ -131,14 +133,6 @@ class Platform(Reporter, Protocol):
 
         Args:
             body: Makes the markdown, given the marker it must start with.
-        """
-        ...
-
-    def issues(self) -> Issues | None:
-        """Open the issues of the repository; None where the platform has none.
-
-        Raises:
-            RemoteError: The job has no token for them.
         """
         ...
 

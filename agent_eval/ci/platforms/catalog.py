@@ -1,4 +1,4 @@
-"""The table of CI platforms, and what holds for all of them. A new platform is a folder and one row here."""
+"""The table of CI platforms, and what holds for all of them. A new platform is a module and one row here."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from agent_eval.processes.privacy import OF_THE_SIGNER
 
 PLATFORMS = (
     "agent_eval.ci.platforms.github.spec:GITHUB",
-    "agent_eval.ci.platforms.gitlab.spec:GITLAB",
-    "agent_eval.ci.platforms.buildkite.spec:BUILDKITE",
-    "agent_eval.ci.platforms.circleci.spec:CIRCLECI",
-    "agent_eval.ci.platforms.jenkins.spec:JENKINS",
-    "agent_eval.ci.platforms.local.spec:LOCAL",
+    "agent_eval.ci.platforms.gitlab:GITLAB",
+    "agent_eval.ci.platforms.buildkite:BUILDKITE",
+    "agent_eval.ci.platforms.circleci:CIRCLECI",
+    "agent_eval.ci.platforms.jenkins:JENKINS",
+    "agent_eval.ci.platforms.local:LOCAL",
 )
 """The `PlatformSpec` of each, as `module:NAME`; a job runs on the first that detects itself."""
 
@@ -35,11 +35,6 @@ def detected_platform(environ: Mapping[str, str]) -> PlatformSpec:
 def is_secret_of_a_job(variable: str) -> bool:
     """Whether any platform, also one that this job does not run on, or the signer keeps secrets in it."""
     return variable in OF_THE_SIGNER or any(spec.keeps_from_agents(variable) for spec in platform_specs())
-
-
-def stated_commit(environ: Mapping[str, str]) -> str | None:
-    """Find the commit that a platform's variable names; None where there is none."""
-    return next((commit for spec in platform_specs() if (commit := spec.commit(environ))), None)
 
 
 def load(where: str) -> Any:

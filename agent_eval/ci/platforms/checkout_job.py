@@ -1,44 +1,25 @@
-"""What jobs share on platforms that keep files as artifacts and have the base commit in the checkout."""
+"""What jobs share on platforms that run in a checkout and keep the evidence as an artifact of the job."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import NoReturn, TextIO, TypeVar
 
-from agent_eval.ci.candidates import NoHistory
-from agent_eval.ci.platforms.checkout import Checkout
+from agent_eval.ci.earlier import NoHistory
+from agent_eval.ci.git import Remote, top_of
 from agent_eval.ci.platforms.plain_log import PlainLog
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.suites import ARCHIVE_NAME
-from agent_eval.errors import RemoteError, UsageError
+from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
+from agent_eval.operations.environment import git_commit
+from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 
 Opened = TypeVar("Opened")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Search:
-    """Which earlier runs of a job may be its baseline, whatever the platform calls them.
-
-    Example:
-        >>> Search(evidence="agent-eval-out/evidence.zip", branch="main", base_sha=None).named is None
-        True
-
-    Args:
-        evidence: Path of the evidence archive among the artifacts of a run, with `/`.
-        branch: Branch whose runs count.
-        base_sha: The commit where the change left that branch; None when unknown.
-        named: The run that the user named; None for none.
-    """
-
-    evidence: str
-    branch: str
-    base_sha: str | None
-    named: int | None = None
+NOT_FOUND = 404
 
 
 def opened(connect: Callable[[], Opened], *, field: str) -> Opened:
@@ -57,11 +38,22 @@ def opened(connect: Callable[[], Opened], *, field: str) -> Opened:
         raise UsageError(error.message, remedy=error.remedy, field=field) from error
 
 
-class CheckoutJob(PlainLog):
-    """The base of a `Platform` that reads the base commit's files from the checkout.
+def number_in(text: str | None) -> int | None:
+    """Read a number that a platform's variable holds; None where it holds none."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
-    Example:
-        A subclass adds where earlier runs are, and where the comment is written.
+
+def no_such_run(why: str, noun: str = "run") -> UsageError:
+    """Build the error for a run that the user named and that cannot be the baseline."""
+    return UsageError(
+        why,
+        remedy=f"Correct `baseline-run-id` (the number of a {noun}), or leave it out.",
+        field="baseline-run-id",
+    )
+
+
+class CheckoutJob(PlainLog):
+    """The base of a `Platform` whose jobs run in a checkout.
 
     Args:
         settings: The checked settings.
@@ -73,14 +65,15 @@ class CheckoutJob(PlainLog):
         super().__init__(stream)
         self._settings, self._environ = settings, environ
 
-    @property
+    @cached_property
     def workspace(self) -> Path:
         """The top of the checkout, to which the paths of artifacts are relative."""
-        return self._checkout.top
+        return top_of(Path.cwd()) or Path.cwd()
 
-    @cached_property
-    def _checkout(self) -> Checkout:
-        return Checkout(Path.cwd(), self._environ)
+    @property
+    def _commit(self) -> str | None:
+        """The commit that is checked out; None where there is none."""
+        return git_commit(self.workspace)
 
     @property
     def _evidence_path(self) -> str:
@@ -88,19 +81,36 @@ class CheckoutJob(PlainLog):
         archive = os.path.abspath(self._settings.out / ARCHIVE_NAME)
         return Path(os.path.relpath(archive, self.workspace)).as_posix()
 
-    @property
-    def _search(self) -> Search:
-        """The search for the baseline, as the settings and the checkout have it."""
-        return Search(
-            evidence=self._evidence_path,
-            branch=self._base_branch,
-            base_sha=self._base_sha,
-            named=self._settings.baseline_run_id,
-        )
+    def _remote_at(self, url: str) -> Remote | None:
+        """The repository at an address, without credentials of the job; else the checkout's `origin`."""
+        return Remote(url) if url else self._origin
+
+    @cached_property
+    def _origin(self) -> Remote | None:
+        """The repository from which the checkout was cloned; None where it says none."""
+        git = self.workspace / ".git"
+        if git.is_file():
+            # Of a worktree: PLACE/worktrees/NAME, where PLACE has the configuration.
+            git = (self.workspace / git.read_text().removeprefix("gitdir:").strip()).parents[1]
+        command = ["git", "config", "--file", str(git / "config"), "--get", "remote.origin.url"]
+        try:
+            done = run_child(command, env=allowed_environment(self._environ), limits=ChildLimits(seconds=30))
+        except AgentEvalError:
+            return None
+        url = done.stdout.decode("utf-8", "replace").strip()
+        if done.failure is not None or not url:
+            return None
+        is_relative = not Path(url).is_absolute() and ":" not in url
+        return Remote(str((self.workspace / url).resolve()) if is_relative else url)
+
+    def tip(self, branch: str) -> str | None:
+        """Return None: the platform hosts no repository, so git asks the one that does."""
+        del branch
+        return None
 
     @staticmethod
-    def _cannot_search(*, noun: str, of_a_fork: str, remedy: str) -> Exception:
-        """Say why a job without a token has no baseline: a fork's has none, another's is not known.
+    def _cannot_search(*, noun: str, of_a_fork: str, remedy: str) -> NoReturn:
+        """Say why a job without a token reads no earlier runs: a fork's has none, another's is not known.
 
         Args:
             noun: What the platform calls an earlier run, such as `build`.
@@ -108,42 +118,11 @@ class CheckoutJob(PlainLog):
             remedy: How to give it a token.
         """
         if of_a_fork:
-            return NoHistory(f"This is {of_a_fork}, which has no token for earlier {noun}s.")
-        return RemoteError(
+            raise NoHistory(f"This is {of_a_fork}, which has no token for earlier {noun}s.")
+        raise RemoteError(
             f"Without a token earlier {noun}s cannot be read: whether there is a baseline is not known.",
             remedy=f"{remedy}; or, to evaluate without a baseline, `baseline: none`.",
         )
-
-    @property
-    def _base_branch(self) -> str:
-        """The branch that the change goes into."""
-        raise NotImplementedError
-
-    @property
-    def _is_change(self) -> bool:
-        """Whether the job evaluates anything but the base branch itself."""
-        raise NotImplementedError
-
-    @cached_property
-    def _base_sha(self) -> str | None:
-        """The commit where the change left its base branch; None without a change, or when unknown."""
-        return self._checkout.merge_base(self._base_branch) if self._is_change else None
-
-    @property
-    def _base_of_rules(self) -> str | None:
-        """The commit whose rules count: where the merge base is unknown, the tip of the base branch.
-
-        Where that is not in the checkout either, reading a file of it fails, and so the rules of a change
-        never count unseen.
-        """
-        if self._base_sha is not None or not self._is_change:
-            return self._base_sha
-        return f"refs/remotes/origin/{self._base_branch}"
-
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the base of the change; None without one."""
-        base = self._base_of_rules
-        return self._checkout.file(path, base) if base is not None else None
 
     def keep_evidence(self, archive: Path) -> None:
         """Leave the archive to the step of the pipeline that keeps artifacts."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES, Skipped, Withheld
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES, Expired, Withheld
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Answer, Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RateLimited
@@ -74,7 +74,7 @@ class RestApi:
             label: What notes call the run.
 
         Raises:
-            Skipped: It has expired.
+            Expired: It has expired.
             Withheld: It is listed, and the service or its storage does not hand it out. Another run's may be.
             HttpError: The service itself limits requests, or does not accept the token.
         """
@@ -87,7 +87,7 @@ class RestApi:
             if by_service and (isinstance(error, RateLimited) or error.status == _TOKEN_REFUSED):
                 raise
             if by_service and error.status == _EXPIRED:
-                raise Skipped(f"The evidence of {label} has expired.") from error
+                raise Expired(f"The evidence of {label} has expired.") from error
             gone = " It was deleted, or its storage lost it." if error.status == _DELETED else ""
             raise Withheld(f"The evidence of {label} could not be read: {error.message}{gone}") from error
 

@@ -18,14 +18,12 @@ class PlatformSettings:
         >>> settings = PlatformSettings(
         ...     comment_id="default", baseline_artifact="evidence", out=Path("agent-eval-out"), own={}
         ... )
-        >>> settings.baseline_branch
-        ''
+        >>> settings.comment_id
+        'default'
 
     Attributes:
         comment_id: The evaluation whose comment is written.
         baseline_artifact: Name under which the evidence is found again.
-        baseline_branch: Branch whose runs may be the baseline; empty for the base branch.
-        baseline_run_id: The run that the user named; None for none.
         report_run_id: The run whose evidence is reported on; None where the job evaluates.
         out: The output directory of the job.
         own: Values of the rows of every platform, by field; each platform reads its own.
@@ -33,8 +31,6 @@ class PlatformSettings:
 
     comment_id: str
     baseline_artifact: str
-    baseline_branch: str = ""
-    baseline_run_id: int | None = None
     report_run_id: int | None = None
     out: Path
     own: Mapping[str, Any] = field(repr=False)

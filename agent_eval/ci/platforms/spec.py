@@ -41,7 +41,6 @@ class Remedies:
         read_runs: For a job that may not read earlier runs; a sentence.
         write_comment: For a job that may not write the comment.
         write_from_fork: For the job of a fork that may not write the comment.
-        write_issue: For a job that may not read or write issues.
         run_fork: How to evaluate a fork's code without this repository's secrets; a sentence.
         set_variable: For a variable that the agent needs and that is not set.
     """
@@ -49,7 +48,6 @@ class Remedies:
     read_runs: str = "Check the permissions of the job's token."
     write_comment: str = "The token may not write comments: check its permissions"
     write_from_fork: str = "The job of a fork may not write comments"
-    write_issue: str = "The token may not read and write issues: check its permissions"
     run_fork: str = "Run the jobs of forks without this repository's secrets."
     set_variable: str = "Set it in the job's environment"
 
@@ -61,12 +59,11 @@ class PlatformSpec:
     Example:
         >>> spec = PlatformSpec(
         ...     name="gitlab",
-        ...     platform="agent_eval.ci.platforms.gitlab.job:GitLab",
+        ...     platform="agent_eval.ci.platforms.gitlab:GitLab",
         ...     detect=lambda environ: environ.get("GITLAB_CI") == "true",
         ...     comment_limit=1_000_000,
         ...     summary_limit=1 << 20,
         ...     words=Words(change="merge request", full_report="job's artifacts"),
-        ...     commit_variable="CI_COMMIT_SHA",
         ...     secret_names=frozenset({"CI_JOB_TOKEN"}),
         ... )
         >>> spec.keeps_from_agents("CI_JOB_TOKEN")
@@ -85,7 +82,6 @@ class PlatformSpec:
         reporter: The `Reporter` that tells of settings that cannot be read, as `module:Class`; called with
             environment and stream. Empty where that is the caller's task.
         workspace_variable: The variable with the path of the checkout; empty: the working directory.
-        commit_variable: The variable with the commit that is checked out; empty for none.
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
@@ -109,7 +105,6 @@ class PlatformSpec:
     input_prefix: str = ""
     reporter: str = ""
     workspace_variable: str = ""
-    commit_variable: str = ""
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
@@ -127,8 +122,3 @@ class PlatformSpec:
     def input_variable(self, name: str) -> str:
         """The variable in which the platform's runner passes an input; empty where it passes none."""
         return f"{self.input_prefix}{name.upper()}" if self.input_prefix else ""
-
-    def commit(self, environ: Mapping[str, str]) -> str | None:
-        """The commit that the platform's variable names; None where it names none."""
-        stated = environ.get(self.commit_variable, "").strip().lower()
-        return stated if COMMIT.fullmatch(stated) else None

@@ -148,7 +148,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         commands=("ci",),
         metavar="PEM",
         in_file=False,
-        loosens="nothing",
     ),
     Option(
         "attest",
@@ -158,7 +157,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         goes_to="attest",
         commands=("ci",),
         default="false",
-        loosens="nothing",
     ),
     Option(
         "replay-evidence",
@@ -168,7 +166,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         goes_to="replay_evidence",
         commands=("ci",),
         default="false",
-        loosens="off",
     ),
     Option(
         "baseline-public-key",
@@ -178,7 +175,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         commands=("ci", "compare", "gate"),
         metavar="FILE",
         in_file=False,
-        loosens="other",
     ),
     Option(
         "candidate-public-key",

@@ -12,7 +12,6 @@ JOB: tuple[Option, ...] = (
         "path of an evidence pack or archive, or the name of a baseline in the registry.",
         goes_to="baseline",
         commands=("ci",),
-        loosens="other",
         default="auto",
     ),
     Option(
@@ -22,17 +21,15 @@ JOB: tuple[Option, ...] = (
         "its own.",
         goes_to="baseline_artifact",
         commands=("ci",),
-        loosens="other",
         default="agent-eval-evidence",
     ),
     Option(
-        "baseline-branch",
-        "text",
-        "Branch whose runs may be the baseline. Default: the branch that the change goes into, else the "
-        "repository's default branch.",
-        goes_to="baseline_branch",
+        "base-branches",
+        "list",
+        "Branches beside the default one whose commits count as reviewed, each by its whole name. It counts "
+        "only in the default branch's `agent-eval.yml`.",
+        goes_to="base_branches",
         commands=("ci",),
-        loosens="other",
     ),
     Option(
         "baseline-run-id",
@@ -40,7 +37,6 @@ JOB: tuple[Option, ...] = (
         "Take the baseline from exactly this run.",
         goes_to="baseline_run_id",
         commands=("ci",),
-        loosens="other",
     ),
     Option(
         "evidence",
@@ -49,7 +45,6 @@ JOB: tuple[Option, ...] = (
         "merged shards of one: a pack, or a directory or archive of packs.",
         goes_to="evidence",
         commands=("ci",),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -59,70 +54,6 @@ JOB: tuple[Option, ...] = (
         "the base branch. For the second job, which comments on changes from forks.",
         goes_to="report_run_id",
         commands=("ci",),
-        loosens="other",
-        in_file=False,
-    ),
-    Option(
-        "history",
-        "text",
-        "Where the counts of earlier runs of the base branch are kept: `auto` in the evidence of those runs, "
-        "`none` nowhere, anything else is the path of a directory. Only runs on the base branch write.",
-        goes_to="history",
-        commands=("ci",),
-        loosens="other",
-        default="auto",
-    ),
-    Option(
-        "history-branch",
-        "text",
-        "Keep the history on this branch of the repository instead, one file a run, pushed by runs on the "
-        "base branch alone; the job needs permission to push it.",
-        goes_to="history_branch",
-        commands=("ci",),
-        loosens="other",
-    ),
-    Option(
-        "baseline-runs",
-        "count",
-        "Hold the suite against so many of the base branch's last runs in its history, red ones included, "
-        "and not against one alone; until each case has 20 trials. Less than 4: against one run.",
-        goes_to="baseline_runs",
-        commands=("ci",),
-        loosens="other",
-        default="0",
-        bounds=(0, 100),
-    ),
-    Option(
-        "drift-release",
-        "text",
-        "Hold the base branch's last runs against this release, in scheduled runs and those started by hand: "
-        "the path of its evidence (a pack, an archive, or a directory of these: several runs of a suite know "
-        "its rate better), or the name of a baseline in the registry. Empty: nothing is held.",
-        goes_to="drift_release",
-        commands=("ci",),
-        loosens="other",
-    ),
-    Option(
-        "drift-issue",
-        "choice",
-        "Where the base branch lost quality since `drift-release`: `auto` opens one issue in such a run, "
-        "keeps it up to date and closes it when the loss is mended, `always` does so in every run of the "
-        "base branch, `never` writes none.",
-        goes_to="drift_issue",
-        commands=("ci",),
-        loosens="later",
-        default="auto",
-        choices=("always", "auto", "never"),
-    ),
-    Option(
-        "release-agent",
-        "text",
-        "The released agent, run again while a loss since `drift-release` is shown, to tell a model that "
-        "moved from code that did: `auto` takes the agent of the release's commit, built in a worktree where "
-        "it is a program; anything else is written as for `agent`. Empty: it is not run.",
-        goes_to="release_agent",
-        commands=("ci",),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -132,7 +63,6 @@ JOB: tuple[Option, ...] = (
         "jobs that a person approves one by one.",
         goes_to="allow_fork_with_secrets",
         commands=("ci",),
-        loosens="on",
         default="false",
         in_file=False,
     ),
@@ -143,7 +73,6 @@ JOB: tuple[Option, ...] = (
         "left there is replaced, anything else is not touched.",
         goes_to="out",
         commands=("ci",),
-        loosens="nothing",
         default="agent-eval-out",
     ),
     Option(
@@ -152,7 +81,6 @@ JOB: tuple[Option, ...] = (
         "Heading of the comment and the report.",
         goes_to="report_title",
         commands=("ci",),
-        loosens="nothing",
         default="Agent evaluation",
     ),
     Option(
@@ -162,7 +90,6 @@ JOB: tuple[Option, ...] = (
         "step by step.",
         goes_to="html_report",
         commands=("ci",),
-        loosens="nothing",
         default="true",
     ),
     Option(
@@ -171,7 +98,6 @@ JOB: tuple[Option, ...] = (
         "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",
         goes_to="comment",
         commands=("ci",),
-        loosens="later",
         default="auto",
         choices=("auto", "never"),
     ),
@@ -182,7 +108,6 @@ JOB: tuple[Option, ...] = (
         "platform shows test results, `always` or `never`.",
         goes_to="junit",
         commands=("ci",),
-        loosens="nothing",
         default="auto",
         choices=("auto", "always", "never"),
     ),
@@ -193,7 +118,6 @@ JOB: tuple[Option, ...] = (
         "digits, dots, hyphens and underscores, at most 64.",
         goes_to="comment_id",
         commands=("ci",),
-        loosens="nothing",
         default="default",
     ),
 )

@@ -18,7 +18,7 @@ ID_LIMIT = 200
 REASON_LIMIT = 160
 
 REGRESSED, EXCUSED, LESS_OFTEN, FAILING, IMPROVED, NEW, CHANGED, REMOVED, AS_BEFORE = (
-    *("regressed", "excused", "passes less often", "fails as before", "improved"),
+    *("regressed", "newly fails, does not block", "passes less often", "fails as before", "improved"),
     *("new", "asks something else", "removed", "as before"),
 )
 _ORDER = (REGRESSED, LESS_OFTEN, EXCUSED, FAILING, REMOVED, IMPROVED, NEW, CHANGED, AS_BEFORE, "")

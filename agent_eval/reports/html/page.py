@@ -17,14 +17,14 @@ import jinja2
 from markupsafe import Markup
 
 from agent_eval.contracts import BehaviourChange
-from agent_eval.reports.html.brief import Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.sentences import capital
+from agent_eval.reports.story import overall, state_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 CAP = 10_000_000
@@ -264,12 +264,12 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
             yield CaseGroup(cause_words(cause), markup)
     change_of = {line.anchor: line.change for line in suite.lines}
     titles = {
-        EXCUSED: "excused: not counted against this change",
-        LESS_OFTEN: "fewer trials pass than before",
+        EXCUSED: "Newly failing, and not blocking",
+        LESS_OFTEN: "Fewer trials pass than before",
     }
     for change in dict.fromkeys(change_of[anchor] for anchor in opened):
         markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(capital(titles.get(change, change or "do not pass"))), markup)
+        yield CaseGroup(sentence(titles.get(change, (change or "do not pass").capitalize())), markup)
 
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
@@ -285,7 +285,9 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         parts=parts,
         blocks=blocks,
         warnings=[sentence(text) for text in _warnings(report)],
-        worst=parts[0].brief,
+        headline=sentence(overall(report)) if request.is_decided else [],
+        state=state_of(report) if request.is_decided else "",
+        sign=SIGNS[state_of(report)] if request.is_decided else "",
         policy=policy,
         style=style,
         early=early,
@@ -295,8 +297,6 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
 
 
 def _warnings(report: EvaluationReport) -> Iterable[str]:
-    if report.not_evaluated:
-        yield report.not_evaluated
     yield from report.warnings
     if report.rule_changes.sentences:
         yield report.rule_changes.title
@@ -323,13 +323,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
     )
-    environment.globals["signs"] = _SIGNS
+    environment.globals["signs"] = SIGNS
     environment.filters["markdown"] = _markdown
     environment.tests["web_address"] = is_web_address
     return environment
-
-
-_SIGNS = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–", "not-applied": "–"}
 
 
 def _template(name: str) -> jinja2.Template:

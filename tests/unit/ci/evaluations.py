@@ -14,7 +14,7 @@ from typing import Any
 from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, evaluate
-from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import AgentEvalError
 from agent_eval.storage.redaction import Redactor

@@ -12,7 +12,7 @@ import pytest
 
 from agent_eval.ci.config import gather, values_by_input
 from agent_eval.ci.platforms.base import CiRun
-from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.ci.trusted_files import (
     JudgingRules,
     TrustedFiles,

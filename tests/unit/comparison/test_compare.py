@@ -207,7 +207,6 @@ def test_with_exclude_new_changed_and_removed_cases_stay_out_and_are_listed() ->
         "changed": ["edited"],
         "removed": ["gone", "gone-failing"],
         "removed_failing": ["gone-failing"],
-        "quarantined": [],
         "judged_twice": [],
     }
     assert found.coverage is not None

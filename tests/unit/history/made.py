@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from agent_eval.contracts.history import CaseRecord, HistoryRun
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 
 BEGUN = datetime(2026, 11, 1, 8, tzinfo=UTC)
 

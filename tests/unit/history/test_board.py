@@ -8,7 +8,7 @@ import pytest
 
 from agent_eval.contracts.history import tier_of
 from agent_eval.history.board import DeclaredTiers, board, counted_before, to_promote
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import RunRecord
 from tests.unit.history.made import made_case, made_run
 
 

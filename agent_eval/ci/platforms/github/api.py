@@ -1,27 +1,37 @@
-"""Call GitHub's REST API, with typed answers.
+"""GitHub's REST API, with typed answers, and the comment and issues that are written through it.
 
 Only documented parameters are sent: GitHub ignores others silently.
 """
 
 from __future__ import annotations
 
-from base64 import b64decode
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from agent_eval.ci.comment import Comment, Comments
+from agent_eval.ci.platforms.checkout_job import opened
+from agent_eval.ci.platforms.github.spec import USUAL_AUTHOR
+from agent_eval.ci.platforms.hosted import HostedChange
 from agent_eval.ci.platforms.rest import Params, RestApi
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import RateLimited
+from agent_eval.http.retry import Patience
 
+PUBLIC_API = "https://api.github.com"
 API_VERSION = "2022-11-28"
 PAGE = 100
 MAX_COMMENT_PAGES = 50
 MAX_ARTIFACT_PAGES = 10
 MAX_ISSUE_PAGES = 10
+_PAGE_OF_CHANGE = re.compile(
+    r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
+)
 _VIEWER = "query { viewer { login } }"
 
 
@@ -99,17 +109,6 @@ class IssueComment(BaseModel):
     user: Author | None = None
 
 
-class RepositoryIssue(BaseModel):
-    """An issue. GitHub lists pull requests among them; these have `pull_request`."""
-
-    number: int
-    state: str
-    html_url: str
-    body: str | None = None
-    user: Author | None = None
-    pull_request: dict[str, object] | None = None
-
-
 class _Runs(BaseModel):
     total_count: int = 0
     workflow_runs: list[WorkflowRun]
@@ -124,18 +123,8 @@ class _Commit(BaseModel):
     sha: str
 
 
-class _Comparison(BaseModel):
-    merge_base_commit: _Commit
-
-
 class _Pull(BaseModel):
     head: _Commit
-
-
-class _Content(BaseModel):
-    type: str
-    encoding: str = ""
-    content: str = ""
 
 
 class GitHubApi:
@@ -191,33 +180,13 @@ class GitHubApi:
         """Download the artifact's zip. Raises as `RestApi.evidence`."""
         return self._api.evidence(f"{self._root}/actions/artifacts/{artifact_id}/zip", label=label)
 
-    def merge_base(self, base: str, head: str) -> str:
-        """Find the commit where `head` left `base` (branches or commits)."""
-        path = f"{self._root}/compare/{quote(base, safe='')}...{quote(head, safe='')}"
-        return self._api.get(_Comparison, path, {"per_page": 1}).merge_base_commit.sha
-
-    def file(self, path: str, commit: str) -> bytes | None:
-        """Read a file as of a commit; None if it does not exist there.
-
-        Raises:
-            RemoteError: It is not a file, or larger than the 1 MiB that GitHub answers with.
-        """
-        place = f"{self._root}/contents/{quote(path, safe='')}"
-        answer = self._api.session.request("GET", place, params={"ref": commit}, accept=(404,))
-        if answer.status == 404:
+    def tip(self, branch: str) -> str | None:
+        """Find the commit that a branch points to; None where there is no such branch."""
+        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}"
+        answer = self._api.session.request("GET", path, params={"per_page": 1}, accept=(404, 422))
+        if answer.status != 200:
             return None
-        value = self._api.decode(answer, place)
-        content = self._api.validate(_Content, value if isinstance(value, dict) else {}, place)
-        if content.type != "file" or content.encoding != "base64":
-            raise RemoteError(
-                f"`{path}` on the base branch is not a regular file of at most 1 MiB.",
-                remedy="Name a smaller file.",
-                path=path,
-            )
-        try:
-            return b64decode(content.content)
-        except ValueError as error:
-            raise RemoteError(f"GitHub did not answer {place} with base64.", path=path) from error
+        return self._api.validate(_Commit, self._api.decode(answer, path), path).sha
 
     def open_pulls(self, owner: str, branch: str) -> list[PullRequest]:
         """List the open pull requests from a branch of an owner's repository: at most a hundred."""
@@ -247,22 +216,6 @@ class GitHubApi:
     def delete_comment(self, comment_id: int) -> None:
         """Delete a comment; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
-
-    def issues(self, creator: str, *, state: Literal["open", "closed"]) -> Iterator[RepositoryIssue]:
-        """Yield the issues that an account opened, those changed last first; of closed ones a hundred."""
-        path = f"{self._root}/issues"
-        params: Params = {"state": state, "creator": creator, "sort": "updated", "direction": "desc"}
-        pages = MAX_ISSUE_PAGES if state == "open" else 1
-        listed = self._api.rows(RepositoryIssue, path, page=PAGE, max_pages=pages, params=params)
-        return (row for row in listed if row.pull_request is None)
-
-    def create_issue(self, title: str, body: str) -> RepositoryIssue:
-        """Open an issue. The request is not repeated when it may have been carried out."""
-        return self._api.send(RepositoryIssue, "POST", f"{self._root}/issues", {"title": title, "body": body})
-
-    def update_issue(self, number: int, **fields: str) -> RepositoryIssue:
-        """Change an issue: its `body`, or its `state` with a `state_reason`."""
-        return self._api.send(RepositoryIssue, "PATCH", f"{self._root}/issues/{number}", fields)
 
     def viewer(self) -> str | None:
         """Ask for the login of the token; None where GitHub does not say it.
@@ -316,3 +269,73 @@ def graphql_url(api_url: str) -> str:
     """Derive the address of GraphQL from that of the REST API: Enterprise Server has it at `/api/graphql`."""
     base = api_url.rstrip("/")
     return f"{base.removesuffix('/v3')}/graphql"
+
+
+class PullRequestComments:
+    """The comments of one pull request."""
+
+    def __init__(self, api: GitHubApi, number: int, author: str) -> None:
+        self._api, self._number, self._author = api, number, author
+
+    def listed(self) -> Iterable[Comment]:
+        """Yield all comments, over all pages."""
+        return (_comment(row) for row in self._api.comments(self._number))
+
+    def create(self, body: str) -> Comment:
+        """Write a new one."""
+        return _comment(self._api.create_comment(self._number, body))
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one."""
+        return _comment(self._api.update_comment(comment_id, body))
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one."""
+        self._api.delete_comment(comment_id)
+
+    def author(self) -> str:
+        """The login of the token: as the user says, as GitHub says, else the usual bot."""
+        return self._author or self._api.viewer() or USUAL_AUTHOR
+
+    def current_head(self) -> str | None:
+        """The commit that the pull request points to now."""
+        return self._api.pull_head(self._number)
+
+
+def _comment(row: IssueComment) -> Comment:
+    return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
+
+
+def comments_on(change: HostedChange) -> Comments | None:
+    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token.
+
+    Raises:
+        UsageError: The API address is not https.
+    """
+    page = _PAGE_OF_CHANGE.fullmatch(change.url)
+    token = str(change.settings.own["github_token"])
+    api_url = str(change.settings.own["github_api_url"])
+    base = change.api_address(api_url, public="github.com", of_public=PUBLIC_API)
+    if page is None or not token or not base:
+        return None
+    session = open_session(base, token, change.sleep or time.sleep, change.patience)
+    api = GitHubApi(session, graphql_url=graphql_url(base), repository=page["repository"])
+    return PullRequestComments(api, int(page["number"]), str(change.settings.own["comment_author"]))
+
+
+def open_session(base: str, token: str, sleep: Callable[[float], None], patience: Patience | None) -> Session:
+    """Open a session to GitHub's API.
+
+    Raises:
+        UsageError: The address is not https.
+    """
+    return opened(
+        lambda: Session(
+            base,
+            secret_headers={"Authorization": f"Bearer {token}"},
+            headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION},
+            patience=patience,
+            sleep=sleep,
+        ),
+        field="github-api-url",
+    )

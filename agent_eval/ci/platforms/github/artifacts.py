@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.errors import InvalidInput, RemoteError
 from agent_eval.http.client import Session

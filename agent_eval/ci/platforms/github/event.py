@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.ci.platforms.checkout_job import number_in
 from agent_eval.ci.platforms.spec import COMMIT
 from agent_eval.errors import UsageError
 from agent_eval.storage.json import Limits, read_json
@@ -19,7 +20,7 @@ _PULL_REQUEST_EVENTS = frozenset(
 )
 _WITH_SECRETS = frozenset({"pull_request_target", "workflow_run"})
 """Events that a fork can cause, and whose jobs have the secrets and the token of the repository itself."""
-_BRANCH = "refs/heads/"
+_BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +38,11 @@ class GitHubEvent:
         run_id: The workflow run.
         attempt: Which attempt of that run, from 1.
         run_url: The run's page.
-        head_sha: The commit that is evaluated; for a pull request its head, not the trial merge.
-        base_sha: The commit that the change is to be merged onto.
+        head_sha: The commit under review; for a pull request its head, not the trial merge.
+        queue_base: The commit onto which the merge queue puts the change.
         base_branch: The branch that the change goes into.
         branch: The branch that the job runs on; None for pull requests and tags.
+        tag: The tag that the job runs on.
         default_branch: The repository's.
         pull_request: Its number.
         from_fork: Whether the change comes from another repository, or the payload does not show that it
@@ -54,9 +56,10 @@ class GitHubEvent:
     attempt: int
     run_url: str | None
     head_sha: str | None
-    base_sha: str | None = None
+    queue_base: str | None = None
     base_branch: str | None = None
     branch: str | None = None
+    tag: str | None = None
     default_branch: str | None = None
     pull_request: int | None = None
     from_fork: bool = False
@@ -89,14 +92,14 @@ def read_event(environ: Mapping[str, str]) -> GitHubEvent:
     path = environ.get("GITHUB_EVENT_PATH", "")
     payload = read_json(Path(path), limits=_EVENT_LIMITS) if path and Path(path).is_file() else {}
     name = environ.get("GITHUB_EVENT_NAME", "")
-    run_id = _number(environ.get("GITHUB_RUN_ID"))
+    run_id = number_in(environ.get("GITHUB_RUN_ID"))
     server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
     common: dict[str, Any] = {
         "name": name,
         "repository": repository,
-        "repository_id": _number(environ.get("GITHUB_REPOSITORY_ID")) or _int(payload, "repository", "id"),
+        "repository_id": number_in(environ.get("GITHUB_REPOSITORY_ID")) or _int(payload, "repository", "id"),
         "run_id": run_id,
-        "attempt": _number(environ.get("GITHUB_RUN_ATTEMPT")) or 1,
+        "attempt": number_in(environ.get("GITHUB_RUN_ATTEMPT")) or 1,
         "run_url": f"{server}/{repository}/actions/runs/{run_id}" if run_id else None,
         "default_branch": _text(payload, "repository", "default_branch"),
     }
@@ -106,8 +109,12 @@ def read_event(environ: Mapping[str, str]) -> GitHubEvent:
         return GitHubEvent(**common, **_merge_group(payload, environ))
     if name == "workflow_run" and _is_of_fork(payload, common["repository_id"]):
         return GitHubEvent(**common, **_workflow_run_of_fork(payload, environ))
+    reference = environ.get("GITHUB_REF", "")
     return GitHubEvent(
-        **common, head_sha=_sha(environ.get("GITHUB_SHA")), branch=_branch(environ.get("GITHUB_REF"))
+        **common,
+        head_sha=_sha(environ.get("GITHUB_SHA")),
+        branch=_branch(reference),
+        tag=reference.removeprefix(_TAG) if reference.startswith(_TAG) else None,
     )
 
 
@@ -116,7 +123,6 @@ def _pull_request(payload: Any) -> dict[str, Any]:
     return {
         "pull_request": _int(payload, "pull_request", "number"),
         "head_sha": _sha(_text(payload, "pull_request", "head", "sha")),
-        "base_sha": _sha(_text(payload, "pull_request", "base", "sha")),
         "base_branch": _text(payload, "pull_request", "base", "ref"),
         # A head without a repository is of a deleted fork. Without a base nothing shows that it is not one.
         "from_fork": base is None or head != base,
@@ -131,7 +137,6 @@ def _is_of_fork(payload: Any, repository_id: int | None) -> bool:
 def _workflow_run_of_fork(payload: Any, environ: Mapping[str, str]) -> dict[str, Any]:
     return {
         "head_sha": _sha(_text(payload, "workflow_run", "head_sha")),
-        "base_sha": _sha(environ.get("GITHUB_SHA")),
         "base_branch": _branch(environ.get("GITHUB_REF")),
         "from_fork": True,
     }
@@ -140,7 +145,7 @@ def _workflow_run_of_fork(payload: Any, environ: Mapping[str, str]) -> dict[str,
 def _merge_group(payload: Any, environ: Mapping[str, str]) -> dict[str, Any]:
     return {
         "head_sha": _sha(_text(payload, "merge_group", "head_sha")) or _sha(environ.get("GITHUB_SHA")),
-        "base_sha": _sha(_text(payload, "merge_group", "base_sha")),
+        "queue_base": _sha(_text(payload, "merge_group", "base_sha")),
         "base_branch": _branch(_text(payload, "merge_group", "base_ref")),
     }
 
@@ -159,10 +164,6 @@ def _text(payload: Any, *keys: str) -> str | None:
 def _int(payload: Any, *keys: str) -> int | None:
     value = _at(payload, *keys)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 18 else None
 
 
 def _sha(text: str | None) -> str | None:

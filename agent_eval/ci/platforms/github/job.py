@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.candidates import Candidate
-from agent_eval.ci.comment import Comment, Marker, Published, publish
+from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Skipped,
+    Withheld,
+    checked_archive,
+    refuse_large_archive,
+)
+from agent_eval.ci.git import Remote
+from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, comment_words
-from agent_eval.ci.platforms.github.api import API_VERSION, GitHubApi, IssueComment, graphql_url
+from agent_eval.ci.platforms.checkout_job import NOT_FOUND, no_such_run
+from agent_eval.ci.platforms.github.api import (
+    PUBLIC_API,
+    Artifact,
+    GitHubApi,
+    PullRequestComments,
+    WorkflowRun,
+    graphql_url,
+    open_session,
+)
 from agent_eval.ci.platforms.github.artifacts import upload_artifact
 from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
-from agent_eval.ci.platforms.github.history import TRUSTED_EVENTS, GitHubHistory
-from agent_eval.ci.platforms.github.issues import RepositoryIssues
 from agent_eval.ci.platforms.github.reported import ReportedRun, find_reported
-from agent_eval.ci.platforms.github.spec import GITHUB, USUAL_AUTHOR
+from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.ci.platforms.github.step import GitHubStep
 from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
-from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.text.escape import prose
 
-PUBLIC_API = "https://api.github.com"
+OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
+"""Events whose runs have the repository's own code and workflow."""
+
 _NOT_NAMED = Published(
     "refused",
     warning="No comment was written: the event's payload (GITHUB_EVENT_PATH) names no pull request. The "
@@ -36,26 +54,8 @@ _NOT_NAMED = Published(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitHubSettings:
-    """Values of the rows that only GitHub has. Fields are named as the inputs.
-
-    Example:
-        `GitHubSettings(**settings.values_of(GITHUB.inputs)).comment_author` is one of the inputs.
-    """
-
-    github_token: str = field(repr=False)
-    github_api_url: str
-    baseline_workflow: str
-    comment_author: str
-    upload_evidence: bool
-
-
 class GitHub(GitHubStep):
     """One job of GitHub Actions.
-
-    Example:
-        `GitHub(settings, os.environ, sys.stdout).run.run_url` is the page of the workflow run.
 
     Args:
         settings: The checked settings.
@@ -69,6 +69,8 @@ class GitHub(GitHubStep):
         HttpError: The API address is not https.
     """
 
+    spec = GITHUB
+
     def __init__(
         self,
         settings: PlatformSettings,
@@ -80,20 +82,14 @@ class GitHub(GitHubStep):
     ) -> None:
         super().__init__(environ, stream)
         self._trigger = read_event(environ)
-        self._settings = settings
+        self._settings, self._own = settings, settings.own
         self._sleep, self._patience = sleep, patience
-        self._own = GitHubSettings(**settings.values_of(GITHUB.inputs))
-        token = self._own.github_token or environ.get("GITHUB_TOKEN", "").strip()
-        base = self._own.github_api_url or environ.get("GITHUB_API_URL") or PUBLIC_API
+        self._token: str = self._own["github_token"] or environ.get("GITHUB_TOKEN", "").strip()
+        base = self._own["github_api_url"] or environ.get("GITHUB_API_URL") or PUBLIC_API
         self._api: GitHubApi | None = None
-        if token:
-            session = open_session(base, token, sleep, patience)
+        if self._token:
+            session = open_session(base, self._token, sleep, patience)
             self._api = GitHubApi(session, graphql_url=graphql_url(base), repository=self._trigger.repository)
-
-    @property
-    def spec(self) -> PlatformSpec:
-        """GitHub's variables, limits and words."""
-        return GITHUB
 
     @property
     def event(self) -> GitHubEvent:
@@ -105,7 +101,7 @@ class GitHub(GitHubStep):
         run_id = self._settings.report_run_id
         if run_id is None:
             return None
-        if self._api is None or not self._own.baseline_workflow:
+        if self._api is None or not self._own["baseline_workflow"]:
             lacking = "github-token" if self._api is None else "baseline-workflow"
             raise UsageError(
                 f"`report-run-id` needs `{lacking}`.",
@@ -130,81 +126,136 @@ class GitHub(GitHubStep):
             run_url=event.run_url,
             run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
             evidence_url=f"{page}#artifacts" if page else None,
-            base_sha=self._base_sha,
             from_fork=event.from_fork,
             fork_event=event.name if runs_code else "",
-            reported=self._history.reported(reported.run) if reported is not None else None,
-            on_base_branch=self._is_of_base_branch,
+            # It may be another repository's code.
+            reported=self._earlier(reported.run, self._of_change) if reported is not None else None,
             number=event.run_id or 0,
             attempt=event.attempt,
             is_scheduled=event.name in ("schedule", "workflow_dispatch"),
         )
 
     @property
-    def _is_of_base_branch(self) -> bool:
-        """Whether a run like this one would be offered as a baseline for changes to its branch."""
+    def refs(self) -> Refs:
+        """The branches as the event names them."""
         event = self.event
-        base = self._settings.baseline_branch or event.default_branch
-        return (
-            not event.from_fork and event.name in TRUSTED_EVENTS and base is not None and event.branch == base
+        default = event.default_branch
+        if default is None and self._api is not None:
+            default = self._api.repository().default_branch
+        server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        login = b64encode(f"x-access-token:{self._token}".encode()).decode()
+        return Refs(
+            default_branch=default,
+            branch=event.branch,
+            tag=event.tag,
+            target=event.base_branch,
+            queue_base=event.queue_base,
+            remote=Remote(
+                f"{server}/{event.repository}.git",
+                (f"Authorization: Basic {login}",) if self._token else (),
+            ),
         )
 
-    @cached_property
-    def _base_sha(self) -> str | None:
-        """The base of the change; for a push to another branch, where that left the default one."""
-        event = self.event
-        is_change = event.branch is not None and event.branch != event.default_branch
-        if (
-            event.base_sha
-            or not is_change
-            or self._api is None
-            or not (event.default_branch and event.head_sha)
-        ):
-            return event.base_sha
-        try:
-            return self._api.merge_base(event.default_branch, event.head_sha)
-        except RemoteError:
-            return None  # The search for the baseline fails likewise, and says why.
+    def tip(self, branch: str) -> str | None:
+        """Ask GitHub; None without a token."""
+        return self._api.tip(branch) if self._api is not None else None
 
-    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
-        """Yield earlier workflow runs, as `GitHubHistory` finds them.
-
-        Raises:
-            RemoteError: There is no token: whether there is a baseline is not known.
-        """
+    @property
+    def _reads(self) -> GitHubApi:
         if self._api is None:
             raise RemoteError(
                 "Without a token earlier runs cannot be read: whether there is a baseline is not known.",
                 remedy="Set `github-token`; or, to evaluate without a baseline, `baseline: none`.",
             )
-        return self._history.candidates(notes)
+        return self._api
 
-    @property
-    def _history(self) -> GitHubHistory:
-        assert self._api is not None  # both callers have checked it
-        return GitHubHistory(
-            api=self._api,
-            event=self.event,
-            artifact=self._settings.baseline_artifact,
-            workflow=self._own.baseline_workflow,
-            branch=self._settings.baseline_branch,
-            run_id=self._settings.baseline_run_id,
+    @cached_property
+    def _repository_id(self) -> int:
+        return self._trigger.repository_id or self._reads.repository().id
+
+    def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
+        """Yield the runs of the commit, then the newest of each branch and event."""
+        workflow: str | int = self._own["baseline_workflow"]
+        own = self.event.run_id
+        if not workflow:
+            if own is None:
+                raise NoHistory("This job is no workflow run (GITHUB_RUN_ID), so it has no earlier ones.")
+            workflow = self._reads.run(own).workflow_id
+        of_commit = [{"head_sha": asked.commit}] if asked.commit is not None else []
+        of_branches = [
+            {"branch": branch, "event": event, "exclude_pull_requests": "true"}
+            for branch in asked.branches
+            for event in OWN_EVENTS
+        ]
+        for query in (*of_commit, *of_branches):
+            for run in self._reads.runs(workflow, **query):
+                is_later = own is not None and asked.before_own and run.id > own
+                if run.status == "completed" and run.id != own and not is_later:
+                    yield self._earlier(run, self._usable)
+
+    def run_named(self, number: int) -> EarlierRun:
+        """Find a run of this repository."""
+        repository = self.event.repository
+        try:
+            run = self._reads.run(number)
+        except HttpError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise no_such_run(f"There is no workflow run {number} in {repository}.") from error
+        if not self._is_of_repository(run):
+            raise no_such_run(f"The code of workflow run {number} is not from {repository}.")
+        return self._earlier(run, self._usable)
+
+    def _is_of_repository(self, run: WorkflowRun) -> bool:
+        """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
+        own, head = self._repository_id, run.head_repository
+        return head is not None and run.repository.id == own and head.id == own
+
+    def _earlier(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> EarlierRun:
+        return EarlierRun(
+            number=run.id,
+            label=f"run {run.id}",
+            commits=frozenset({run.head_sha}),
+            branch=run.head_branch or "",
+            created_at=run.created_at,
+            url=run.html_url,
+            is_own_code=run.event in OWN_EVENTS and self._is_of_repository(run),
+            fetch=partial(self._fetch, run, find),
         )
 
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file as of the base of the pull request or merge group."""
-        base = self._base_sha
-        if self._api is None or base is None:
-            raise RemoteError(
-                f"Without a token `{path}` cannot be read from the base branch.",
-                remedy="Set `github-token`.",
-                path=path,
-            )
-        return self._api.file(path, base)
+    def _fetch(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> bytes:
+        artifact, label = find(run), f"run {run.id}"
+        data = self._reads.download(artifact.id, label=label)
+        recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
+        return checked_archive(data, recorded, label)
+
+    def _usable(self, run: WorkflowRun) -> Artifact:
+        artifact = self._of_change(run)
+        owner = artifact.workflow_run
+        if owner is not None and owner.repository_id != owner.head_repository_id:
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+        return artifact
+
+    def _of_change(self, run: WorkflowRun) -> Artifact:
+        """Find the newest artifact of a run: every attempt may have left one."""
+        name = self._settings.baseline_artifact
+        try:
+            named = self._reads.artifacts(run.id, name)
+        except HttpError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise Withheld(f"Run {run.id} is listed, and GitHub does not find its artifacts.") from error
+        if not named:
+            raise Skipped(f"Run {run.id} left no artifact `{name}`.")
+        artifact = max(named, key=lambda row: row.id)
+        if artifact.expired:
+            raise Expired(f"The artifact of run {run.id} has expired.")
+        refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
+        return artifact
 
     def keep_evidence(self, archive: Path) -> None:
         """Upload the archive where the settings ask for it; else a step of the workflow does."""
-        if not self._own.upload_evidence:
+        if not self._own["upload_evidence"]:
             return
         name = self._settings.baseline_artifact
         try:
@@ -229,80 +280,10 @@ class GitHub(GitHubStep):
                 warning="No comment was written: there is no token. Set `github-token`, or `comment: never`.",
             )
         marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
-        comments = PullRequestComments(self._api, event.pull_request, self._own.comment_author)
+        comments = PullRequestComments(self._api, event.pull_request, self._own["comment_author"])
         return publish(
             comments,
             marker,
             body(str(marker)),
             words=comment_words(GITHUB, from_fork=event.from_fork and self._reported is None),
         )
-
-    def issues(self) -> RepositoryIssues:
-        """Open the repository's issues.
-
-        Raises:
-            RemoteError: There is no token.
-        """
-        if self._api is None:
-            raise RemoteError("Without a token issues cannot be written.", remedy="Set `github-token`.")
-        return RepositoryIssues(self._api, self._own.comment_author)
-
-
-class PullRequestComments:
-    """The comments of one pull request.
-
-    Example:
-        `PullRequestComments(api, 7, author="").listed()` yields the comments of pull request 7.
-    """
-
-    def __init__(self, api: GitHubApi, number: int, author: str) -> None:
-        self._api, self._number, self._author = api, number, author
-
-    def listed(self) -> Iterable[Comment]:
-        """Yield all comments, over all pages."""
-        return (_comment(row) for row in self._api.comments(self._number))
-
-    def create(self, body: str) -> Comment:
-        """Write a new one."""
-        return _comment(self._api.create_comment(self._number, body))
-
-    def update(self, comment_id: int, body: str) -> Comment:
-        """Replace the body of one."""
-        return _comment(self._api.update_comment(comment_id, body))
-
-    def delete(self, comment_id: int) -> None:
-        """Remove one."""
-        self._api.delete_comment(comment_id)
-
-    def author(self) -> str:
-        """The login of the token: as the user says, as GitHub says, else the usual bot."""
-        return self._author or self._api.viewer() or USUAL_AUTHOR
-
-    def current_head(self) -> str | None:
-        """The commit that the pull request points to now."""
-        return self._api.pull_head(self._number)
-
-
-def open_session(base: str, token: str, sleep: Callable[[float], None], patience: Patience | None) -> Session:
-    """Open a session to GitHub's API.
-
-    Raises:
-        UsageError: The address is not https.
-    """
-    try:
-        return Session(
-            base,
-            secret_headers={"Authorization": f"Bearer {token}"},
-            headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION},
-            patience=patience,
-            sleep=sleep,
-        )
-    except HttpError as error:
-        raise UsageError(error.message, remedy=error.remedy, field="github-api-url") from error
-
-
-def _comment(row: IssueComment) -> Comment:
-    return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
-
-
-__all__ = ["GitHub", "GitHubEvent", "PullRequestComments"]

@@ -102,9 +102,9 @@ def _with_change(event: GitHubEvent, run: WorkflowRun, pull: PullRequest | None)
         run_id=run.id,
         attempt=run.run_attempt,
         head_sha=run.head_sha,
-        base_sha=pull.base.sha if pull is not None else event.head_sha,
         base_branch=pull.base.ref if pull is not None else event.default_branch,
         branch=None,
+        tag=None,
         pull_request=pull.number if pull is not None else None,
         from_fork=True,
     )

@@ -1,15 +1,18 @@
-"""Write to the runner of GitHub Actions: summary, outputs, log and annotations."""
+"""Write to the runner of GitHub Actions: summary, outputs, log, and the commands that it obeys in the log."""
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.platforms.github.commands import command
 from agent_eval.errors import StorageError
 from agent_eval.storage.atomic import append_file
+from agent_eval.text.escape import many_lines
+
+_COMMAND = re.compile(r"[a-z][a-z-]*")
 
 MAX_SUMMARY_BYTES = 1 << 20
 """GitHub drops a step's summary beyond this size."""
@@ -84,3 +87,36 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def escape_data(text: str) -> str:
+    """Encode the message of a command: per cent signs and line breaks; other controls are dropped."""
+    visible = many_lines(text, limit=10_000)
+    return visible.replace("%", "%25").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """Encode the value of a command's property: as `escape_data`, and colons and commas."""
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def command(name: str, message: str, **properties: str | int) -> str:
+    """Write a workflow command on one line, without a line break at its end.
+
+    Example:
+        >>> command("warning", "100 %", title="agent-eval")
+        '::warning title=agent-eval::100 %25'
+
+    Args:
+        name: Such as `warning`, `error`, `notice`, `group`.
+        message: Anything.
+        properties: Such as `title`, `file`, `line`.
+
+    Raises:
+        ValueError: `name` or the name of a property is not a lower-case word.
+    """
+    for word in (name, *properties):
+        if not _COMMAND.fullmatch(word.lower()):
+            raise ValueError(f"not the name of a workflow command or property: {word!r}")
+    listed = ",".join(f"{key}={escape_property(str(value))}" for key, value in properties.items())
+    return f"::{name}{' ' + listed if listed else ''}::{escape_data(message)}"

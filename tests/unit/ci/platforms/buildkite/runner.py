@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.ci.platforms.buildkite.job import Buildkite
+from agent_eval.ci.platforms.buildkite import Buildkite
 from tests.fakes.buildkite import AGENT_TOKEN, TOKEN, WEB, FakeBuildkite
 from tests.unit.ci.platforms.build_runner import EVIDENCE, BuildRunner, Step
 

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from agent_eval.ci.platforms.buildkite.build import same_repository
+from agent_eval.ci.platforms.buildkite import same_repository
 from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite

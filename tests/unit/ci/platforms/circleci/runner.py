@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.ci.platforms.circleci.job import CircleCI
+from agent_eval.ci.platforms.circleci import CircleCI
 from tests.fakes.circleci import SLUG, TOKEN, FakeCircleCI, identity
 from tests.unit.ci.platforms.build_runner import EVIDENCE, BuildRunner, Step
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.inputs import INPUTS, OUTPUTS
-from agent_eval.ci.platforms.gitlab.dotenv import MAX_VALUE, dotenv
+from agent_eval.ci.platforms.gitlab import MAX_VALUE, dotenv
 from tests.e2e.runner import orders
 from tests.security.github_markdown import NASTY
 from tests.unit.ci.platforms.gitlab.runner import FORK, GitLabRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from agent_eval.ci.platforms.jenkins.job import Jenkins
+from agent_eval.ci.platforms.jenkins import Jenkins
 from tests.fakes.jenkins import FOLDER, LOGIN, TOKEN, FakeJenkins
 from tests.unit.ci.platforms.build_runner import BuildRunner, Step
 

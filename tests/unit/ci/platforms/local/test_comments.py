@@ -8,8 +8,8 @@ import pytest
 
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import comment_words
-from agent_eval.ci.platforms.local.comments import FileComments
-from agent_eval.ci.platforms.local.spec import LOCAL
+from agent_eval.ci.platforms.local import FileComments
+from agent_eval.ci.platforms.local import LOCAL
 
 HEAD = "a" * 40
 

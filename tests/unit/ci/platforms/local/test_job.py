@@ -13,7 +13,7 @@ import pytest
 
 from agent_eval.ci.candidates import NoHistory
 from agent_eval.ci.job import run_job
-from agent_eval.ci.platforms.local.job import LocalDirectory
+from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.errors import ExitCode, RemoteError
 from tests.e2e.runner import orders
 from tests.factories import make_suite

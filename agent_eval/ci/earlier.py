@@ -1,0 +1,103 @@
+"""Earlier runs of a job, as every platform lists them, and why one has no evidence that can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent_eval.storage.files import sha256_bytes
+
+MAX_ARCHIVE_BYTES = 256 << 20
+"""The largest evidence archive that is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Which earlier runs a platform is asked for. It narrows a listing; what counts is decided above.
+
+    Attributes:
+        branches: Trusted branches.
+        commit: A commit whose runs are wanted first; None for none in particular.
+        before_own: Whether runs that began after this one are left out.
+    """
+
+    branches: tuple[str, ...]
+    commit: str | None = None
+    before_own: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierRun:
+    """A finished earlier run.
+
+    Attributes:
+        number: Of the run; grows with time.
+        label: The name that notes give it, such as `build 17`.
+        commits: The commits that it may have been of; more than one where the platform does not tell apart.
+        branch: The branch that it ran on; None where the platform does not say it.
+        created_at: ISO 8601; None when unknown.
+        url: Its page.
+        is_own_code: Whether its code is the repository's own, and not that of a change or a fork.
+        fetch: Reads its evidence archive; raises `Skipped` where it left none, `Expired` where that is gone,
+            and `Withheld` where there is one that cannot be read.
+    """
+
+    number: int
+    label: str
+    commits: frozenset[str]
+    branch: str | None = None
+    created_at: str | None = None
+    url: str | None = None
+    is_own_code: bool = True
+    fetch: Callable[[], bytes]
+
+
+class Skipped(Exception):
+    """Raised by a run without usable evidence; the text says why, as a sentence.
+
+    Args:
+        why: The sentence.
+        loud: Whether a user should act on it.
+    """
+
+    def __init__(self, why: str, *, loud: bool = False) -> None:
+        super().__init__(why)
+        self.loud = loud
+
+
+class Expired(Skipped):
+    """Raised by a run that left evidence which is no more: expired or deleted."""
+
+
+class Withheld(Skipped):
+    """Raised by a run whose evidence is there and cannot be read; arguments as `Skipped`."""
+
+
+class NoHistory(Exception):
+    """Raised where a job cannot read earlier runs; the text says why, as a sentence."""
+
+
+def refuse_large_archive(size: int, label: str) -> None:
+    """Refuse an evidence archive of more than `MAX_ARCHIVE_BYTES` before it is read.
+
+    Raises:
+        Withheld: It is too large.
+    """
+    if size > MAX_ARCHIVE_BYTES:
+        raise Withheld(
+            f"The evidence of {label} is too large: {size:,} bytes, at most {MAX_ARCHIVE_BYTES:,} are read."
+        )
+
+
+def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
+    """Return an evidence archive that has the digest which the platform recorded, where it records one.
+
+    Raises:
+        Withheld: It has another one; the warning is shown at the top.
+    """
+    if sha256 is not None and sha256_bytes(data) != sha256:
+        raise Withheld(
+            f"The evidence of {label} is not what was recorded (its digest differs); it was not used.",
+            loud=True,
+        )
+    return data

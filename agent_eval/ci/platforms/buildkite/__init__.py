@@ -1,1 +1,0 @@
-"""Buildkite: its variables, its REST API, and annotations."""

@@ -1,1 +1,0 @@
-"""CircleCI: its variables and its REST API."""

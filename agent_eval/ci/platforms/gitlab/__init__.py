@@ -1,1 +1,0 @@
-"""GitLab CI: its predefined variables, its REST API, and merge requests."""

@@ -1,1 +1,0 @@
-"""Jenkins: its variables and its remote access API."""

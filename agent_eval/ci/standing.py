@@ -1,0 +1,69 @@
+"""The private clone of a job and its place, found before anything of the change is read or run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.place import JobPlace, find_place, read_base_branches
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.errors import AgentEvalError
+from agent_eval.storage.yaml import parse_yaml
+
+
+class Standing:
+    """Where a job stands. `find` never raises: a job whose place is not known still reports why.
+
+    Attributes:
+        place: None outside of a repository, and where it could not be found.
+        clone: The private clone of the checkout; None where there is none.
+        problem: Why the place is not known; the job ends in this error before it evaluates anything.
+    """
+
+    def __init__(self) -> None:
+        self.place: JobPlace | None = None
+        self.clone: PrivateClone | None = None
+        self.problem: AgentEvalError | None = None
+
+    def find(self, platform: Platform, environ: Mapping[str, str], config_file: Path | None) -> None:
+        """Clone the checkout, or of a job that reports on another run that run's commit, and find the place.
+
+        Args:
+            platform: Where the job runs.
+            environ: The environment variables, of which git sees a part.
+            config_file: `agent-eval.yml`, relative to the working directory; None for no file.
+        """
+        try:
+            refs, reported = platform.refs, platform.run.reported
+            if refs is None:
+                return
+            if reported is not None:
+                self.clone = PrivateClone.of_remote(environ, refs.remote, min(reported.commits))
+            else:
+                self.clone = PrivateClone.of(Path.cwd(), environ, refs.remote)
+            clone = self.clone
+            self.place = find_place(
+                refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, config_file)
+            )
+        except AgentEvalError as error:
+            self.problem = error
+
+    def close(self) -> None:
+        """Remove the private clone."""
+        if self.clone is not None:
+            self.clone.close()
+
+
+def _base_branches(clone: PrivateClone, tip: str, config_file: Path | None) -> list[str]:
+    """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
+    if config_file is None:
+        return []
+    path = Path(os.path.relpath(os.path.abspath(config_file), clone.top))
+    try:
+        data = clone.file(path.as_posix(), tip) if ".." not in path.parts else None
+        values = parse_yaml(data, source=str(config_file)) if data is not None else None
+        return read_base_branches(values, source=str(config_file)) if isinstance(values, dict) else []
+    except AgentEvalError:
+        return []
