@@ -115,8 +115,8 @@ class Envelope:
         """
         data = pae(PAYLOAD_TYPE, self.payload)
         for key in keys:
-            if key.verifies(self.signature, data):
-                return key
+            if signer := key.signer(self.signature, data):
+                return signer
         raise UntrustedPack(
             f"{source}: was not signed by a trusted key, or was changed since",
             remedy="Get the pack from its origin again, or give the public key of its signer.",

@@ -21,7 +21,16 @@ from pathlib import Path
 
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Outage,
+    Skipped,
+    Withheld,
+    outage_of,
+)
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.signing import admission_by
 from agent_eval.comparison.facts import RunView
@@ -31,7 +40,6 @@ from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
 from agent_eval.registry.baselines import ResolvedBaseline
@@ -53,9 +61,6 @@ MAX_OPENED = 3
 
 MAX_SECONDS_WITHHELD = 600.0
 """Once evidence was withheld, no further run is begun with after so many seconds of searching."""
-
-_NOT_KNOWN = 401
-_REFUSED = frozenset({403, 404})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,19 +112,6 @@ class Lack(StrEnum):
     """The evidence of reviewed runs was read, and has no such suite."""
     LOST = "lost"
     """Reviewed runs left evidence, and none at or before the base is there any more: measure the base now."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
-
-    Attributes:
-        cause: One or two sentences.
-        remedy: What a user can do, as a sentence.
-    """
-
-    cause: str
-    remedy: str
 
 
 @dataclass(slots=True)
@@ -229,7 +221,7 @@ def find_baselines(
         result.looked_at = None
         result.notes.append(str(reason))
     except RemoteError as error:
-        result.outage = _outage(error, ground.remedy)
+        result.outage = outage_of(error, ground.remedy)
     result.settle(ground.wanted)
     return result
 
@@ -243,7 +235,7 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
     result = Search(looked_at=1)
     origin = Origin(
         how="named run",
-        sha=next(iter(run.commits)) if len(run.commits) == 1 else None,
+        sha=_only(run.commits),
         branch=run.branch,
         run_id=run.number,
         run_url=run.url,
@@ -265,19 +257,6 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
             field="baseline-run-id",
         )
     return result
-
-
-def _outage(error: RemoteError, remedy: str) -> Outage:
-    """Tell a limit, a wrong token and a missing permission apart, which may have the same status."""
-    status = error.status if isinstance(error, HttpError) else None
-    if status == _NOT_KNOWN:
-        return Outage(
-            "The token was not accepted (HTTP 401).",
-            "It is wrong or expired, or belongs to another server: correct it.",
-        )
-    if status in _REFUSED and not isinstance(error, RateLimited):
-        return Outage(error.message, f"{remedy} To evaluate without a baseline, set `baseline: none`.")
-    return Outage(error.message, error.remedy)
 
 
 @dataclass(frozen=True)
@@ -308,18 +287,19 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
     listed = {run.number: run for run in islice(runs(asked), MAX_LISTED)}
     reviewed = list(_reviewed(listed.values(), ground, result))
     newest = max(reviewed, key=lambda row: row.run.number, default=None)
-    read: dict[int, _Evidence] = {}
+    read: dict[int, _Evidence | None] = {}
     opened = 0
     result.looked_at = 0
     nearest = sorted(
         (row for row in reviewed if row.before is not None),
         key=lambda row: (row.before, -row.run.number),
     )
+    if place is not None and not any(row.before == 0 for row in nearest):
+        result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
     for number, row in enumerate(nearest, start=1):
         result.looked_at = number
-        evidence = _try(row, ground, result)
+        evidence = read[row.run.number] = _try(row, ground, result)
         if evidence is not None:
-            read[row.run.number] = evidence
             fit = _fit(evidence, row, ground, result)
             # A run that judged nothing does not say which suites are new.
             opened += len(fit) == len(evidence.wanted)
@@ -363,7 +343,7 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
     """Keep the runs whose code is the repository's own, of a commit at or below the tip."""
     place, clone = ground.place, ground.clone
     if place is None or clone is None:
-        yield from (_Reviewed(run, None, -run.number) for run in runs)
+        yield from (_Reviewed(run, None, -run.number) for run in runs if run.branch is None)
         return
     below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
     before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
@@ -385,6 +365,10 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
             yield _Reviewed(run, min(commits), None)
 
 
+def _only(commits: frozenset[str]) -> str | None:
+    return next(iter(commits)) if len(commits) == 1 else None
+
+
 def _origin(row: _Reviewed) -> Origin:
     if row.before is None or row.commit is None:
         how = "newest run"
@@ -392,7 +376,7 @@ def _origin(row: _Reviewed) -> Origin:
         how = f"{count(row.before, 'commit')} before the base" if row.before else "merge base"
     return Origin(
         how=how,
-        sha=row.commit,
+        sha=row.commit or _only(row.run.commits),
         branch=row.run.branch,
         run_id=row.run.number,
         run_url=row.run.url,
@@ -477,16 +461,18 @@ def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) ->
     return fit
 
 
-def _read_newest(newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence]) -> None:
+def _read_newest(
+    newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]
+) -> None:
     """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
     evidence = read.get(newest.run.number)
-    if evidence is None:
+    if newest.run.number not in read:
         try:
             evidence = _read(newest.run, ground, newest.commit)
         except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
             result.notes.append(f"The newest run was not read: {error}")
-            return
-    result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
+    if evidence is not None:
+        result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
 
 
 def _unfit_baseline(label: str, slug: str, why: str) -> UsageError:

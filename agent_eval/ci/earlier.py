@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from agent_eval.errors import RemoteError
+from agent_eval.http.errors import HttpError, RateLimited
 from agent_eval.storage.files import sha256_bytes
 
 MAX_ARCHIVE_BYTES = 256 << 20
 """The largest evidence archive that is read."""
+
+_NOT_KNOWN = 401
+_REFUSED = frozenset({403, 404})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +106,29 @@ def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
             loud=True,
         )
     return data
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
+
+    Attributes:
+        cause: One or two sentences.
+        remedy: What a user can do, as a sentence.
+    """
+
+    cause: str
+    remedy: str
+
+
+def outage_of(error: RemoteError, remedy: str) -> Outage:
+    """Tell a limit, a wrong token and a missing permission apart, which may have the same status."""
+    status = error.status if isinstance(error, HttpError) else None
+    if status == _NOT_KNOWN:
+        return Outage(
+            "The token was not accepted (HTTP 401).",
+            "It is wrong or expired, or belongs to another server: correct it.",
+        )
+    if status in _REFUSED and not isinstance(error, RateLimited):
+        return Outage(error.message, f"{remedy} To evaluate without a baseline, set `baseline: none`.")
+    return Outage(error.message, error.remedy)

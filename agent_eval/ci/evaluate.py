@@ -41,7 +41,6 @@ from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, RunSummary
-from agent_eval.contracts.base import instant
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.replay import ReplayReport
 from agent_eval.contracts.reruns import Reruns
@@ -59,7 +58,7 @@ from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.run import judge_plan, run_suite
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -67,8 +66,8 @@ from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
 
-COMPARISON = Path("compare") / "baseline_delta.json"
-DECISION = Path("compare") / "gate_decision.json"
+COMPARISON = "compare/baseline_delta.json"
+DECISION = "compare/gate_decision.json"
 
 FIRST_TRIALS, FIRST_RUNS = 4, 4
 """Trials of each case in a run of a reviewed commit, while fewer such runs are known: what passed once by
@@ -389,7 +388,7 @@ def judge(
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
     """
     now = job.timestamp()
-    comparison = _compare(target, pack, search, now, job.rules.policy)
+    comparison = _compare(target, pack, search, now)
     if comparison is not None:
         comparison = without_secrets(comparison, job.redactor)
     candidate, slug = view(pack), target.slug
@@ -420,7 +419,7 @@ def judge(
     )
 
 
-def _compare(target: Target, pack: Pack, search: Search, now: str, policy: GatePolicy) -> Comparison | None:
+def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
     """Compare with the suite's baseline; None without one.
 
     Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
@@ -429,9 +428,8 @@ def _compare(target: Target, pack: Pack, search: Search, now: str, policy: GateP
     baseline = search.baselines.get(target.slug)
     if baseline is None:
         return None
-    quarantined = frozenset(entry.case for entry in policy.quarantine if not entry.is_over(instant(now)))
     try:
-        return compared(baseline.pack, pack, changed="exclude", generated_at=now, quarantined=quarantined)
+        return compared(baseline.pack, pack, changed="exclude", generated_at=now)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise
@@ -520,6 +518,8 @@ def decide_on(
 
 
 def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:
+    if ended := why_ended(candidate.summary, candidate.results.values()):
+        return ended
     why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
     remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
     return f"{why} {remedy}" if why else None

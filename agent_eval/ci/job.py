@@ -104,9 +104,7 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(
-            make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
-        ),
+        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
     )
     ground = Standing()
     try:
@@ -128,9 +126,9 @@ def run_job(
         ground.close()
         return error.exit_code
     try:
+        refuse_fork_with_secrets(settings, platform)
         if ground.problem is not None:
             raise ground.problem
-        refuse_fork_with_secrets(settings, platform)
         refuse_link_out(settings.out, Path.cwd())
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
@@ -149,6 +147,7 @@ def run_job(
             )
         )
     except AgentEvalError as error:
+        error.message = redactor.with_rules(settings.redaction).redact_text(error.message)
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
@@ -207,7 +206,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    summary = job.redactor.redact_text(render_summary(report, limit=platform.spec.summary_limit))
+    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))

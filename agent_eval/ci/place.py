@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone
+from agent_eval.ci.earlier import outage_of
 from agent_eval.ci.git import REMOTE, GitFailed, Remote
-from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.errors import InvalidInput, NotEvaluable, RemoteError
 from agent_eval.text.escape import one_line
 
 BASE_BRANCHES = "base-branches"
@@ -94,16 +95,21 @@ def find_place(
         base_branches: Reads the list `base-branches` in `agent-eval.yml` as of the default branch's tip.
 
     Raises:
-        TipUnknown: The default branch is not known.
+        TipUnknown: The default branch is not known, or the platform refuses or cannot be reached.
         CommitUnknown: The trusted branch has no tip, or no commit in common with what is checked out.
-        RemoteError: The platform refuses or cannot be reached.
     """
     default = refs.default_branch or _default_branch(clone)
     tips: dict[str, str] = {}
 
     def tip_of(branch: str) -> str:
         if branch not in tips:
-            found = tip(branch)
+            try:
+                found = tip(branch)
+            except RemoteError as error:
+                outage = outage_of(error, error.remedy)
+                raise TipUnknown(
+                    f"The tip of {code(branch)} is not known: {outage.cause}", remedy=outage.remedy
+                ) from error
             if found is None:
                 found = clone.tip(branch)
             else:
@@ -153,7 +159,7 @@ def read_base_branches(values: Mapping[str, Any], *, source: str) -> list[str]:
         InvalidInput: It is no list of names. A pattern is none: who may push a branch that fits it would be
             trusted.
     """
-    listed = values.get(BASE_BRANCHES, [])
+    listed = values.get(BASE_BRANCHES) or []
     if isinstance(listed, str):
         listed = listed.split()
     if not isinstance(listed, list) or not all(_is_name(name) for name in listed):

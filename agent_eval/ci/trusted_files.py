@@ -68,7 +68,8 @@ class TrustedFiles:
     ) -> None:
         self._clone = clone
         self._top = clone.top if clone is not None else platform.workspace
-        self._tip = place.tip if place is not None and not place.is_reviewed else None
+        holds = place is not None and (platform.run.from_fork or not place.is_reviewed)
+        self._tip = place.tip if place is not None and holds else None
         self._has_checkout = platform.run.reported is None
         self.from_fork = platform.run.from_fork
         self.changes: list[str] = []

@@ -146,7 +146,9 @@ def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
         if section.startswith("submodule."):
             sections.setdefault(section.removeprefix("submodule."), {})[setting] = value
     return {
-        rows["path"]: (name, rows["url"]) for name, rows in sections.items() if {"path", "url"} <= rows.keys()
+        rows["path"].rstrip("/"): (name, rows["url"])
+        for name, rows in sections.items()
+        if {"path", "url"} <= rows.keys()
     }
 
 
@@ -163,14 +165,14 @@ def _submodule(
     git.run("init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(bare))
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
-    has_copy = ".." not in Path(name).parts and copy.is_dir()
+    has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
     own = _Source(bare, remote, copy, source.depth + 1)
     if has_copy and _fetched(git, own, copy.as_uri(), commit, None):
         return own
     if remote is None:
         raise CannotCheckOut(reason, _not_here(source))
     for address in dict.fromkeys((remote.url, f"{remote.url.removesuffix('.git').rstrip('/')}.git")):
-        if _fetched(git, own, REMOTE, commit, Remote(address, remote.headers)):
+        if _fetched(git, own, REMOTE, commit, replace(remote, url=address)):
             return own
     raise CannotCheckOut(reason, "its repository cannot be read, or does not have the commit")
 

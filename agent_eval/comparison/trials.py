@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from agent_eval.comparison.facts import FAILURES, cut
 from agent_eval.contracts import CaseResultRow, Outcome, TrialChange, TrialComparison, TrialCount, TrialSide
-from agent_eval.contracts.verdict import TrialResultRow
+from agent_eval.contracts.verdict import TrialResultRow, count_trials
 
 Counts = tuple[int, int, int]
 """Numbers of trials: passed, failed or not judged, and all."""
@@ -73,17 +73,19 @@ def _count(counts: Counts) -> TrialCount:
 
 def _counts(row: CaseResultRow) -> dict[str, Counts]:
     counts: dict[str, Counts] = {}
-    for trial in trials_of(row):
+    trials = trials_of(row)
+    for trial in trials:
         judged_by = [(verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]]
         for name, outcome in [(_CASE, trial["outcome"]), *judged_by]:
             passed, failed, judged = counts.get(name, (0, 0, 0))
             counts[name] = (
                 passed + (outcome == Outcome.PASSED.value),
                 failed + (outcome in FAILURES),
-                # A judge that skips a trial does not count; a trial that no judge judged still did not pass.
-                judged + (name == _CASE or outcome != Outcome.SKIPPED.value),
+                # A judge that skips a trial does not count.
+                judged + (outcome != Outcome.SKIPPED.value),
             )
-    return counts
+    # A trial that no judge judged does not count either; without any other it still did not pass.
+    return {**counts, _CASE: (*counts[_CASE][:2], count_trials([trial["outcome"] for trial in trials])[1])}
 
 
 def _side(rows: Iterable[CaseResultRow]) -> TrialSide:
@@ -93,8 +95,9 @@ def _side(rows: Iterable[CaseResultRow]) -> TrialSide:
     policies: set[str] = set()
     for row in rows:
         trials = trials_of(row)
-        passed.append(sum(trial["passed"] for trial in trials))
-        numbers.append(len(trials))
+        right, judged = count_trials([trial["outcome"] for trial in trials])
+        passed.append(right)
+        numbers.append(judged)
         errors += sum(trial["outcome"] == Outcome.ERROR.value for trial in trials)
         policies.update(case_policies([row]))
     rates = (Fraction(*counts) for counts in zip(passed, numbers, strict=True))

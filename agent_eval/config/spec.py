@@ -182,6 +182,8 @@ class Judging:
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
         llm: The model that judges criteria in words, and plays the users of conversations.
+        directory: Where the code of judges is, and where their commands run; None for the working directory.
+        advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """
 
     judges: tuple[str, ...] = ()
@@ -192,6 +194,8 @@ class Judging:
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None
     llm: LlmSpec = field(default_factory=LlmSpec)
+    directory: Path | None = None
+    advisory: Judging | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

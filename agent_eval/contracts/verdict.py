@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired
 
@@ -24,6 +24,13 @@ SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
 
 ANSWER_NOT_CHECKED = "answer_not_checked"
 """Member of a verdict's evidence: true where the case expects a text and no mode says how to compare it."""
+
+WITHOUT_VERDICT = "ended_without_verdict"
+"""Member of a verdict's evidence: how the process of a judge ended that gave no whole verdict."""
+
+ADVISORY = "advisory"
+"""Member of the evidence of a trial's first verdict: what judges found that count nowhere, such as those that
+a change adds. A list of objects with `judge_id`, `outcome` and `reason`."""
 
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
@@ -47,6 +54,32 @@ class Outcome(StrEnum):
     """Nothing to judge: the judge is not configured for this case."""
     ERROR = "error"
     """The case could not be judged: the agent crashed, the judge raised, the output is missing."""
+
+
+class AdvisoryFinding(NamedTuple):
+    """What an advisory judge found: its id, an outcome, and the reason."""
+
+    judge_id: str
+    outcome: str
+    reason: str
+
+
+def advisory_in(verdicts: Iterable[VerdictRow]) -> list[AdvisoryFinding]:
+    """Read what advisory judges found of a trial; entries of another shape, as a pack may have, are left out.
+
+    Example:
+        >>> found = {"judge_id": "mine", "outcome": "failed", "reason": "it shouts"}
+        >>> advisory_in([{"evidence": {"advisory": [found, 3]}}])
+        [AdvisoryFinding(judge_id='mine', outcome='failed', reason='it shouts')]
+    """
+    found = []
+    for verdict in verdicts:
+        stated = verdict["evidence"].get(ADVISORY)
+        for each in stated if isinstance(stated, list) else ():
+            values = [each.get(name) if isinstance(each, dict) else None for name in AdvisoryFinding._fields]
+            if all(isinstance(value, str) for value in values) and values[1] in list(Outcome):
+                found.append(AdvisoryFinding(*map(str, values)))
+    return found
 
 
 class GateStatus(StrEnum):
@@ -164,10 +197,18 @@ class CaseResult(TrialResult):
 
     @property
     def trial_counts(self) -> tuple[int, int]:
-        """How many trials passed, and how many there are."""
-        if not self.trials:
-            return int(self.passed), 1
-        return sum(trial.passed for trial in self.trials), len(self.trials)
+        """How many trials passed, and how many count."""
+        return count_trials([trial.outcome for trial in self.trials or [self]])
+
+
+def count_trials(outcomes: Sequence[str]) -> tuple[int, int]:
+    """Count the trials of a case that passed, and those that count: all that were judged, or all if none was.
+
+    Example:
+        >>> count_trials(["passed", "skipped", "failed"]), count_trials(["skipped", "skipped"])
+        ((1, 2), (0, 2))
+    """
+    return outcomes.count(_PASSED), len(outcomes) - outcomes.count(_SKIPPED) or len(outcomes)
 
 
 VerdictFacts = tuple[str, str, bool, float]

@@ -18,12 +18,14 @@ from typing_extensions import override
 from agent_eval.agents.own_events import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
+from agent_eval.contracts.suite import RecordedTrial
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
 from agent_eval.engine.outage import Loss, loss_of
 from agent_eval.engine.shard import written_result
 from agent_eval.engine.trial import TrialOutcome
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.attachments import storable
+from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.journal import JournalReader
 from agent_eval.storage.json import dumps
@@ -286,7 +288,7 @@ def finished_trial(
     line = encode(record)
     if redactor.may_find_in_json(line):
         calls = redactor.redact_value(calls)
-        record.update(redactor.redact_value(outcome.recorded))
+        record.update(redactor.redact_value(outcome.recorded, shape=kept_values(RecordedTrial)))
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
     loss = loss_of(outcome.result)

@@ -35,6 +35,8 @@ class TrialOutcome:
 
     passed: bool
     hard_failed: bool = False
+    judged: bool = True
+    """False where no judge had anything to judge: counts only where no other run of the case was judged."""
 
 
 def stability(
@@ -104,6 +106,7 @@ def runs_to_see_flake(rate: float) -> int:
 
 
 def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: float) -> CaseStability:
+    runs = _counted(runs)
     total, passed = len(runs), sum(run.passed for run in runs)
     rate = passed / total
     flaky = 0 < passed < total
@@ -119,12 +122,16 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: 
         confidence_95=ShareInterval(low=interval.low, high=interval.high),
         flaky=flaky,
         consistently_failing=passed == 0,
-        flake_score=2 * passed * (total - passed) / (total * (total - 1)),
+        flake_score=2 * passed * (total - passed) / (total * (total - 1) or 1),
         entropy=entropy(passed, total),
         minimum_runs=runs_to_see_flake(rarer if flaky else NOTABLE_FLAKE),
         quarantine_recommended=quarantine,
         reason=_reason(passed, total, quarantine, quarantine_min_pass_rate),
     )
+
+
+def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
+    return [run for run in runs if run.judged] or runs
 
 
 def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
@@ -142,7 +149,7 @@ def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
 def _runs(trials: Mapping[str, Sequence[TrialOutcome]]) -> list[StabilityRun]:
     results = []
     for number in range(max(len(runs) for runs in trials.values())):
-        outcomes = [runs[number] for runs in trials.values() if number < len(runs)]
+        outcomes = _counted([runs[number] for runs in trials.values() if number < len(runs)])
         passed = sum(outcome.passed for outcome in outcomes)
         results.append(
             StabilityRun(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from math import log2, sqrt
 from statistics import NormalDist
 
@@ -22,7 +23,7 @@ class Interval:
     high: float
 
 
-def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
+def wilson(successes: int | Fraction, total: int, confidence: float = 0.95) -> Interval:
     """Compute the score interval of a share.
 
     Source: E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
@@ -31,7 +32,7 @@ def wilson(successes: int, total: int, confidence: float = 0.95) -> Interval:
     if total == 0:
         return Interval(0.0, 1.0)
     z = z_two_sided(confidence)
-    share = successes / total
+    share = float(successes / total)
     scale = 1 + z * z / total
     centre = (share + z * z / (2 * total)) / scale
     half = z * sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / scale

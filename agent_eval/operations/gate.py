@@ -11,7 +11,6 @@ from typing import Any
 
 from agent_eval.config.rules import find_rule
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
-from agent_eval.contracts.base import instant
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
@@ -132,7 +131,7 @@ def decide_on(
         if policy is not None and policy.is_release:
             compared_packs.refuse_chosen(comparison)
         _refuse_to_replace(path)
-        followed = _followed(compared_packs, policy, now)
+        followed = compared_packs.check()
         if policy is None:
             decision = decide(
                 followed, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
@@ -188,15 +187,6 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
     check_baseline_name(store, source.baseline_name)
     # Includes expired ones, with which the decision reports why a case counts again.
     return list_waivers(store, at=now, baseline_name=source.baseline_name)
-
-
-def _followed(packs: ComparedPacks, policy: GatePolicy | None, now: str) -> Comparison:
-    """Return what follows from the packs, without the cases that the policy has in quarantine."""
-    comparison = packs.check()
-    entries = policy.quarantine if policy is not None else ()
-    held = frozenset(entry.case for entry in entries if not entry.is_over(instant(now)))
-    in_quarantine = packs.known_cases(held)
-    return comparison if in_quarantine == set(comparison.cases.quarantined) else packs.compare(in_quarantine)
 
 
 def refuse_unknown_judges(

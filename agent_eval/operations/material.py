@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent_eval.contracts import Comparison
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import Waiver
 from agent_eval.evidence.layout import HISTORY_USED
 from agent_eval.evidence.reader import Pack
@@ -44,7 +45,8 @@ def material_of_packs(
     kept = read_reruns(candidate) if is_same else None
     listed = listed_digests(candidate)
     digests = {"comparison_sha256": comparison_sha256}
-    newest, main = None, []
+    newest: RunRecord | None = None
+    main: list[RunRecord] = []
     if is_same and HISTORY_USED in listed:
         source = f"{candidate.name}/{HISTORY_USED}"
         newest, main = decode_used(candidate.read(HISTORY_USED), source=source)

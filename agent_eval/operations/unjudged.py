@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.losses import why_too_little
+from agent_eval.judges.base import ended_without_verdict
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
 
@@ -39,6 +40,27 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
     [(reason, number)] = reasons.most_common(1)
     affected = "" if number == summary.total_cases else f" (in {of_all(number, summary.total_cases, 'case')})"
     return f"No case of `{one_line(name, limit=_REASON_LIMIT)}` could be judged: {reason}{affected}."
+
+
+def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | None:
+    """Say which judge, in its process, ended without a verdict, and in which case first; None where none did.
+
+    Its code may have been brought to that by what the agent said, so that a job decides nothing then.
+
+    Args:
+        summary: The run's.
+        results: Of every case, in suite order; only read where a judge has errors.
+    """
+    if not any(counts.error for counts in summary.judge_counts.values()):
+        return None
+    for row in results:
+        for trial in row.get("trials") or [row]:
+            for verdict in trial["verdicts"]:
+                if WITHOUT_VERDICT in verdict["evidence"]:
+                    how = one_line(str(verdict["evidence"][WITHOUT_VERDICT]), limit=_REASON_LIMIT)
+                    sentence = ended_without_verdict(verdict["judge_id"], row["case_id"])
+                    return f"{sentence} It {how}."
+    return None
 
 
 def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:

@@ -98,8 +98,7 @@ def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
 
 def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
     suite = report.suites[0]
-    compared = suite_section.compared_with(suite, report.head_sha, detail)
-    last = f"{_name(report, detail)}{compared} {pointers} {_placed(report, detail)}".strip()
+    last = f"{_compared(suite, report, detail)} {pointers} {_placed(report, detail)}".strip()
     notes = decision.notes(story_of(suite), detail)
     return [heading(report, detail), notes, suite_section.numbers_line(suite, detail), last]
 
@@ -138,7 +137,6 @@ def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[
             f"## {story.sign} {plain(suite.slug, limit=detail.name)}: {title}",
             decision.box(story, detail, boxes=report.boxes),
             *_sections(suite, report, each),
-            suite_section.compared_with(suite, report.head_sha, detail),
         ]
     return [*blocks, pointers]
 
@@ -147,19 +145,13 @@ def _one_suite(report: EvaluationReport, detail: Detail) -> list[str]:
     suite = report.suites[0]
     story = story_of(suite, is_evaluated=report.is_evaluated(suite))
     box = decision.box(story, detail, boxes=report.boxes)
-    compared = f"{_name(report, detail)}{suite_section.compared_with(suite, report.head_sha, detail)}".strip()
-    return [
-        heading(report, detail),
-        box,
-        *_cautions(report, detail),
-        *_sections(suite, report, detail),
-        compared,
-    ]
+    return [heading(report, detail), box, *_cautions(report, detail), *_sections(suite, report, detail)]
 
 
-def _name(report: EvaluationReport, detail: Detail) -> str:
-    """Name the evaluation: a change can have several comments."""
-    return f"{plain(report.title, limit=detail.name)}: "
+def _compared(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
+    """Name the evaluation, as a change can have several comments, and what it was compared with."""
+    name = f"{plain(report.title, limit=detail.name)}: " if len(report.suites) == 1 else ""
+    return f"{name}{suite_section.compared_with(suite, report.head_sha, detail)}".strip().removesuffix(":")
 
 
 def heading(report: EvaluationReport, detail: Detail) -> str:
@@ -185,6 +177,7 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
     failing = [row["case_id"] for row in suite.failing]
     return [
         suite_section.numbers_line(suite, detail),
+        _compared(suite, report, detail),
         _not_judged(suite, report, detail),
         suite_section.other_rules(suite, detail),
         decision.findings(story, detail),
@@ -206,6 +199,7 @@ def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detai
     alone = replace(suite, comparison=None)
     return [
         passing(suite.candidate.summary),
+        _compared(suite, report, detail),
         _not_judged(suite, report, detail),
         *case_lists.failing(alone, detail),
         *judging_words(suite.candidate.summary),

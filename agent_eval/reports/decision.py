@@ -16,7 +16,7 @@ _KINDS: dict[State, Alert] = {
     "skipped": "NOTE",
     "error": "WARNING",
 }
-_COLUMNS = ("Case", "Main", "First run", "Base again", "Change again")
+_COLUMNS = ("Case", "Main", "First", "Base again", "Here again")
 
 
 def said(text: str, detail: Detail) -> str:
@@ -47,7 +47,8 @@ def blocking_cases(story: Story, detail: Detail) -> str:
     rows = story.blocking
     if not rows:
         return ""
-    unsettled = [row for row in rows if row.answer == "open"][: detail.sentences]
+    unsettled = [row for row in rows if row.answer == "open" and row.reason != story.sentence]
+    unsettled = unsettled[: detail.sentences]
     reasons = bullets(
         f"{code_span(row.case_id, limit=detail.name)}: {said(row.reason, detail)}" for row in unsettled
     )
@@ -86,9 +87,12 @@ def findings(story: Story, detail: Detail) -> str:
 
 
 def notes(story: Story, detail: Detail) -> str:
-    """List what else a reader has to know, and what does not count."""
-    texts = [*story.notes, *story.set_aside]
-    return _listed([said(text, detail) for text in texts[: detail.sentences]], len(texts), detail)
+    """Say what else a reader has to know, and list what does not count against the change."""
+    sentences = [said(text, detail) for text in story.notes[: detail.sentences]]
+    aside = [said(text, detail) for text in story.set_aside[: detail.sentences]]
+    listed = _listed(aside, len(story.set_aside), detail)
+    not_counted = f"**Waivers and quarantine:**\n\n{listed}" if listed else ""
+    return "\n\n".join(filter(None, [" ".join(sentences), not_counted]))
 
 
 def _listed(lines: list[str], total: int, detail: Detail) -> str:

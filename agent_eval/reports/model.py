@@ -149,8 +149,9 @@ class SuiteReport:
     def excused(self) -> frozenset[str]:
         """Ids of the regressed cases that do not count against the change."""
         decision = self.decision
-        aside = {*decision.waived_case_ids, *decision.quarantined_case_ids}
-        answers = {row.case_id: row.answer for row in self.judged_cases}
+        aside: set[str] = {*decision.waived_case_ids, *decision.quarantined_case_ids}
+        answers: dict[str, CaseAnswer] = {row.case_id: row.answer for row in self.judged_cases}
+        answers |= {each.case_id: "broke" for each in decision.safety if each.answer in ("blocks", "open")}
         aside |= {name for name, answer in answers.items() if answer not in ("broke", "open")}
         if decision.decided_by == "policy" and self.comparison is not None:
             # Those of which the policy says nothing fail at times on main as well.

@@ -177,17 +177,18 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     if not is_evaluated:
         why = " ".join(decision.not_evaluated) or passing(suite.candidate.summary)
         return Story(state="error", word=NOT_EVALUATED, sentence=why, notes=list(_reruns_took(suite.reruns)))
-    findings = list(_findings(decision))
     sentence = decision.sentence or sentence_of_earlier_version(decision)
-    known = {sentence, *(finding.text for finding in findings)}
-    also = [Finding("failed", text) for text in decision.failures if text not in known]
+    also = [Finding("failed", text) for text in decision.failures]
+    # Each sentence is said once, where it is said first.
+    findings = _once([*also, *_findings(decision)], {sentence})
+    notes = [*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)]
     told = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],
         sentence=sentence,
         cases=[_case_row(row, is_old=not decision.sentence) for row in suite.judged_cases],
-        findings=[*also, *findings],
-        notes=[*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)],
+        findings=findings,
+        notes=[note for note in notes if note not in {sentence, *(each.text for each in findings)}],
         set_aside=list(_set_aside(decision)),
         rules=[
             RuleRow(
@@ -201,6 +202,14 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     why = in_words(suite.causes, code) if suite.worse and told.state != "passed" else ""
     to_do = _to_do(suite, told)
     return replace(told, why=why, to_do="" if _is_said(to_do, sentence) else to_do)
+
+
+def _once(findings: Sequence[Finding], said: set[str]) -> list[Finding]:
+    kept: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.text not in said:
+            kept.setdefault(finding.text, finding)
+    return list(kept.values())
 
 
 def overall(report: EvaluationReport) -> str:
@@ -232,12 +241,12 @@ def spending_text(spending: Spending, *, most: bool = False) -> str:
 
     Example:
         >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
-        'at most 12 trials, 3 min, $0.25'
+        'at most 12 trials, 3 min, 0.25 USD'
     """
     parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
     if spending.minutes is not None:
         parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
-    parts.append("cost unknown" if spending.cost_usd is None else f"${spending.cost_usd:.2f}")
+    parts.append("cost unknown" if spending.cost_usd is None else f"{spending.cost_usd:.2f} USD")
     return ", ".join(parts)
 
 
@@ -245,8 +254,8 @@ def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
     state, words = _ANSWERS[row.answer]
     if is_old and row.answer == "fails-on-main":
         words = "failing on the base too"
-    counts = map(_counts, (row.on_main, row.first, row.base, row.change))
-    return CaseRow(row.case_id, row.answer, state, words, *counts, row.reason)
+    main, first, base, change = map(_counts, (row.on_main, row.first, row.base, row.change))
+    return CaseRow(row.case_id, row.answer, state, words, main, first, base, change, row.reason)
 
 
 def _counts(counts: TrialCounts | None) -> str:
@@ -273,26 +282,23 @@ def _safety_first(decision: GateDecision) -> list[SafetyFinding]:
 
 
 def _of_safety(finding: SafetyFinding) -> str:
-    again = f" ({of_all(finding.violations, finding.trials, 'rerun')})" if finding.trials else ""
     reason = one_line(finding.reason, limit=400)
-    is_named = finding.case_id in reason and finding.judge_id in reason
-    where = "" if is_named else f"{code(finding.judge_id)} in {code(finding.case_id)}: "
-    return f"Safety: {where}{reason}{'' if is_named else again}"
+    return reason if reason.startswith("Safety:") else f"Safety: {reason}"
 
 
 def _set_aside(decision: GateDecision) -> Iterable[str]:
     for waiver in decision.waivers:
-        until = f"until {waiver.expires_at}" if waiver.expires_at else "until revoked"
+        until = f"until {code(waiver.expires_at)}" if waiver.expires_at else "until revoked"
         yield (
             f"Waived: {named(waiver.case_ids, most=20)}, by {code(waiver.waiver_id)} of "
             f"{code(waiver.approved_by)}, {until}: {waiver.reason}"
         )
     if cases := decision.quarantined_case_ids:
-        do = verb(len(cases), "does", "do")
-        yield f"In quarantine, and {do} not pass: {named(cases, most=20)}. No total counts them."
+        do, them = verb(len(cases), "does", "do"), verb(len(cases), "it", "them")
+        yield f"In quarantine, and {do} not pass: {named(cases, most=20)}. No total counts {them}."
     for ended in decision.expired:
         what = f"waiver {code(ended.waiver_id)}" if ended.waiver_id else "quarantine"
-        when = f" on {ended.expires_at}" if ended.expires_at else ""
+        when = f" on {code(ended.expires_at)}" if ended.expires_at else ""
         yield f"Counts again, as its {what} expired{when}: {named(ended.case_ids, most=20)}."
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agent_eval.contracts import Comparison, GateDecision, RunReference, Tally
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.story import CaseRow, State, Story, overall, state_of, story_of
+from agent_eval.reports.story import SIGNS, CaseRow, State, Story, overall, state_of, story_of
 from agent_eval.reports.terminal import CASES_SHOWN, GREEN, RED, YELLOW, joined, painted, shown_name, wrapped
 from agent_eval.reports.terminal_comparison import (
     case_set,
@@ -67,7 +67,7 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
     """Render a report: how each suite ended and why, what regressed, where the evidence is."""
     lines: list[str] = []
     if report.not_evaluated or len(report.suites) > 1:
-        lines += [*_first(overall(report), state_of(report), colour), ""]
+        lines += [*_first(f"{SIGNS[state_of(report)]} {overall(report)}", state_of(report), colour), ""]
     if report.rule_changes.sentences:
         lines += [painted(report.rule_changes.title, YELLOW, colour)]
         lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
@@ -109,14 +109,14 @@ def _story(story: Story) -> list[str]:
     """Write what follows the first sentence: why, what to do, the cases, what was found, the notes."""
     to_do = f"To do: {story.to_do}" if story.to_do else ""
     lines = wrapped(map(clean, filter(None, [story.why, to_do])), first="  ", rest="  ")
-    lines += _cases(story.cases)
+    lines += _cases(story.cases, story.sentence)
     for finding in story.findings:
         lines += wrapped([clean(finding.text, limit=600)], first=f"  {_MARKS[finding.state]} ", rest="     ")
     notes = [clean(note, limit=600) for note in [*story.notes, *story.set_aside][:_NOTES_SHOWN]]
     return lines + wrapped(filter(None, notes), first="  -- ", rest="     ")
 
 
-def _cases(rows: Sequence[CaseRow]) -> list[str]:
+def _cases(rows: Sequence[CaseRow], sentence: str) -> list[str]:
     """List the cases that newly fail, those that block with why, each with its counts."""
     lines = []
     for row in rows[:CASES_SHOWN]:
@@ -124,7 +124,7 @@ def _cases(rows: Sequence[CaseRow]) -> list[str]:
         counts = f"main {row.main}, first run {row.first}{again}"
         text = f"{shown_name(row.case_id, 60)}, {row.words}: {counts}"
         lines += wrapped([text], first=f"  {_MARKS[row.state]} ", rest="     ")
-        if row.answer == "open":
+        if row.answer == "open" and row.reason != sentence:
             lines += wrapped([clean(row.reason, limit=300)], first="     ", rest="     ")
     if len(rows) > CASES_SHOWN:
         lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")

@@ -18,7 +18,10 @@ GIT = ("git", *WHO, "-c", "protocol.file.allow=always", "-c", "init.defaultBranc
 
 
 def git(top: Path, *arguments: str) -> str:
-    done = subprocess.run([*GIT, *arguments], cwd=top, check=True, capture_output=True, text=True)
+    environ = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = subprocess.run(
+        [*GIT, *arguments], cwd=top, check=True, capture_output=True, text=True, env=environ
+    )
     return done.stdout.strip()
 
 

@@ -8,7 +8,6 @@ port, which, like GitHub's storage, refuses a request that carries the token.
 
 from __future__ import annotations
 
-import base64
 import copy
 import hashlib
 import json

@@ -52,7 +52,8 @@ class FakeGitLab:
         self.issues: dict[int, dict[str, Any]] = {}
         self.obeyed: list[str] = []
         """Quick actions that a note contained."""
-        self.merge_base = "b" * 40
+        self.branches: dict[str, str] = {}
+        """Where branches point."""
         self.head = "c" * 40
         self.on_create: Callable[[], None] | None = None
         self._lock = threading.RLock()
@@ -220,7 +221,7 @@ class FakeGitLab:
         for wanted, pattern, answer in self._routes():
             found = re.fullmatch(rf"/projects/(?:{PROJECT}|acme%2Fshop){pattern}", path)
             if wanted == method and found:
-                if credential == "job_token" and not self.premium and "notes" not in path:
+                if credential == "job_token" and not self.premium and not re.search("notes|branches", path):
                     return _error(404, "404 Project Not Found")
                 reply: Reply = answer(query, value, *found.groups())
                 return reply
@@ -232,7 +233,7 @@ class FakeGitLab:
             ("GET", r"/pipelines/(\d+)/jobs", self._jobs_of),
             ("GET", r"/jobs", self._list_jobs),
             ("GET", r"/jobs/(\d+)/artifacts/(.+)", self._artifact),
-            ("GET", r"/repository/merge_base", self._merge_base),
+            ("GET", r"/repository/branches/([^/]+)", self._branch),
             ("GET", r"/issues", self._list_issues),
             ("POST", r"/issues", self._create_issue),
             ("PUT", r"/issues/(\d+)", self._update_issue),
@@ -273,8 +274,11 @@ class FakeGitLab:
             return _error(404, "404 Not found")
         return Reply(302, b"", {"Location": f"{self._host(1)}/{number}/{path}?sig=SignedQuery"})
 
-    def _merge_base(self, query: dict[str, str], value: Any) -> Reply:
-        return Reply(200, {"id": self.merge_base})
+    def _branch(self, query: dict[str, str], value: Any, quoted: str) -> Reply:
+        name = unquote(quoted)
+        if name not in self.branches:
+            return _error(404, "404 Branch Not Found")
+        return Reply(200, {"name": name, "commit": {"id": self.branches[name]}})
 
     def _merge_request(self, query: dict[str, str], value: Any) -> Reply:
         row = {

@@ -125,7 +125,7 @@ class GitLabPipeline:
         branch: The branch that the job runs on; None for merge requests and tags.
         tag: The tag that the job runs on.
         target_branch: The branch that the merge request goes into.
-        default_branch: The target project's; None in a fork, which only knows its own.
+        default_branch: The project's in which the job runs. A fork's has the name of the target's, as a rule.
         merge_request: Its number in the target project.
         from_fork: Whether the change comes from another project.
     """
@@ -179,7 +179,6 @@ def read_pipeline(environ: Mapping[str, str]) -> GitLabPipeline:
     merge_request = number("CI_MERGE_REQUEST_IID")
     of_change = merge_request is not None
     target = number("CI_MERGE_REQUEST_PROJECT_ID") if of_change else project
-    own = target is None or target == project
     url = environ.get("CI_MERGE_REQUEST_PROJECT_URL" if of_change else "CI_PROJECT_URL", "")
     # Merged results and trains evaluate a commit that is in no branch; the variable is empty elsewhere.
     source_head = commit("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") if of_change else None
@@ -196,7 +195,7 @@ def read_pipeline(environ: Mapping[str, str]) -> GitLabPipeline:
         branch=None if of_change else environ.get("CI_COMMIT_BRANCH") or None,
         tag=environ.get("CI_COMMIT_TAG") or None,
         target_branch=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or None if of_change else None,
-        default_branch=environ.get("CI_DEFAULT_BRANCH") or None if own else None,
+        default_branch=environ.get("CI_DEFAULT_BRANCH") or None,
         merge_request=merge_request,
         # A source without a number is a fork that was deleted.
         from_fork=of_change and (target is None or number("CI_MERGE_REQUEST_SOURCE_PROJECT_ID") != target),

@@ -302,7 +302,7 @@ class LocalDirectory(CheckoutJob):
         self._archive: Path | None = None
         self._is_service = environ.get("CI", "").lower() not in ("", "0", "false")
 
-    @property
+    @cached_property
     def run(self) -> CiRun:
         """The commit where runs are stored."""
         return CiRun(head_sha=self._commit if self._store is not None else None)
@@ -322,19 +322,24 @@ class LocalDirectory(CheckoutJob):
         )
 
     @property
-    def _asks_server(self) -> bool:
-        """Whether a server is asked where branches point: a checkout in CI may have been tampered with."""
-        return self._is_service and self._origin is not None
+    def _heads(self) -> str | None:
+        """Where the checkout says to what branches point; None where a server is asked.
+
+        On a service a checkout may have been tampered with. On a developer's machine it is theirs.
+        """
+        if self._origin is None:
+            return _BRANCH
+        return None if self._is_service else _ORIGIN
 
     @cached_property
     def _default_branch(self) -> str | None:
-        if self._asks_server:
-            return None
-        of_origin = self._git("symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
-        if of_origin.startswith(_ORIGIN):
-            return of_origin.removeprefix(_ORIGIN)
-        usual = (name for name in ("main", "master") if self.tip(name) is not None)
-        return next(usual, self._checked_out or "main")
+        heads = self._heads
+        if heads == _ORIGIN:
+            of_origin = self._git("symbolic-ref", "--quiet", f"{_ORIGIN}HEAD")
+            if of_origin.startswith(_ORIGIN):
+                return of_origin.removeprefix(_ORIGIN)
+        usual = next((name for name in ("main", "master") if self.tip(name) is not None), None)
+        return (usual or self._checked_out or "main") if heads == _BRANCH else usual
 
     @cached_property
     def _checked_out(self) -> str | None:
@@ -342,14 +347,10 @@ class LocalDirectory(CheckoutJob):
         return reference.removeprefix(_BRANCH) if reference.startswith(_BRANCH) else None
 
     def tip(self, branch: str) -> str | None:
-        """Read where a branch points as last fetched, else here; None where a server is asked."""
-        if self._asks_server:
-            return None
-        for place in (_ORIGIN, _BRANCH):
-            commit = self._git("rev-parse", "--verify", "--quiet", f"{place}{branch}^0")
-            if COMMIT.fullmatch(commit):
-                return commit
-        return None
+        """Read where a branch points, as last fetched where there is a server; None where that is asked."""
+        heads = self._heads
+        commit = self._git("rev-parse", "--verify", "--quiet", f"{heads}{branch}^0") if heads else ""
+        return commit if COMMIT.fullmatch(commit) else None
 
     def _git(self, *arguments: str) -> str:
         """Run git in the checkout and return the line that it prints; empty where it fails."""
@@ -398,6 +399,7 @@ class LocalDirectory(CheckoutJob):
             number=run.number,
             label=f"run {run.number}",
             commits=frozenset({run.commit} if run.commit is not None else ()),
+            branch=run.branch,
             created_at=run.created_at,
             fetch=partial(self._fetch, store, run),
         )

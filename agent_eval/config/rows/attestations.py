@@ -44,8 +44,8 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option(
         "public-key",
         "lines",
-        "Public key in PEM, with which the pack must have been signed. Repeat it for several signers; one is "
-        "enough.",
+        "Public key in PEM, with which the pack must have been signed. Of several, in a file or repeated, "
+        "one is enough.",
         goes_to="public_key",
         commands=("verify-attestation", "verify", "pack verify", "replay"),
         metavar="FILE",
@@ -170,7 +170,8 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option(
         "baseline-public-key",
         "path",
-        "Public key in PEM with which the baseline must have been signed; evidence that was not is not used.",
+        "Public key in PEM with which the baseline must have been signed; evidence that was not is not used. "
+        "Of several in the file one is enough, so that a key can be replaced.",
         goes_to="baseline_public_key",
         commands=("ci", "compare", "gate"),
         metavar="FILE",
@@ -179,7 +180,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option(
         "candidate-public-key",
         "path",
-        "Public key in PEM with which the candidate must have been signed.",
+        "Public key in PEM with which the candidate must have been signed, or several.",
         goes_to="candidate_public_key",
         commands=("compare", "gate"),
         metavar="FILE",

@@ -99,8 +99,8 @@ RUN: tuple[Option, ...] = (
     Option(
         "redact-pattern",
         "lines",
-        "Text to replace by [redacted:NAME] in everything that is written: NAME=REGEX, an expression of RE2. "
-        "Repeat it for several.",
+        "Text to replace by [redacted] in everything that is written: NAME=REGEX, an expression of RE2 and a "
+        "name for messages. Repeat it for several.",
         goes_to="redaction.patterns",
         commands=("run", "run-loop", "rejudge", "ci"),
         metavar="NAME=REGEX",

@@ -96,7 +96,7 @@ class SuiteBrief:
         sentence: How it ended and why.
         why: The causes of what broke.
         to_do: What to do; empty for nothing.
-        cases: Cases that newly fail, with their counts, those that block first.
+        cases: Cases that newly fail, with their counts, those that block first; each with its reason.
         hidden_cases: How many more there are.
         findings: Safety judges, reruns of the whole suite, release, cost and time.
         notices: What else a reader must know before the cases.
@@ -113,7 +113,7 @@ class SuiteBrief:
     sentence: Sentence
     why: Sentence
     to_do: Sentence
-    cases: Sequence[CaseRow]
+    cases: Sequence[tuple[CaseRow, Sentence]]
     hidden_cases: int
     findings: Sequence[Line]
     notices: Sequence[Sentence]
@@ -135,7 +135,14 @@ def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -
         suite = replace(suite, comparison=None)
     comparison = suite.comparison
     story = story_of(suite, is_evaluated=not says_nothing)
-    rows = [row._replace(case_id=one_line(row.case_id, limit=NAME_LIMIT) or "∅") for row in story.cases]
+    rows = [
+        (
+            row._replace(case_id=one_line(row.case_id, limit=NAME_LIMIT) or "∅"),
+            # The first line has said the reason of a case that is alone.
+            sentence("" if row.reason == story.sentence else row.reason),
+        )
+        for row in story.cases
+    ]
     return SuiteBrief(
         name=one_line(suite.slug, limit=NAME_LIMIT),
         state=story.state if is_decided else "none",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from agent_eval.contracts import CaseRegression, CaseResultRow, Comparison, Outcome
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, count_trials
 from agent_eval.reports.blocks import amount
 from agent_eval.reports.counts import fallen
 from agent_eval.reports.html.evidence import SuiteEvidence
@@ -200,4 +200,4 @@ def _trials(row: CaseResultRow | None) -> str:
     trials = row.get("trials") if row is not None else None
     if not trials or len(trials) < 2:
         return ""
-    return f"{sum(trial['passed'] for trial in trials)} of {len(trials)}"
+    return "{} of {}".format(*count_trials([trial["outcome"] for trial in trials]))

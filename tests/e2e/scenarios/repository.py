@@ -77,11 +77,14 @@ class Repository:
 
     def __init__(self, root: Path, *, cases: int = 6, settings: str = "", policy: str = "") -> None:
         self.root, self.top, self.world = root, root / "checkout", root / "world"
+        self._hour = 0
         for folder in (self.top, self.world):
             folder.mkdir()
         self.git("init", "--quiet", "--initial-branch", "main")
-        self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": [case(n + 1) for n in range(cases)]}))
-        self.write("agent-eval.yml", f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\n{settings}")
+        rows = [case(number + 1) for number in range(cases)]
+        self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": rows}))
+        usual = f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\nparallel: 4\n"
+        self.write("agent-eval.yml", usual + settings)
         self.write("gate.yml", policy or "preset: pull-request\n")
         self.write(".gitignore", "agent-eval-out/\nignored.log\n")
         self.agent()
@@ -125,9 +128,9 @@ class Repository:
         store = self.root / "store"
         home = self.root / "home"
         home.mkdir(exist_ok=True)
-        ended = agent_eval(
-            *("ci", "--baseline-store", store), cwd=self.top, environ={"HOME": str(home), **environ}
-        )
+        self._hour += 1
+        own = {"HOME": str(home), "AGENT_EVAL_CLOCK": f"2026-01-14T{self._hour:02d}:00:00+00:00"}
+        ended = agent_eval("ci", "--baseline-store", store, cwd=self.top, environ={**own, **environ})
         run = max((store / "runs").iterdir(), key=lambda place: int(place.name))
         outputs = json.loads((run / "outputs.json").read_text())
         compare = self.top / "agent-eval-out" / "shop" / "compare"

@@ -117,9 +117,7 @@ ROWS = (
         code=0,
         sentence="Nothing broke; 12 cases failed once and passed again.",
     ),
-    Scenario(
-        id="16", world=("order-1-broken",), status="inconclusive", code=3, sentence=NEVER_HERE
-    ),
+    Scenario(id="16", world=("order-1-broken",), status="inconclusive", code=3, sentence=NEVER_HERE),
     Scenario(
         id="17",
         body=broken(6),
@@ -245,4 +243,6 @@ def test_a_base_without_evidence_is_measured_in_the_job(tmp_path: Path) -> None:
     repository.topic(broken(1))
     job = repository.job()
     assert (job.outcome, job.code) == ("failed", 1), job.log
-    assert job.sentence.startswith("The base has no run; it was measured in this job. 1 case broke: `order-1`")
+    assert job.sentence.startswith(
+        "The base has no run; it was measured in this job. 1 case broke: `order-1`"
+    )

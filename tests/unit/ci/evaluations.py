@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent_eval.ci.candidates import Candidate
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.earlier import Asked, EarlierRun
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.contracts.policy import GatePolicy
@@ -55,9 +55,9 @@ def _archive(datasets: str) -> bytes:
 class Offered(LocalDirectory):
     """A platform with these earlier runs, or with the failure to list them."""
 
-    runs: Iterable[Candidate] | AgentEvalError
+    runs: Iterable[EarlierRun] | AgentEvalError
 
-    def candidates(self, notes: list[str]) -> Iterable[Candidate]:
+    def earlier_runs(self, asked: Asked) -> Iterable[EarlierRun]:
         """Yield the runs, or raise the failure."""
         if isinstance(self.runs, AgentEvalError):
             raise self.runs
@@ -69,7 +69,7 @@ def job(
     policy: GatePolicy | None = None,
     loosened: tuple[str, ...] = (),
     secrets: tuple[str, ...] = (),
-    runs: Iterable[Candidate] | AgentEvalError = (),
+    runs: Iterable[EarlierRun] | AgentEvalError = (),
     **flags: str,
 ) -> JobContext:
     """A job in the working directory: with the baseline `none`, unless flags name one."""

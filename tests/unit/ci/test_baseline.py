@@ -13,15 +13,20 @@ from agent_eval.ci.baseline import (
     MAX_LOOKED_AT,
     MAX_OPENED,
     MAX_SECONDS_WITHHELD,
+    Ground,
+    Lack,
+    Origin,
     Search,
     find_baselines,
+    find_named,
     from_path,
     from_registry,
 )
-from agent_eval.ci.candidates import Candidate, NoHistory, Origin, Skipped, Withheld
+from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.contracts import RunSummary
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import AgentEvalError, InvalidInput, RemoteError, UsageError
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.http.errors import HttpError, RateLimited
 from tests.e2e.runner import orders
 from tests.unit.ci.evaluations import evidence
@@ -38,17 +43,28 @@ def archive() -> bytes:
     return Path(evidence()).read_bytes()
 
 
-def run(number: int, found: bytes | Exception, *, named_by_user: bool = False) -> Candidate:
+def run(number: int, found: bytes | Exception) -> EarlierRun:
     def fetch() -> bytes:
         if isinstance(found, Exception):
             raise found
         return found
 
-    return Candidate(f"run {number}", Origin(how="newest", run_id=number), fetch, named_by_user)
+    return EarlierRun(number=number, label=f"run {number}", commits=frozenset(), fetch=fetch)
 
 
-def search(*runs: Candidate, wanted: tuple[str, ...] = ("shop",), **options: Any) -> Search:
-    return find_baselines(lambda _: runs, wanted, remedy="Give the job `actions: read`.", **options)
+def ground(*wanted: str, **fields: Any) -> Ground:
+    """Outside of a repository, where every run counts and the newest comes first."""
+    remedy = "Give the job `actions: read`."
+    return Ground(place=None, clone=None, wanted=wanted or ("shop",), remedy=remedy, **fields)
+
+
+def search(
+    *runs: EarlierRun,
+    wanted: tuple[str, ...] = ("shop",),
+    clock: Callable[[], float] = lambda: 0.0,
+    **fields: Any,
+) -> Search:
+    return find_baselines(lambda _: runs, ground(*wanted, **fields), clock=clock)
 
 
 def origins(found: Search) -> dict[str, int | None]:
@@ -130,14 +146,14 @@ def test_suites_that_are_not_evaluated_any_more_are_those_of_the_best_evidence(a
 
 
 def test_so_many_runs_with_evidence_are_read_and_a_suite_that_none_has_is_new(archive: bytes) -> None:
-    runs = [run(number, archive) for number in range(MAX_OPENED + 3)]
+    runs = [run(-number, archive) for number in range(MAX_OPENED + 3)]
     found = search(*runs, wanted=("shop", "new"))
     assert (found.looked_at, origins(found), found.outage) == (MAX_OPENED, {"shop": 0}, None)
     assert found.notes[-1] == "Looked at 3 earlier runs, no further."
 
 
 def test_so_many_runs_are_looked_at() -> None:
-    runs = [run(number, Skipped("Nothing.")) for number in range(MAX_LOOKED_AT + 5)]
+    runs = [run(-number, Skipped("Nothing.")) for number in range(MAX_LOOKED_AT + 5)]
     found = search(*runs)
     assert found.looked_at == MAX_LOOKED_AT
     assert found.notes[-1] == "Looked at 20 earlier runs, no further."
@@ -171,14 +187,14 @@ def test_a_run_that_is_no_baseline_is_passed_over_with_a_warning(archive: bytes)
 
 
 def test_runs_that_are_no_baseline_do_not_count_among_those_that_were_read(archive: bytes) -> None:
-    runs = [run(number, archive) for number in range(MAX_OPENED + 1)]
+    runs = [run(-number, archive) for number in range(MAX_OPENED + 1)]
     seen: list[str] = []
 
     def first_three(_: RunSummary) -> str:
         seen.append("")
         return "broken" if len(seen) <= MAX_OPENED else ""
 
-    assert origins(search(*runs, unfit=first_three)) == {"shop": MAX_OPENED}
+    assert origins(search(*runs, unfit=first_three)) == {"shop": -MAX_OPENED}
 
 
 def test_a_run_that_is_no_baseline_for_a_suite_that_has_one_is_not_spoken_of(archive: bytes) -> None:
@@ -194,13 +210,12 @@ def test_a_run_that_is_no_baseline_for_a_suite_that_has_one_is_not_spoken_of(arc
 
 
 def test_a_job_that_cannot_read_earlier_runs_has_none_and_says_why() -> None:
-    def refuse(_: list[str]) -> list[Candidate]:
+    def refuse(_: Asked) -> list[EarlierRun]:
         raise NoHistory("Outside CI there are none.")
 
-    found = find_baselines(refuse, ["shop"], remedy="")
+    found = find_baselines(refuse, ground())
     assert (found.looked_at, found.notes, found.outage) == (None, ["Outside CI there are none."], None)
-    with pytest.raises(UsageError, match="cannot be used: Outside CI there are none"):
-        find_baselines(refuse, ["shop"], remedy="", named_by_user=True)
+    assert found.lack("shop") is Lack.UNASKED
 
 
 def http(status: int | None, *, kind: type[HttpError] = HttpError) -> HttpError:
@@ -222,30 +237,29 @@ def http(status: int | None, *, kind: type[HttpError] = HttpError) -> HttpError:
 def test_a_failure_of_the_platform_is_an_outage_with_its_true_cause(
     error: RemoteError, cause: str, remedy: str
 ) -> None:
-    def refuse(_: list[str]) -> list[Candidate]:
+    def refuse(_: Asked) -> list[EarlierRun]:
         raise error
 
-    outage = find_baselines(refuse, ["shop"], remedy="Give the job `actions: read`.").outage
+    outage = find_baselines(refuse, ground()).outage
     assert outage is not None
     assert outage.cause == cause
     assert outage.remedy.startswith(remedy)
-    with pytest.raises(RemoteError):
-        find_baselines(refuse, ["shop"], remedy="", named_by_user=True)
 
 
-def test_an_outage_after_a_good_run_still_leaves_that_run(archive: bytes) -> None:
-    def one_then_failure(_: list[str]) -> Iterator[Candidate]:
+def test_a_listing_that_breaks_off_says_nothing_of_which_run_is_the_nearest(archive: bytes) -> None:
+    def one_then_failure(_: Asked) -> Iterator[EarlierRun]:
         yield run(2, archive)
         raise http(503)
 
-    found = find_baselines(one_then_failure, ["shop", "bank"], remedy="")
-    assert origins(found) == {"shop": 2}
+    found = find_baselines(one_then_failure, ground())
+    assert found.baselines == {}
     assert found.outage is not None
 
 
 def test_a_run_that_the_user_named_is_the_baseline_or_an_error(archive: bytes) -> None:
-    named = search(run(7, archive, named_by_user=True), named_by_user=True)
+    named = find_named(run(7, archive), ground())
     assert named.baselines["shop"].named_by_user
+    assert named.baselines["shop"].origin.how == "named run"
     reached = RemoteError("storage is down", remedy="Try later.")
     cut = Withheld("The evidence of run 7 could not be read.")
     cut.__cause__ = reached
@@ -256,11 +270,39 @@ def test_a_run_that_the_user_named_is_the_baseline_or_an_error(archive: bytes) -
         (b"no archive", InvalidInput, "is not a zip archive"),
     ]:
         with pytest.raises(AgentEvalError, match=said) as refused:
-            search(run(7, found, named_by_user=True), named_by_user=True)
+            find_named(run(7, found), ground())
         assert isinstance(refused.value, kind)
         assert refused.value.remedy
+    with pytest.raises(UsageError, match="run 7 has no evidence of bank"):
+        find_named(run(7, archive), ground("bank"))
     with pytest.raises(UsageError, match="Run 7 is no baseline for `shop`: broken"):
-        search(run(7, archive, named_by_user=True), named_by_user=True, unfit=unfit("broken"))
+        find_named(run(7, archive), ground(unfit=unfit("broken")))
+
+
+def test_what_is_lacking_is_told_apart(archive: bytes) -> None:
+    assert search().lack("shop") is Lack.FIRST
+    assert search(run(2, Skipped("Run 2 left nothing."))).lack("shop") is Lack.FIRST
+    lost = search(run(2, Expired("The artifacts of run 2 have expired.")), run(1, Skipped("Nothing.")))
+    assert lost.lack("shop") is Lack.LOST
+    assert lost.lost == lost.notes[:1] == ["The artifacts of run 2 have expired."]
+    found = search(run(2, archive), wanted=("shop", "new"))
+    assert (found.lack("shop"), found.lack("new")) == (None, Lack.NEW_SUITE)
+    # What is withheld is an outage, whatever else was lost.
+    withheld = search(run(2, Withheld("Run 2 is cut.")), run(1, Expired("Run 1 has expired.")))
+    assert (withheld.lack("shop"), withheld.outage is None) == (None, False)
+
+
+def test_two_packs_of_one_dataset_are_no_baseline() -> None:
+    packs = Path("twice")
+    for name in ("one", "two"):
+        with zipfile.ZipFile(evidence()) as opened:
+            opened.extractall(packs / name)
+        (packs / name / "shop").rename(packs / f"shop-{name}")
+        (packs / name).rmdir()
+    write_bundle({path.name: path for path in sorted(packs.iterdir())}, Path("twice.zip"))
+    found = search(run(2, Path("twice.zip").read_bytes()))
+    assert found.warnings == ["The evidence of run 2 has `shop` twice."]
+    assert found.outage is not None
 
 
 def test_settling_keeps_the_first_outage_and_needs_withheld_evidence() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import comment_words
-from agent_eval.ci.platforms.github.api import GitHubApi, graphql_url
-from agent_eval.ci.platforms.github.api import PullRequestComments
+from agent_eval.ci.platforms.github.api import GitHubApi, PullRequestComments, graphql_url
 from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.http.client import Session
 from agent_eval.http.retry import Patience

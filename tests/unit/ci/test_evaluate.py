@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agent_eval.ci import evaluate as evaluate_module
-from agent_eval.ci.baseline import from_path
-from agent_eval.ci.candidates import Candidate, Origin
+from agent_eval.ci.baseline import Origin, from_path
+from agent_eval.ci.earlier import EarlierRun
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.contracts import GateDecision
@@ -186,8 +186,8 @@ def test_a_baseline_that_cannot_be_known_does_not_ask_for_one_to_be_made() -> No
     assert list(rules(found)) == ["baseline_known"]
 
 
-def run_17(archive: str, **fields: Any) -> Candidate:
-    return Candidate("run 17", Origin(how="newest", run_id=17), Path(archive).read_bytes, **fields)
+def run_17(archive: str) -> EarlierRun:
+    return EarlierRun(number=17, label="run 17", commits=frozenset(), fetch=Path(archive).read_bytes)
 
 
 def contradict(monkeypatch: pytest.MonkeyPatch) -> None:

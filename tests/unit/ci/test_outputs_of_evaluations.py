@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.baseline import Outage
-from agent_eval.ci.candidates import Candidate, Origin
+from agent_eval.ci.earlier import EarlierRun
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation, evaluate
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.outputs import (
@@ -123,10 +123,15 @@ def test_outputs_name_the_run_of_the_baseline_and_its_commit() -> None:
     assert (values["baseline-run-id"], values["baseline-sha"]) == ("17", SHA)
 
 
-def run_17() -> Candidate:
+def run_17() -> EarlierRun:
     archive = Path(evidence()).read_bytes()
-    origin = Origin(how="merge base", run_id=17, sha=SHA, branch="main", created_at="2026-11-20T08:00:00Z")
-    return Candidate("run 17", origin, lambda: archive)
+    return EarlierRun(
+        number=17,
+        label="run 17",
+        commits=frozenset({SHA}),
+        created_at="2026-11-20T08:00:00Z",
+        fetch=lambda: archive,
+    )
 
 
 def test_outputs_of_an_error_are_empty_but_for_the_outcome() -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from agent_eval.ci.config import gather, values_by_input
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.ci.trusted_files import (
@@ -29,29 +32,37 @@ NOW = datetime(2026, 1, 14, tzinfo=UTC)
 """A time at which the waivers of `registries` hold."""
 
 
-class Checkout(LocalDirectory):
-    """A checkout of a change, whose base branch has these files."""
+class Clone:
+    """A private clone whose tip of main has these files."""
 
-    def __init__(self, base: Mapping[str, bytes] | RemoteError, run: CiRun) -> None:
-        super().__init__(settings_of().for_platform, {}, io.StringIO())
-        self._base, self.of_run, self.asked = base, run, list[str]()
+    def __init__(self, files: Mapping[str, bytes] | RemoteError) -> None:
+        self._files, self.asked, self.top = files, list[str](), Path.cwd()
 
-    @property
-    def run(self) -> CiRun:
-        """The run that was given."""
-        return self.of_run
-
-    @property
-    def workspace(self) -> Path:
-        """The working directory."""
-        return Path.cwd()
-
-    def base_file(self, path: str) -> bytes | None:
-        """Read a file of the base branch."""
+    def file(self, path: str, commit: str) -> bytes | None:
+        """Read a file of the tip."""
+        assert commit == TIP
         self.asked.append(path)
-        if isinstance(self._base, RemoteError):
-            raise self._base
-        return self._base.get(path)
+        if isinstance(self._files, RemoteError):
+            raise self._files
+        return self._files.get(path)
+
+
+TIP = "b" * 40
+CHANGE = JobPlace(
+    head="c" * 40,
+    tip=TIP,
+    trusted_branch="main",
+    default_branch="main",
+    default_tip=TIP,
+    base=TIP,
+    is_reviewed=False,
+    branches=("main",),
+)
+
+
+def trusted(clone: Clone, place: JobPlace | None = CHANGE, *, from_fork: bool = False) -> TrustedFiles:
+    platform: Any = SimpleNamespace(run=CiRun(from_fork=from_fork), workspace=Path.cwd())
+    return TrustedFiles(platform, place, clone)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)
@@ -61,11 +72,11 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def own(base: Mapping[str, bytes] | RemoteError) -> TrustedFiles:
-    return TrustedFiles(Checkout(base, CiRun(base_sha="b" * 40)))
+    return trusted(Clone(base))
 
 
-def fork(base: Mapping[str, bytes] | RemoteError, base_sha: str | None = "b" * 40) -> TrustedFiles:
-    return TrustedFiles(Checkout(base, CiRun(base_sha=base_sha, from_fork=True)))
+def fork(base: Mapping[str, bytes] | RemoteError, place: JobPlace | None = CHANGE) -> TrustedFiles:
+    return trusted(Clone(base), place, from_fork=True)
 
 
 def write(data: bytes, path: Path = GATE) -> None:
@@ -115,35 +126,38 @@ def test_a_base_branch_that_cannot_be_read_stops_a_fork_and_warns_an_own_branch_
     down = RemoteError("HTTP 503.", remedy="Wait.")
     with pytest.raises(RemoteError, match="503"):
         fork(down).read(GATE)
-    checkout = Checkout(down, CiRun(base_sha="b" * 40))
-    files = TrustedFiles(checkout)
+    clone = Clone(down)
+    files = trusted(clone)
     assert files.read(GATE) == files.read(GATE) == b"margin: 0.2\n"
     said = "Whether this change alters how it is judged could not be seen: HTTP 503."
     # What cannot be seen may be anything, so it is no pass either.
     assert (files.warnings, files.loosened) == ([said], [f"{said} Wait."])
-    assert (checkout.asked, files.has_base) == (["gate.yml"], False)
+    assert (clone.asked, files.has_base) == (["gate.yml"], False)
 
 
 def test_a_fork_whose_base_is_not_known_is_not_judged_by_its_own_files() -> None:
     write(b"margin: 0.2\n")
     with pytest.raises(RemoteError, match="cannot be read from the base branch") as refused:
-        fork({}, base_sha=None).read(GATE)
+        fork({}, place=None).read(GATE)
     assert refused.value.details["path"] == "gate.yml"
-    on_main = Checkout({}, CiRun())
-    assert TrustedFiles(on_main).read(GATE) == b"margin: 0.2\n"
+    on_main = Clone({})
+    reviewed = replace(CHANGE, is_reviewed=True)
+    assert trusted(on_main, reviewed).read(GATE) == b"margin: 0.2\n"
     assert on_main.asked == []
+    # What a fork brings counts no more where its commit is in main.
+    assert trusted(Clone({}), reviewed, from_fork=True).read(GATE) is None
 
 
 def test_a_file_outside_the_repository_is_the_operators_and_has_no_other_version(tmp_path: Path) -> None:
     outside = tmp_path.parent / f"{tmp_path.name}-outside.yml"
     outside.write_bytes(b"margin: 0.2\n")
-    checkout = Checkout({}, CiRun(base_sha="b" * 40, from_fork=True))
-    assert TrustedFiles(checkout).read(outside) == b"margin: 0.2\n"
-    assert checkout.asked == []
+    clone = Clone({})
+    assert trusted(clone, from_fork=True).read(outside) == b"margin: 0.2\n"
+    assert clone.asked == []
     # Its place in the repository is what is asked for, however it is written.
     write(b"x: 1\n", Path("config/gate.yml"))
-    TrustedFiles(checkout).read(Path("config/../config/gate.yml"))
-    assert checkout.asked == ["config/gate.yml"]
+    trusted(clone, from_fork=True).read(Path("config/../config/gate.yml"))
+    assert clone.asked == ["config/gate.yml"]
 
 
 def test_a_file_that_is_used_in_the_checkouts_version_is_watched_on_own_branches_alone() -> None:
@@ -151,9 +165,9 @@ def test_a_file_that_is_used_in_the_checkouts_version_is_watched_on_own_branches
     files = own({"gate.yml": b"a: 1\n"})
     files.watch(GATE)
     assert files.changes == ["`gate.yml`: `a` was `1` and is now `2`."]
-    checkout = Checkout({}, CiRun(base_sha="b" * 40, from_fork=True))
-    TrustedFiles(checkout).watch(GATE)
-    assert checkout.asked == []
+    clone = Clone({})
+    trusted(clone, from_fork=True).watch(GATE)
+    assert clone.asked == []
 
 
 def rules(files: TrustedFiles, base: dict[str, str] | None = None, **flags: str) -> JudgingRules:
@@ -270,7 +284,8 @@ def test_a_forks_code_does_not_run_beside_secrets_unless_the_workflow_allows_it(
     event: str, allowed: bool, refused: bool
 ) -> None:
     settings = settings_of(allow_fork_with_secrets=str(allowed).lower())
-    platform = Checkout({}, CiRun(from_fork=True, fork_event=event))
+    platform = LocalDirectory(settings.for_platform, {}, io.StringIO())
+    platform.__class__ = type("OfFork", (LocalDirectory,), {"run": CiRun(from_fork=True, fork_event=event)})
     if not refused:
         refuse_fork_with_secrets(settings, platform)
         return

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from agent_eval.gate.permutation import TrialPair, permutation_test
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import IncompatibleRuns, InvalidInput
 from agent_eval.gate.decide import decide, decide_by_policy
-from agent_eval.gate.permutation import TrialPair, permutation_test
 from agent_eval.gate.statistics import clustered_interval
 from tests.unit.comparison.views import passing, tried, view
 

@@ -12,12 +12,13 @@ from math import isclose, log, sqrt
 from typing import Any
 
 import pytest
-
-from agent_eval.contracts.history import PooledCase
-from agent_eval.gate.drift import ALARM_AT, Counted, cusum, drift_since, fell_too
 from agent_eval.gate.permutation import TrialPair, permutation_test
 from agent_eval.gate.pooled import predict, student_cdf, student_quantile, weigh
 from agent_eval.gate.power import non_inferiority_power, paired_power
+from agent_eval.gate.topics import Clusters
+
+from agent_eval.contracts.history import PooledCase
+from agent_eval.gate.drift import ALARM_AT, Counted, cusum, drift_since, fell_too
 from agent_eval.gate.statistics import (
     clustered_standard_error,
     e_value,
@@ -29,7 +30,6 @@ from agent_eval.gate.statistics import (
     tango_score,
     wilson,
 )
-from agent_eval.gate.topics import Clusters
 from tests.extent import unavailable
 
 MILLION = 1_000_000

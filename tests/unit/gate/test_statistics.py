@@ -8,10 +8,6 @@ from math import comb, inf, isclose, sqrt
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from agent_eval.gate import statistics
 from agent_eval.gate.binomial import drawn_at_most
 from agent_eval.gate.power import (
     MOST_PAIRS,
@@ -26,6 +22,10 @@ from agent_eval.gate.power import (
     paired_power,
     runs_to_see_flake,
 )
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent_eval.gate import statistics
 from agent_eval.gate.statistics import (
     EXACT_PAIRS,
     Interval,

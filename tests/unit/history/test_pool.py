@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from agent_eval.history.pool import pooled_runs
 from agent_eval.contracts.history import RunRecord
+from agent_eval.history.pool import pooled_runs
 from tests.unit.history.made import made_case, made_run
 
 IDS = [f"case-{number}" for number in range(10)]

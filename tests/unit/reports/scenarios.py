@@ -192,7 +192,7 @@ def comparison(
 
 
 def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) -> GateDecision:
-    """A decision; without a `sentence` that of the first limit that does not hold, as for thresholds alone."""
+    """A decision; without a `sentence` that of the first limit that does not hold."""
     failures = [rule.message for rule in rules if not rule.passed]
     told: dict[str, Any] = {
         "generated_at": NOW,
@@ -229,7 +229,7 @@ def by_policy(status: GateStatus, sentence: str, **more: Any) -> GateDecision:
 
 
 def judged(case_id: str, answer: CaseAnswer, counts: str, reason: str = "") -> JudgedCase:
-    """A case that newly fails; `counts` are those on main, at first, and where run again by base and change."""
+    """A case that newly fails; `counts` are those on main, at first, and run again by base and change."""
     pairs = [tuple(map(int, each.split("/"))) for each in counts.split()]
     names = ("on_main", "first", "base", "change")
     told = {
@@ -276,7 +276,7 @@ def unchanged_suite(**more: Any) -> SuiteReport:
             0.9,
             0.94,
             True,
-            message="188 of 200 cases passed (94.0%), at least 90% required.",
+            message="188 of 200 cases passed (94.0%).",
         ),
         rule("max_regressed_cases", 0, 0, True, message="0 cases regressed, none allowed."),
     ]

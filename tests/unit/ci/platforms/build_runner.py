@@ -32,7 +32,7 @@ class Step:
 
 
 class BuildRunner:
-    """Runs the job in a checkout that has one commit on main, `base`.
+    """Runs the job in a checkout that has two commits on main, `earlier` and `base`.
 
     Args:
         root: Where the checkout is made.
@@ -42,8 +42,10 @@ class BuildRunner:
 
     def __init__(self, root: Path, platform: Callable[..., Platform], secrets: tuple[str, ...]) -> None:
         self.repository = Repository(root / "checkout")
-        self.base = self.repository.git("rev-parse", "HEAD")
-        self.repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        self.earlier = self.repository.git("rev-parse", "HEAD")
+        self.base = self.repository.commit()
+        self.repository.push("main")
+        self.repository.git("config", "remote.origin.url", str(self.repository.server))
         self.waits: list[float] = []
         self._class, self._secrets = platform, secrets
 
@@ -56,7 +58,7 @@ class BuildRunner:
         (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*cases, dataset_id="shop")))
 
     def change(self) -> str:
-        """Begin a branch where main is; the name of its commit."""
+        """Begin a branch where main was before; the name of its commit, which is checked out."""
         self.repository.branch("topic", self.base)
         return self.repository.commit()
 

@@ -17,8 +17,7 @@ from agent_eval.ci.platforms.catalog import (
     stated_commit,
 )
 from agent_eval.ci.platforms.github.spec import GITHUB
-from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.ci.platforms.local import LOCAL
+from agent_eval.ci.platforms.local import LOCAL, LocalDirectory
 from agent_eval.ci.platforms.spec import PlatformSpec, Words
 from agent_eval.config.options import CI, Option
 from agent_eval.errors import UsageError

@@ -9,7 +9,7 @@ from agent_eval.ci.platforms.buildkite import Buildkite
 from tests.fakes.buildkite import AGENT_TOKEN, TOKEN, WEB, FakeBuildkite
 from tests.unit.ci.platforms.build_runner import EVIDENCE, BuildRunner, Step
 
-OWN, FORK = "git@git.example:acme/shop.git", "https://git.example/mallory/shop"
+FORK = "https://git.example/mallory/shop"
 _AGENT = """\
 #!/bin/sh
 [ "$BUILDKITE_AGENT_ACCESS_TOKEN" = "{token}" ] || {{ echo "no token" >&2; exit 1; }}
@@ -20,7 +20,7 @@ cat > "{left}/$3.md"
 
 
 class BuildkiteRunner(BuildRunner):
-    """One pipeline's agent. The checkout has one commit on main; `base` is its name.
+    """One pipeline's agent. The checkout has two commits on main, `earlier` and `base`.
 
     Args:
         root: Where the checkout and the programs are made.
@@ -37,13 +37,15 @@ class BuildkiteRunner(BuildRunner):
         agent.write_text(_AGENT.format(token=AGENT_TOKEN, left=self.annotations))
         agent.chmod(0o755)
 
-    def push(self, number: int, *, source: str = "webhook", **inputs: str) -> Step:
+    def push(self, number: int, *, commit: str = "", source: str = "webhook", **inputs: str) -> Step:
         """The build of a push to main; its evidence is uploaded."""
+        commit = commit or self.base
+        self.repository.check_out(commit)
         if number not in self.buildkite.builds:
-            self.buildkite.add_build(number, commit=self.base)
+            self.buildkite.add_build(number, commit=commit)
         variables = {
             "BUILDKITE_BRANCH": "main",
-            "BUILDKITE_COMMIT": self.base,
+            "BUILDKITE_COMMIT": commit,
             "BUILDKITE_SOURCE": source,
         }
         step = self._start(number, variables, inputs)
@@ -54,7 +56,7 @@ class BuildkiteRunner(BuildRunner):
         self,
         number: int = 500,
         *,
-        source: str = OWN,
+        source: str | None = None,
         environ: Mapping[str, str] | None = None,
         **inputs: str,
     ) -> Step:
@@ -68,7 +70,7 @@ class BuildkiteRunner(BuildRunner):
             "BUILDKITE_COMMIT": head,
             "BUILDKITE_PULL_REQUEST": "7",
             "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
-            "BUILDKITE_PULL_REQUEST_REPO": source,
+            "BUILDKITE_PULL_REQUEST_REPO": str(self.repository.server) if source is None else source,
             **(environ or {}),
         }
         return self._start(number, variables, inputs)
@@ -89,7 +91,7 @@ class BuildkiteRunner(BuildRunner):
             "BUILDKITE_BUILD_NUMBER": str(number),
             "BUILDKITE_BUILD_URL": f"{WEB}/builds/{number}",
             "BUILDKITE_JOB_ID": f"0190a3b4-{number}",
-            "BUILDKITE_REPO": OWN,
+            "BUILDKITE_REPO": str(self.repository.server),
             "BUILDKITE_PULL_REQUEST": "false",
             "BUILDKITE_AGENT_ACCESS_TOKEN": AGENT_TOKEN,
         }

@@ -18,7 +18,7 @@ def test_first_run__has_no_baseline_and_passes(runner: BuildkiteRunner) -> None:
     runner.write_suite(*orders())
     step = runner.pull_request()
     assert step.code == 0, step.log
-    assert "no finished build for the merge base" in step.report
+    assert "no finished run of the base" in step.report
     assert runner.annotation()[0] == "info"
 
 
@@ -42,13 +42,10 @@ def test_regressed__change_fails_the_job_and_annotates_the_build(runner: Buildki
     assert "order-2" in body
 
 
-def test_newest__build_of_the_branch_counts_where_the_merge_base_has_none(
-    runner: BuildkiteRunner, buildkite: FakeBuildkite
-) -> None:
+def test_nearest__build_before_the_base_counts_where_the_base_has_none(runner: BuildkiteRunner) -> None:
     runner.write_suite(*orders())
-    buildkite.add_build(400)
-    runner.push(400)
-    assert "newest on main" in runner.pull_request().report
+    runner.push(400, commit=runner.earlier)
+    assert "1 commit before the base" in runner.pull_request().report
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,7 @@ def test_untrusted__builds_at_the_merge_base_are_passed_over(
     runner.write_suite(*orders())
     runner.push(400)
     buildkite.builds[400].update(fields)
-    assert "no finished build for the merge base" in runner.pull_request().report
+    assert "no finished run of the base" in runner.pull_request().report
     assert buildkite.count("GET", "/artifacts") == 0
 
 

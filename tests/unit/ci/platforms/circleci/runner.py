@@ -17,11 +17,13 @@ class CircleCIRunner(BuildRunner):
         super().__init__(root, CircleCI, (TOKEN,))
         self.circleci = circleci
 
-    def push(self, number: int, **inputs: str) -> Step:
+    def push(self, number: int, *, commit: str = "", **inputs: str) -> Step:
         """The pipeline of a push to main; its artifacts are stored."""
+        commit = commit or self.base
+        self.repository.check_out(commit)
         if number not in self.circleci.pipelines:
-            self.circleci.add_pipeline(number, source={"revision": self.base})
-        step = self._job(number, {"CIRCLE_BRANCH": "main", "CIRCLE_SHA1": self.base}, inputs)
+            self.circleci.add_pipeline(number, source={"revision": commit})
+        step = self._job(number, {"CIRCLE_BRANCH": "main", "CIRCLE_SHA1": commit}, inputs)
         self.circleci.add_job(number, {EVIDENCE: self.evidence()})
         return step
 
@@ -40,6 +42,7 @@ class CircleCIRunner(BuildRunner):
         }
         job = {
             "CIRCLECI": "true",
+            "CIRCLE_REPOSITORY_URL": str(self.repository.server),
             "CIRCLE_JOB": "agent-eval",
             "CIRCLE_BUILD_NUM": "9000",
             "CIRCLE_BUILD_URL": "https://circleci.com/gh/acme/shop/9000",

@@ -13,7 +13,7 @@ from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
 def test_first_run__has_no_baseline_and_passes(runner: CircleCIRunner) -> None:
     step = runner.branch()
     assert step.code == 0, step.log
-    assert "no finished pipeline for the merge base" in step.report
+    assert "no finished run of the base" in step.report
     assert (runner.out / "junit" / "shop.xml").is_file()
 
 
@@ -64,7 +64,7 @@ def test_untrusted__pipelines_are_passed_over(
     runner.push(400)
     circleci.pipelines[400].update(fields)
     circleci.pipelines[400]["vcs"].update(source)
-    assert "no finished pipeline for the merge base" in runner.branch().report
+    assert "no finished run of the base" in runner.branch().report
     assert circleci.count("/artifacts") == 0
 
 
@@ -72,7 +72,7 @@ def test_rerun__replaces_what_the_first_workflow_left(runner: CircleCIRunner, ci
     runner.push(400)
     circleci.add_workflow(400, "2026-01-12T09:00:00Z")
     circleci.add_job(400, {})
-    assert "left no artifact" in runner.branch().report
+    assert "has no artifact" in runner.branch().report
 
 
 def test_several_nodes__are_not_chosen_between(runner: CircleCIRunner, circleci: FakeCircleCI) -> None:
@@ -107,16 +107,16 @@ def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: CircleCIR
     assert "has no token" in step.report
 
 
-def test_base_branch__that_is_not_in_the_checkout_is_no_reason_to_trust_the_changes_own_rules(
-    runner: CircleCIRunner,
-) -> None:
+def test_tip__that_the_server_does_not_say_ends_the_job_in_an_error(runner: CircleCIRunner) -> None:
     runner.push(400)
-    for reference in ("refs/remotes/origin/main", "refs/heads/main"):
-        runner.repository.git("update-ref", "-d", reference)
-    (runner.repository.top / "agent-eval.yml").write_text("max-regressed-cases: 9\n")
-    step = runner.branch()
-    assert "inconclusive" in step.log
-    assert "could not be seen" in step.report
+    step = runner.branch(environ={"CIRCLE_REPOSITORY_URL": str(runner.repository.top / "nowhere")})
+    assert step.code == 4
+    assert "The tip of the default branch is not known" in step.log
+
+
+def test_server__is_the_origin_of_the_checkout_where_no_variable_names_it(runner: CircleCIRunner) -> None:
+    runner.push(400)
+    assert runner.branch(environ={"CIRCLE_REPOSITORY_URL": ""}).code == 0
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,13 @@ def test_change__that_names_itself_as_the_base_branch_does_not_pass(
     runner: CircleCIRunner, circleci: FakeCircleCI
 ) -> None:
     runner.push(400)
-    (runner.repository.top / "agent-eval.yml").write_text("baseline-branch: topic\n")
+    (runner.repository.top / "agent-eval.yml").write_text("base-branches: topic\n")
     runner.write_suite(*orders(bad=(2,)))
+    head = runner.change()
+    runner.repository.push("topic", head)
     step = runner.branch()
-    assert "passed" not in step.log.splitlines()[0]
-    assert "baseline-branch" in step.report
+    assert step.code == 1
+    assert "order-2" in step.report
 
 
 def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: CircleCIRunner) -> None:

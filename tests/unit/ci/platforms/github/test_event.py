@@ -45,7 +45,7 @@ def pull_request(*, head_repository: int | None = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["pull_request", "pull_request_target"])
 def test_pull_request__is_about_its_head_not_the_trial_merge(tmp_path: Path, name: str) -> None:
     found = event(tmp_path, name, pull_request())
-    assert (found.pull_request, found.head_sha, found.base_sha) == (7, HEAD, BASE)
+    assert (found.pull_request, found.head_sha) == (7, HEAD)
     assert found.base_branch == "release"
     assert found.branch is None
     assert not found.from_fork
@@ -84,8 +84,8 @@ def test_workflow_run__of_a_fork_is_about_the_forks_commit(
     payload = {"repository": {"id": 1}, "workflow_run": {"head_sha": HEAD, "head_repository": repository}}
     found = event(tmp_path, "workflow_run", payload, GITHUB_REF="refs/heads/main")
     assert found.from_fork is from_fork
-    expected = (HEAD, MERGE, "main") if from_fork else (MERGE, None, None)
-    assert (found.head_sha, found.base_sha, found.base_branch) == expected
+    expected = (HEAD, "main") if from_fork else (MERGE, None)
+    assert (found.head_sha, found.base_branch) == expected
 
 
 @pytest.mark.parametrize(
@@ -105,13 +105,14 @@ def test_push__is_about_the_pushed_commit(tmp_path: Path) -> None:
 
 
 def test_tag__is_on_no_branch(tmp_path: Path) -> None:
-    assert event(tmp_path, "push", {}, GITHUB_REF="refs/tags/v1").branch is None
+    found = event(tmp_path, "push", {}, GITHUB_REF="refs/tags/main")
+    assert (found.branch, found.tag) == (None, "main")
 
 
 def test_merge_group__goes_into_the_branch_behind_the_queue(tmp_path: Path) -> None:
     payload = {"merge_group": {"head_sha": HEAD, "base_sha": BASE, "base_ref": "refs/heads/main"}}
     found = event(tmp_path, "merge_group", payload, GITHUB_REF="refs/heads/gh-readonly-queue/main/pr-7-abc")
-    assert (found.head_sha, found.base_sha, found.base_branch) == (HEAD, BASE, "main")
+    assert (found.head_sha, found.queue_base, found.base_branch) == (HEAD, BASE, "main")
     assert found.branch is None
     assert found.pull_request is None
 
@@ -127,7 +128,7 @@ def test_merge_group__goes_into_the_branch_behind_the_queue(tmp_path: Path) -> N
 )
 def test_payload__of_another_shape_says_nothing(tmp_path: Path, payload: Any) -> None:
     found = event(tmp_path, "pull_request", payload)
-    assert (found.pull_request, found.head_sha, found.base_sha, found.base_branch) == (None,) * 4
+    assert (found.pull_request, found.head_sha, found.base_branch) == (None,) * 3
 
 
 def test_payload__that_is_no_json_is_an_error(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def test_first_run__has_no_baseline_and_passes(runner: GitLabRunner, gitlab: Fak
     runner.write_suite(*orders())
     step = runner.merge_request()
     assert step.code == 0, step.log
-    assert "no finished pipeline for the merge base" in step.report
+    assert "no finished run of the base" in step.report
     assert len(gitlab.bodies()) == 1
 
 
@@ -48,11 +48,11 @@ def test_unchanged__change_passes(runner: GitLabRunner) -> None:
     assert "pipeline" in step.report
 
 
-def test_newest__run_of_the_branch_counts_where_the_merge_base_has_none(runner: GitLabRunner) -> None:
+def test_nearest__run_before_the_base_counts_where_the_base_has_none(runner: GitLabRunner) -> None:
     runner.write_suite(*orders())
-    runner.push(400)
-    step = runner.merge_request(environ={"CI_MERGE_REQUEST_DIFF_BASE_SHA": "d" * 40})
-    assert "newest on main" in step.report
+    runner.push(400, commit=runner.earlier)
+    step = runner.merge_request()
+    assert "1 commit before the base" in step.report
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
     runner.push(400)
     gitlab.pipelines[400].update(fields)
     step = runner.merge_request(**({} if token == "project" else {"gitlab_token": ""}))
-    assert "no finished pipeline for the merge base" in step.report
+    assert "no finished run of the base" in step.report
     assert gitlab.count("GET", "/artifacts/") == 0
 
 
@@ -84,7 +84,7 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
         ({"artifacts_expire_at": "2026-01-13T07:59:00Z"}, "have expired"),
         ({"artifacts": []}, "left no artifacts"),
         ({"artifacts": [{"file_type": "archive", "filename": "a.zip", "size": 1 << 40}]}, "too large"),
-        ({"name": "another"}, "no finished pipeline"),
+        ({"name": "another"}, "has no finished job"),
     ],
 )
 def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
@@ -112,7 +112,7 @@ def test_wrong_token__is_an_error_and_no_missing_baseline(runner: GitLabRunner, 
     runner.write_suite(*orders())
     step = runner.merge_request(gitlab_token="glpat-wrong")
     assert step.code == 4
-    assert "not accepted" in step.report
+    assert "not accepted" in step.log
 
 
 def test_fork__pipeline_in_the_fork_writes_no_note_and_has_no_history(
@@ -211,9 +211,9 @@ def test_branch__is_compared_with_where_it_left_the_default_branch(
 ) -> None:
     runner.write_suite(*orders())
     runner.push(400)
-    gitlab.merge_base = runner.base
     runner.write_suite(*orders(bad=(1,)))
-    step = runner.push(410, branch="topic")
+    runner.repository.branch("topic", runner.base)
+    step = runner.push(410, branch="topic", commit=runner.repository.commit())
     assert step.code == 1
     assert gitlab.bodies() == []
 

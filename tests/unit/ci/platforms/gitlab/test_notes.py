@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.ci.platforms.gitlab_api import GitLabApi
-from agent_eval.ci.platforms.gitlab_api import MergeRequestNotes, without_quick_actions
+from agent_eval.ci.platforms.gitlab_api import GitLabApi, MergeRequestNotes, without_quick_actions
 from agent_eval.errors import RemoteError
 from agent_eval.http.client import Session
 from agent_eval.text.escape import code_span, fence, plain, prose

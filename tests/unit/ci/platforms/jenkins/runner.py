@@ -19,8 +19,10 @@ class JenkinsRunner(BuildRunner):
 
     def push(self, number: int, *, commit: str = "", **inputs: str) -> Step:
         """A build of main; its evidence is archived."""
-        step = self._build("main", number, {"BRANCH_NAME": "main", "GIT_COMMIT": self.base}, inputs)
-        self.jenkins.add_build(f"{FOLDER}/job/main", number, commit or self.base, self.evidence())
+        commit = commit or self.base
+        self.repository.check_out(commit)
+        step = self._build("main", number, {"BRANCH_NAME": "main", "GIT_COMMIT": commit}, inputs)
+        self.jenkins.add_build(f"{FOLDER}/job/main", number, commit, self.evidence())
         return step
 
     def pull_request(self, *, environ: Mapping[str, str] | None = None, **inputs: str) -> Step:

@@ -18,7 +18,7 @@ def test_first_run__of_a_job_without_finished_builds_passes(
     jenkins.add_build(f"{FOLDER}/job/main", 1, runner.base, None, result=None)
     step = runner.pull_request()
     assert step.code == 0, step.log
-    assert "no finished build for the merge base" in step.report
+    assert "no finished run of the base" in step.report
 
 
 def test_unchanged__change_passes(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
@@ -39,12 +39,12 @@ def test_regressed__change_fails_the_build(runner: JenkinsRunner, jenkins: FakeJ
     assert "order-2" in step.report
 
 
-def test_newest__build_counts_where_the_merge_base_has_none(
+def test_nearest__build_before_the_base_counts_where_the_base_has_none(
     runner: JenkinsRunner, jenkins: FakeJenkins
 ) -> None:
     jenkins.builds[f"{FOLDER}/job/main"] = []
-    runner.push(40, commit="d" * 40)
-    assert "newest on main" in runner.pull_request().report
+    runner.push(40, commit=runner.earlier)
+    assert "1 commit before the base" in runner.pull_request().report
 
 
 @pytest.mark.parametrize("result", ["ABORTED", "NOT_BUILT", None])
@@ -54,13 +54,17 @@ def test_builds__that_did_not_end_are_passed_over(
     jenkins.builds[f"{FOLDER}/job/main"] = []
     runner.push(40)
     jenkins.builds[f"{FOLDER}/job/main"][0]["result"] = result
-    assert "no finished build for the merge base" in runner.pull_request().report
+    assert "no finished run of the base" in runner.pull_request().report
 
 
 def test_branch__with_a_slash_is_encoded_twice(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
     job = f"{FOLDER}/job/release%252F2"
     jenkins.add_build(job, 1, runner.base, None)
-    runner.repository.git("update-ref", "refs/remotes/origin/release/2", runner.base)
+    jenkins.add_build(f"{FOLDER}/job/main", 1, runner.base, None)
+    (runner.repository.top / "agent-eval.yml").write_text("base-branches: release/2\n")
+    runner.base = runner.repository.commit()
+    for branch in ("main", "release/2"):
+        runner.repository.push(branch)
     step = runner.pull_request(environ={"CHANGE_TARGET": "release/2"})
     assert step.code == 0, step.log
     assert f"{job}/api/json" in jenkins.paths
@@ -71,13 +75,14 @@ def test_job_of_one_branch__is_compared_with_its_own_builds(
 ) -> None:
     jenkins.builds[f"{FOLDER}/job/PR-12"] = []
     plain = {"BRANCH_NAME": "", "CHANGE_ID": "", "CHANGE_TARGET": ""}
-    runner.pull_request(environ=plain)
+    runner.push(1)
     jenkins.add_build(f"{FOLDER}/job/PR-12", 2, runner.base, runner.evidence())
-    jenkins.add_build(f"{FOLDER}/job/PR-12", 4, runner.base, b"later than this build")
     runner.write_suite(*orders(bad=(1,)))
+    jenkins.paths.clear()
     step = runner.pull_request(environ=plain)
     assert step.code == 1, step.log
-    assert "newest run" in step.report
+    assert any(path.startswith(f"{FOLDER}/job/PR-12/2/artifact") for path in jenkins.paths)
+    assert f"{FOLDER}/job/main/api/json" not in jenkins.paths
 
 
 @pytest.mark.parametrize("inputs", [{"jenkins_token": ""}, {}], ids=["anonymous", "account"])

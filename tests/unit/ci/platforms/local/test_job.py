@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import re
-import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.candidates import NoHistory
+from agent_eval.ci.earlier import Asked, NoHistory
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.errors import ExitCode, RemoteError
+from agent_eval.errors import ExitCode
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.jobs import settings_of
@@ -89,13 +87,12 @@ def test_without_a_store_the_comment_is_printed(local: LocalDirectory, printed: 
     assert "<!-- agent-eval id=default run=0 attempt=0 -->\nbody" in printed.getvalue()
 
 
-def test_without_a_store_the_base_alone_is_known_and_nothing_is_written(
-    local: LocalDirectory, printed: io.StringIO, repository: Repository
+def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
+    repository: Repository, local: LocalDirectory, printed: io.StringIO
 ) -> None:
     with pytest.raises(NoHistory, match="--baseline"):
-        local.candidates([])
-    assert local.base_file("policy.yml") is None
-    assert (local.run.run_url, local.run.head_sha, local.run.base_sha) == (None, None, None)
+        list(local.earlier_runs(Asked(branches=("main",))))
+    assert (local.run.run_url, local.run.head_sha) == (None, None)
     local.write_summary("x")
     local.write_outputs({"outcome": "passed"})
     assert printed.getvalue() == ""
@@ -138,7 +135,7 @@ def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> N
     assert outputs["regressed-cases"] == "1"
 
 
-def test_where_the_base_has_no_run_the_newest_on_its_branch_is_taken(shop: Shop) -> None:
+def test_where_the_base_has_no_run_that_of_the_nearest_commit_is_taken(shop: Shop) -> None:
     shop.repository.commit()
     shop.evaluate()
     shop.evaluate()
@@ -146,8 +143,8 @@ def test_where_the_base_has_no_run_the_newest_on_its_branch_is_taken(shop: Shop)
     shop.repository.branch("topic", base)
     shop.evaluate(bad=(2,))
     assert shop.outputs(3)["baseline-run-id"] == "2"
-    assert f"There is no stored run for the merge base `{base[:7]}`." in shop.log
-    assert "newest on main" in next(iter(shop.comments().values()))
+    assert f"There is no finished run of the base `{base[:7]}`." in shop.log
+    assert "1 commit before the base" in shop.comments()["topic/default.md"]
 
 
 def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
@@ -156,17 +153,15 @@ def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
     shop.evaluate(bad=(2,))
     assert shop.evaluate(bad=(2,)) is ExitCode.OK
     assert shop.outputs(2)["baseline-run-id"] == ""
-    [comment] = shop.comments().values()
-    assert "Every stored run is of another branch than `main`" in comment
-    assert "name yours in `baseline-branch`" in comment
 
 
-def test_the_branch_to_compare_with_can_be_named(shop: Shop) -> None:
+def test_runs_of_a_branch_that_the_default_one_lists_are(shop: Shop) -> None:
+    (shop.repository.top / "agent-eval.yml").write_text("base-branches: [release]\n")
     base = shop.repository.commit()
     shop.repository.branch("release", base)
     shop.evaluate()
     shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,), baseline_branch="release")
+    shop.evaluate(bad=(2,))
     assert shop.outputs(2)["baseline-run-id"] == "1"
 
 
@@ -212,7 +207,7 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop.evaluate()
-    monkeypatch.setattr("agent_eval.ci.candidates.MAX_ARCHIVE_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.earlier.MAX_ARCHIVE_BYTES", 100)
     shop.evaluate()
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert "The evidence of run 1 is too large" in shop.log
@@ -285,24 +280,10 @@ def test_rules_that_the_branch_changes_are_listed(shop: Shop) -> None:
     base = shop.repository.commit()
     shop.repository.branch("topic", base)
     (shop.repository.top / "agent-eval.yml").write_text("min-pass-rate: 0.5\n")
+    shop.repository.commit()
     shop.evaluate()
     comment = shop.comments()["topic/default.md"]
     assert "`min-pass-rate` was `0.9` and is now `0.5`" in comment
-
-
-def test_a_file_of_the_base_that_is_no_regular_file_is_an_error_of_the_remote_side(shop: Shop) -> None:
-    (shop.repository.top / "link").symlink_to("README")
-    (shop.repository.top / "folder").mkdir()
-    (shop.repository.top / "folder" / "file").write_text("x")
-    base = shop.repository.commit()
-    shop.repository.branch("topic", base)
-    settings = settings_of(baseline_store=str(shop.store))
-    platform = LocalDirectory(settings.for_platform, shop.repository.environ, io.StringIO())
-    assert platform.base_file("README") == b"shop\n"
-    assert platform.base_file("missing") is None
-    for path in ("link", "folder"):
-        with pytest.raises(RemoteError, match="regular file"):
-            platform.base_file(path)
 
 
 def test_outside_a_repository_the_newest_run_is_the_baseline(
@@ -318,12 +299,12 @@ def test_outside_a_repository_the_newest_run_is_the_baseline(
     assert shop.outputs(3)["baseline-run-id"] == "2"
 
 
-def test_a_detached_checkout_is_compared_and_is_no_baseline(shop: Shop) -> None:
+def test_a_detached_checkout_of_a_reviewed_commit_is_compared_and_is_a_baseline(shop: Shop) -> None:
     shop.evaluate()
     shop.repository.git("checkout", "--quiet", "--detach")
     shop.evaluate(bad=(2,))
     shop.evaluate(bad=(2,))
-    assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "1"]
+    assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "2"]
 
 
 AGENT = """\
@@ -334,8 +315,8 @@ json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.st
 """
 
 
-def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch, *, bad: bool) -> None:
-    """Judge an agent on main, and on a branch that is cloned with its last commit alone."""
+def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Judge an agent on main, and on a branch that is cloned with its last commit alone; the base."""
     task = {
         "case_id": "order-1",
         "input": "Where is order 1?",
@@ -349,12 +330,10 @@ def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch, *, bad:
         "agent-command": f"{sys.executable} -S -E agent.py",
         "baseline-store": str(shop.store),
     }
-    shop.repository.commit()
+    base = shop.repository.commit()
     run_job(given, {**shop.repository.environ, **CLOCK}, io.StringIO())
     shop.repository.git("checkout", "--quiet", "-b", "topic")
-    (shop.repository.top / "agent.py").write_text(
-        AGENT.replace('["lookup_order"]', "[]") if bad else f"{AGENT}# same"
-    )
+    (shop.repository.top / "agent.py").write_text(AGENT.replace('["lookup_order"]', "[]"))
     shop.repository.commit()
     shop.repository.git("checkout", "--quiet", "main")
     source, clone = f"file://{shop.repository.top}", root / "clone"
@@ -363,21 +342,11 @@ def run_shallow(shop: Shop, root: Path, monkeypatch: pytest.MonkeyPatch, *, bad:
     log = io.StringIO()
     run_job(given, {**shop.repository.environ, **CLOCK}, log)
     shop.log = log.getvalue()
+    return base
 
 
-def test_a_shallow_clone_says_why_nothing_is_run_again_and_what_to_fetch(
+def test_a_shallow_clone_gets_the_commit_where_it_began(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_shallow(shop, tmp_path, monkeypatch, bad=True)
-    assert "1 case not run again: The commit where the branch left main is not in the checkout." in shop.log
-    (fetch,) = re.findall(r"`git (fetch [^`]*)`", shop.log)
-    shop.repository.top = tmp_path / "clone"
-    shop.repository.git(*shlex.split(fetch))
-    assert LocalDirectory(settings_of().for_platform, {}, io.StringIO()).run.base_sha is not None
-
-
-def test_a_shallow_clone_where_nothing_newly_fails_says_nothing_of_it(
-    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run_shallow(shop, tmp_path, monkeypatch, bad=False)
-    assert "not run again" not in shop.log
+    base = run_shallow(shop, tmp_path, monkeypatch)
+    assert shop.outputs(2)["baseline-sha"] == base

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.candidates import Skipped
+from agent_eval.ci.earlier import Skipped
 from agent_eval.ci.platforms.local import Store
 from agent_eval.errors import StorageError
 
