@@ -124,6 +124,7 @@ def test_an_install_that_both_sides_share_settles_nothing(tmp_path: Path) -> Non
 def shallow(repository: Repository) -> None:
     """Check the change out anew, at depth 1 of an origin that has everything."""
     origin = repository.root / "origin"
+    repository.git("switch", "--quiet", "main")
     repository.top.rename(origin)
     command = ["git", "clone", "--quiet", "--depth=1", "--branch=topic", origin.as_uri(), str(repository.top)]
     subprocess.run(command, check=True)
