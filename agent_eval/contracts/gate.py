@@ -11,7 +11,7 @@ from agent_eval.contracts.verdict import GateStatus
 
 
 class Thresholds(Contract):
-    """The limits that can be held against stored runs alone: shares from 0 to 1, or counts; null sets none."""
+    """Limits that can be held against stored runs alone: shares from 0 to 1, or counts; null sets none."""
 
     min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
