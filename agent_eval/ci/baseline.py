@@ -164,8 +164,8 @@ class Search:
         if self.expired or place is None:
             return f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
         return (
-            f"Nothing to compare with: {branch} has no run at or before the base `{place.base[:7]}`. Update this "
-            f"change with {branch}, or run {branch} as of that commit."
+            f"Nothing to compare with: {branch} has no run at or before the base `{place.base[:7]}`. Update "
+            f"this change with {branch}, or run {branch} as of that commit."
         )
 
     def withhold(self, why: str, *, loud: bool) -> None:

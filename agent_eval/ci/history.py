@@ -19,6 +19,7 @@ from agent_eval.gate.question import Counts
 from agent_eval.history.evidence import read_history, write_history
 from agent_eval.history.files import encode_all, is_too_large, newest_first
 from agent_eval.history.record import record_of
+from agent_eval.operations.counts import counts_of
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.redaction import Redactor
 
@@ -81,10 +82,10 @@ def counts_used(job: JobContext, pack: Pack, baseline: Baseline | None, history:
     own, slug = record_of(pack), safe_name(pack.manifest.dataset_id)
     same = [record for record in history.of(slug) if record.run.key == own.run.key]
     newest = history.newest.get(slug)
-    return Counts(
-        own=own,
+    return counts_of(
+        pack,
+        baseline.pack if baseline is not None else None,
         main=_without_secrets(same[:HISTORY], job.redactor),
-        baseline=record_of(baseline.pack) if baseline is not None else None,
         newest=_without_secrets([newest], job.redactor)[0] if newest is not None else None,
     )
 
