@@ -52,8 +52,8 @@ def trajectory_text(
         ]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
     lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
-    for found in advisory_in(verdicts):
-        words = f"{found.judge_id} {found.outcome}, advisory: {found.reason}"
+    for advisory in advisory_in(verdicts):
+        words = f"{advisory.judge_id} {advisory.outcome}, advisory: {advisory.reason}"
         lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
     return lines
 

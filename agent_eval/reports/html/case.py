@@ -258,8 +258,15 @@ def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> lis
     # A crash of the agent explains more than a judge's complaint of the missing output.
     lines.sort(key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
     return lines + [
-        JudgeLine(f"{_name(found.judge_id)} (advisory)", found.outcome, "", _reason(found.reason), (), False)
-        for found in advisory_in(now["verdicts"] if now else ())
+        JudgeLine(
+            f"{_name(advisory.judge_id)} (advisory)",
+            advisory.outcome,
+            "",
+            _reason(advisory.reason),
+            (),
+            False,
+        )
+        for advisory in advisory_in(now["verdicts"] if now else ())
     ]
 
 
