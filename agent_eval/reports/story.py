@@ -385,6 +385,8 @@ def _to_do_when_failed(suite: SuiteReport, story: Story) -> str:
 def _to_do_when_open(suite: SuiteReport, story: Story) -> str:
     """Choose the remedy by what keeps the answer open; the record of the reruns knows."""
     decision, reruns = suite.decision, suite.reruns
+    if not decision.sentence:
+        return ""  # an earlier version asked for what the gate no longer has
     if story.blocking or (decision.suite is not None and decision.suite.answer == "open"):
         return _to_do_about_reruns(reruns, [row.case_id for row in story.blocking])
     if unsafe := [finding for finding in decision.safety if finding.answer == "open"]:

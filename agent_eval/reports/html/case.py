@@ -259,14 +259,14 @@ def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> lis
     lines.sort(key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
     return lines + [
         JudgeLine(
-            f"{_name(advisory.judge_id)} (advisory)",
-            advisory.outcome,
+            f"{_name(each.judge_id)} (advisory)",
+            each.outcome,
             "",
-            _reason(advisory.reason),
+            _reason(each.reason),
             (),
             False,
         )
-        for advisory in advisory_in(now["verdicts"] if now else ())
+        for each in advisory_in(now["verdicts"] if now else ())
     ]
 
 
