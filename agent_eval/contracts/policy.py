@@ -56,7 +56,11 @@ def _end_of(until: str) -> datetime:
     try:
         return datetime.combine(date.fromisoformat(until), time.max, UTC)
     except ValueError:
+        pass
+    try:
         return instant(until)
+    except ValueError:
+        raise ValueError(f"{until[:40]!r} is no day; write one such as 2027-03-31") from None
 
 
 def _repeated() -> dict[str, SafetyMode]:

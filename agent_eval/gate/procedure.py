@@ -43,6 +43,8 @@ ALONE_ALPHA = 0.02
 """Level of the tests of cases where no base agent runs and main's last runs take its place."""
 ALONE_RUNS = 4
 """Runs of main from which they can."""
+EXACT_TRIALS = 500
+"""Trials up to which a binomial tail is a sum of whole numbers, divided once."""
 VIOLATIONS = 2
 """Reruns that violate a safety judge, from which a violation that main never showed blocks."""
 
@@ -288,10 +290,14 @@ def tarone(counts: Mapping[Name, tuple[Count, Count]]) -> set[Name]:
 def at_most_by_chance(passed: int, trials: int, rate: Fraction) -> float:
     """The chance that an agent with this pass rate passes so few trials or fewer (binomial).
 
-    Summed in logarithms: to a relative error below 1e-9 for 100,000 trials.
+    Exact up to `EXACT_TRIALS`; beyond, summed in logarithms to a relative error below 1e-9.
     """
     if not 0 < rate < 1:
         return float(passed >= trials or rate == 0)
+    if trials <= EXACT_TRIALS:
+        p, q = rate.numerator, rate.denominator - rate.numerator
+        ways = sum(comb(trials, k) * p**k * q ** (trials - k) for k in range(passed + 1))
+        return ways / rate.denominator**trials
     of_pass, of_miss, all_ = log(rate), log1p(-rate), lgamma(trials + 1)
     terms = (
         all_ - lgamma(k + 1) - lgamma(trials - k + 1) + k * of_pass + (trials - k) * of_miss
