@@ -43,10 +43,10 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     suites = []
     for slug, pack in packs.items():
         # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
-        kept = read_reruns(pack)
-        may_rerun = kept is not None
+        again = read_reruns(pack)
+        may_rerun = again is not None
         judged = judge(job, Target(Path(slug), slug), pack, search, history, may_rerun=may_rerun)
-        suites.append(decide_on(job, judged, search, kept.record if kept is not None else None))
+        suites.append(decide_on(job, judged, search, again.record if again is not None else None))
     search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None, rules=job.rules, history=history)
 
