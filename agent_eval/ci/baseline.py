@@ -124,6 +124,7 @@ class Search:
         warnings: What a user should act on: damaged evidence, a missing permission.
         withheld: Which runs have evidence that could not be read, and why; also in notes or warnings.
         lost: Which runs left evidence that is no more, or is of no commit before the base.
+        expired: Whether the evidence of a run at or before the base is no more.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
         newest: The evidence of the newest reviewed run that was read, also after the base, by slug of the
@@ -139,6 +140,7 @@ class Search:
     warnings: list[str] = field(default_factory=list)
     withheld: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
+    expired: bool = False
     outage: Outage | None = None
     looked_at: int | None = None
     newest: dict[str, Pack] = field(default_factory=dict)
@@ -155,6 +157,16 @@ class Search:
         if self.gone is not None:
             return Lack.NEW_SUITE
         return Lack.LOST if self.lost else Lack.FIRST
+
+    def nothing(self, place: JobPlace | None) -> str:
+        """Say that there is nothing to compare with, although reviewed runs left evidence, and what to do."""
+        branch = place.trusted_branch if place is not None else "the base branch"
+        if self.expired or place is None:
+            return f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
+        return (
+            f"Nothing to compare with: {branch} has no run at or before the base `{place.base[:7]}`. Update this "
+            f"change with {branch}, or run {branch} as of that commit."
+        )
 
     def withhold(self, why: str, *, loud: bool) -> None:
         """Note that evidence is there and cannot be read."""
@@ -317,18 +329,19 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
     if newest is not None:
         _read_newest(newest, ground, result, read)
     if result.gone is None and not result.lost:
-        _look_elsewhere(listed.values(), newest, ground, result)
+        known = {row.run.number for row in reviewed}
+        _look_elsewhere([run for run in listed.values() if run.number not in known], newest, ground, result)
 
 
 def _look_elsewhere(
-    listed: Iterable[EarlierRun], newest: _Reviewed | None, ground: Ground, result: Search
+    others: Iterable[EarlierRun], newest: _Reviewed | None, ground: Ground, result: Search
 ) -> None:
     """Tell a first adoption from a base that is older than every run, or a branch that was pushed over."""
     if newest is not None and result.newest:
         result.lost.append(f"{_capital(newest.run.label)} left evidence, of a commit that is after the base.")
         return
     place = ground.place
-    strays = [run for run in listed if place is not None and run.is_own_code and run.branch in place.branches]
+    strays = [run for run in others if place is not None and run.is_own_code and run.branch in place.branches]
     for run in sorted(strays, key=lambda run: -run.number)[:1]:
         try:
             run.fetch()
@@ -390,6 +403,7 @@ def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
     try:
         evidence = _read(run, ground, row.commit)
     except Expired as expired:
+        result.expired = True
         result.lost.append(str(expired))
         result.notes.append(str(expired))
     except Withheld as withheld:

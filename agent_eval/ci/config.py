@@ -227,8 +227,8 @@ _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
     """Refuse a variable that looks like an input and is none.
 
-    Read by nobody, it would leave the job to decide otherwise than its author thinks. A runner makes
-    variables of its own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name
+    Read by nobody, it would leave the job to decide by other settings. A runner makes variables of its
+    own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name
     for the agent, are no inputs.
 
     Args:
@@ -238,8 +238,8 @@ def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = 
     Raises:
         UsageError: There is one; names what replaces it, or the nearest input.
     """
-    given = [name for name, value in environ.items() if value.strip()]
-    if (gone := gone_variable(given)) is not None:
+    filled = [name for name, value in environ.items() if value.strip()]
+    if (gone := gone_variable(filled)) is not None:
         raise gone
     runner = detected_platform(environ)
     prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
@@ -249,7 +249,7 @@ def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = 
     for prefix, ours in prefixes.items():
         unknown = sorted(
             name
-            for name in given
+            for name in filled
             if name.startswith(prefix)
             and name not in ours
             and name not in passed_over

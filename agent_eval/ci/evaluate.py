@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent_eval.ci.agent import ProgressLines, checked_agent, run_live
+from agent_eval.ci.agent import checked_agent
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import (
     Baseline,
@@ -27,19 +26,18 @@ from agent_eval.ci.baseline import (
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets
+from agent_eval.ci.first_run import first_run_of, make_packs, runs_live
 from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
 from agent_eval.ci.inputs import CONFIG_FILE
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
-from agent_eval.ci.rerunning import FirstRun, first_share, run_again
-from agent_eval.ci.sealed import Sealed
+from agent_eval.ci.rerunning import FirstRun, run_again
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.terms import with_terms_of_the_job
 from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
-from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Comparison, GateDecision, RunSummary
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.replay import ReplayReport
@@ -47,8 +45,8 @@ from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE, may_be_replaced
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
+from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.used import encode_used
@@ -57,21 +55,15 @@ from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.run import judge_plan, run_suite
+from agent_eval.operations.run import judge_plan
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
-from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.paths import any_of_conversations, is_of_conversations
-from agent_eval.suites.reader import open_suite
+from agent_eval.suites.paths import any_of_conversations
 
 COMPARISON = "compare/baseline_delta.json"
 DECISION = "compare/gate_decision.json"
-
-FIRST_TRIALS, FIRST_RUNS = 4, 4
-"""Trials of each case in a run of a reviewed commit, while fewer such runs are known: what passed once by
-luck would count as reliable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,14 +163,14 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += lost_datasets(search)
     history = read_branch_history(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
-    given = taken_packs(job, targets, job.settings.evidence) if job.settings.evidence is not None else None
+    made_earlier = job.settings.evidence
+    ready = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
     if job.clone is not None:
         job.clone.seal()
     if agent is not None:
         agents.set_up()
     _refuse_unknown_judges(job, search)
-    packs = given if given is not None else _packs_made(job, targets, agents, search, history)
-    sealed = {slug: Sealed(job.settings.out / slug, pack) for slug, pack in packs.items()}
+    packs = ready if ready is not None else make_packs(job, targets, agents, search, history)
     for target in targets:
         if _is_to_measure(job, search.lack(target.slug)):
             spec = first_run_of(job, target, history)
@@ -188,21 +180,17 @@ def evaluate(job: JobContext) -> Evaluation:
             else:
                 search.baselines[target.slug] = measured
     judged = [
-        judge(job, target, packs[target.slug], search, history, may_rerun=_runs_live(job, target))
+        judge(job, target, packs[target.slug], search, history, may_rerun=runs_live(job, target))
         for target in targets
     ]
     reruns = _run_again(job, agents, judged, history)
-    for slug, pack in sealed.items():
-        pack.check(slug)
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
     search.warnings += unknown_cases(job, suites)
     search.warnings += add_to_history(job, packs, history)
     archive = job.settings.out / ARCHIVE_NAME
-    for slug, pack in sealed.items():
-        pack.check(slug)
-    write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
+    write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
     return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules, history=history)
 
 
@@ -213,18 +201,12 @@ def _base_commit(job: JobContext, search: Search) -> str | None:
         return None
     if not place.is_reviewed:
         return place.base
-    commit = next((found.origin.sha for found in search.baselines.values() if found.origin.sha), None)
+    commit = next((row.origin.sha for row in search.baselines.values() if row.origin.sha), None)
     if commit is not None:
         with suppress(CommitUnknown):
             clone.fetch(commit)
             return commit
     return None
-
-
-def _runs_live(job: JobContext, target: Target) -> bool:
-    """Whether the job can run the agent on a suite; else it judges recorded traces."""
-    agent = job.settings.agent
-    return agent is not None and (agent.is_named or is_of_conversations(target.path))
 
 
 def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
@@ -237,81 +219,6 @@ def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
         return False
     where = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, clone.top))
     return lack is Lack.LOST or clone.file(where.as_posix(), place.tip) is not None
-
-
-def first_run_of(job: JobContext, target: Target, history: BranchHistory) -> RunSpec:
-    """Say how the first run of a suite is made, with its share of the limits."""
-    settings, run = job.settings, job.platform.run
-    name, agent = run.run_name, settings.agent
-    if agent is not None and job.place is not None and job.place.is_reviewed:
-        known = history.of(target.slug)
-        of_setup = [record for record in known if record.run.key == known[0].run.key]
-        if len(of_setup) < FIRST_RUNS:
-            agent = replace(agent, trials=max(agent.trials, FIRST_TRIALS))
-    identity = replace(
-        settings.identity,
-        run_id=f"{name}-{target.slug}" if name else None,
-        git_commit=job.place.head if job.place is not None else run.head_sha,
-    )
-    return RunSpec(
-        suite=target.path,
-        output=Output(pack=settings.out / target.slug, fresh=True),
-        agent=agent if _runs_live(job, target) else None,
-        judging=settings.judging,
-        limits=replace(settings.limits, run=first_share(settings.limits.run)),
-        identity=identity,
-    )
-
-
-def _packs_made(
-    job: JobContext, targets: Sequence[Target], agents: Agents, search: Search, history: BranchHistory
-) -> dict[str, Pack]:
-    """Judge every suite, by running the agent where there is one; its evidence by slug."""
-    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-    if not any(_runs_live(job, target) for target in targets):
-        return _score_all(job, targets, earlier, history)
-    if len(targets) > 1:
-        for target in targets:
-            # A suite that cannot be read is reported before the others have been run.
-            deque(open_suite(target.path).cases(), maxlen=0)
-    packs = {}
-    for target in targets:
-        spec = first_run_of(job, target, history)
-        if spec.agent is None:
-            _score(job, target, spec, earlier)
-        else:
-            options = agents.of_change().options
-            run_live(job, spec, target.source, earlier.get(target.slug), options)
-        packs[target.slug] = open_pack(spec.output.pack)
-    return packs
-
-
-def _score_all(
-    job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack], history: BranchHistory
-) -> dict[str, Pack]:
-    """Judge the recorded traces of every suite.
-
-    The packs come into place together, so that a suite that cannot be read leaves those of an earlier run
-    as they were.
-    """
-    finals = [job.settings.out / target.slug for target in targets]
-    with new_directories(finals, may_replace=may_be_replaced) as places:
-        for target, place in zip(targets, places, strict=True):
-            spec = replace(first_run_of(job, target, history), output=Output(pack=place, fresh=True))
-            _score(job, target, spec, earlier)
-    return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
-
-
-def _score(job: JobContext, target: Target, spec: RunSpec, earlier: Mapping[str, Pack]) -> None:
-    """Judge the recorded traces of a suite."""
-    run_suite(
-        spec,
-        environ=job.environ,
-        redactor=job.redactor,
-        source=target.source,
-        on_progress=ProgressLines(target.path.name, job.platform.say),
-        baseline=earlier.get(target.slug),
-    )
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:

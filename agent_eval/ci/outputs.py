@@ -188,7 +188,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
         )
         if evaluation.is_decided(suite) or suite.decision.not_evaluated:
             # Where the outcome above says why there is none, the decision's tests say nothing.
-            lines += [f"    {line}" for line in _said(suite)]
+            lines += [f"    {line}" for line in _log_of(suite)]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -200,7 +200,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     return [clean(line) for line in lines]
 
 
-def _said(suite: SuiteEvaluation) -> list[str]:
+def _log_of(suite: SuiteEvaluation) -> list[str]:
     """How a suite ended, what newly fails, and what else a reader has to know."""
     decision = suite.decision
     findings = [row.reason for row in decision.safety if row.answer != "known-on-main"]
@@ -251,13 +251,13 @@ def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     comparison = suite.comparison
     if comparison is not None and not comparison.overview.compared_cases:
         return "Every case is new or changed since the baseline, so nothing could be compared."
-    said = {
+    sentences = {
         Lack.FIRST: "This run is the first: there is no earlier one to compare with.",
         Lack.NEW_SUITE: "No earlier run has this suite.",
         Lack.LOST: "What earlier runs left is gone.",
     }
     lack = evaluation.search.lack(suite.target.slug)
-    return said.get(lack, "") if lack is not None else ""
+    return sentences.get(lack, "") if lack is not None else ""
 
 
 def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.sealed import Sealed, refuse_other_judges
+from agent_eval.ci.seal import Altered
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.reruns import Figures, Rerun, Reruns, RoundCount, Side, Spending, SuiteRound
@@ -81,7 +81,7 @@ class FirstRun:
 class _Packs:
     """The reruns of one suite: their sealed packs by name in the archive, and what they took."""
 
-    sealed: dict[str, Sealed] = field(default_factory=dict)
+    sealed: dict[str, Pack] = field(default_factory=dict)
     trials: int = 0
     seconds: float = 0.0
     cost_usd: float = 0.0
@@ -158,14 +158,12 @@ class JobRunner:
         """Write the packs of the reruns of a suite as one archive, and return it; None without any.
 
         Raises:
-            Altered: One of them is not as it was sealed.
+            AlteredPack: One of them is not as it was sealed.
         """
         packs = self._packs[slug].sealed
         if not packs:
             return None
-        for name, sealed in packs.items():
-            sealed.check(f"the reruns of {slug}, {name}")
-        write_bundle({name: sealed.where for name, sealed in packs.items()}, place)
+        write_bundle(packs, place)
         return read_bytes(place, max_bytes=LARGEST_EVIDENCE)
 
     def _once(self, slug: str, side: Side, case_ids: Sequence[str]) -> dict[str, Rerun]:
@@ -220,7 +218,7 @@ class JobRunner:
         self._note_end(done)
         pack = open_pack(spec.output.pack)
         refuse_other_judges(run.pack, pack)
-        packs.sealed[name] = Sealed(spec.output.pack, pack)
+        packs.sealed[name] = pack
         packs.trials += done.progress.done
         packs.cost_usd += done.progress.cost_usd
         packs.cost_is_known &= done.progress.unknown_cost == 0
@@ -249,6 +247,30 @@ class JobRunner:
         return RunLimits(
             seconds=None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began)),
             cost_usd=None if cost is None else max(0.0, cost - spent),
+        )
+
+
+def refuse_other_judges(first: Pack, other: Pack) -> None:
+    """Refuse trials that were judged otherwise than the first run: suite or judges were altered meanwhile.
+
+    Raises:
+        Altered: They were.
+    """
+    before, now = first.config, other.config
+    definitions = {case_id: row["definition_digest"] for case_id, row in first.index_by_id().items()}
+    is_same = (
+        before.judges == now.judges
+        and before.judge_configs == now.judge_configs
+        and before.execution_config.judge_code == now.execution_config.judge_code
+        and all(
+            definitions.get(case_id) == row["definition_digest"]
+            for case_id, row in other.index_by_id().items()
+        )
+    )
+    if not is_same:
+        raise Altered(
+            "The suite or its judges were altered while the job ran.",
+            remedy="Nothing but the job may write there: look at what the agent and its setup do.",
         )
 
 

@@ -23,12 +23,10 @@ def with_terms_of_the_job(
         replayed: How judging the evidence again ended; None where that was not asked for.
     """
     lack = search.lack(slug)
-    branch = job.place.trusted_branch if job.place is not None else "main"
     if slug not in search.baselines and search.outage is not None:
         decision = _open(decision, "The baseline could not be read: whether anything broke is not known.")
     elif lack is Lack.LOST:
-        sentence = f"Nothing to compare with: {branch}'s evidence expired. Run {branch} again."
-        decision = _open(decision, sentence, *search.lost[:1])
+        decision = _open(decision, search.nothing(job.place))
     elif lack is not None and (job.settings.require_baseline or job.rules.policy.is_release):
         decision = _failed(decision, job)
     if (broken := replay_rule(replayed)) is not None:

@@ -28,10 +28,6 @@ ANSWER_NOT_CHECKED = "answer_not_checked"
 WITHOUT_VERDICT = "ended_without_verdict"
 """Member of a verdict's evidence: how the process of a judge ended that gave no whole verdict."""
 
-ADVISORY = "advisory"
-"""Member of the evidence of a trial's first verdict: what judges found that count nowhere, such as those that
-a change adds. A list of objects with `judge_id`, `outcome` and `reason`."""
-
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
@@ -54,32 +50,6 @@ class Outcome(StrEnum):
     """Nothing to judge: the judge is not configured for this case."""
     ERROR = "error"
     """The case could not be judged: the agent crashed, the judge raised, the output is missing."""
-
-
-class AdvisoryFinding(NamedTuple):
-    """What an advisory judge found: its id, an outcome, and the reason."""
-
-    judge_id: str
-    outcome: str
-    reason: str
-
-
-def advisory_in(verdicts: Iterable[VerdictRow]) -> list[AdvisoryFinding]:
-    """Read what advisory judges found of a trial; entries of another shape, as a pack may have, are left out.
-
-    Example:
-        >>> found = {"judge_id": "mine", "outcome": "failed", "reason": "it shouts"}
-        >>> advisory_in([{"evidence": {"advisory": [found, 3]}}])
-        [AdvisoryFinding(judge_id='mine', outcome='failed', reason='it shouts')]
-    """
-    found = []
-    for verdict in verdicts:
-        stated = verdict["evidence"].get(ADVISORY)
-        for each in stated if isinstance(stated, list) else ():
-            values = [each.get(name) if isinstance(each, dict) else None for name in AdvisoryFinding._fields]
-            if all(isinstance(value, str) for value in values) and values[1] in list(Outcome):
-                found.append(AdvisoryFinding(*map(str, values)))
-    return found
 
 
 class GateStatus(StrEnum):

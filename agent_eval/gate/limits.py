@@ -37,6 +37,7 @@ class Measured:
         hard_fails: Hard fails of each compared case, before and now.
         regressed: Cases that count as regressed.
         new_hard_fails: Those of them that did not fail hard before.
+        blames: Whether these two count cases that the procedure blames, which it can say of none compared.
     """
 
     cases: int
@@ -49,6 +50,7 @@ class Measured:
     hard_fails: Sequence[tuple[Fraction, Fraction]] = ()
     regressed: int = 0
     new_hard_fails: int = 0
+    blames: bool = False
 
     @property
     def pass_rate_change(self) -> float | None:
@@ -95,6 +97,7 @@ def measure_counts(
         new_hard_fails=sum(
             _hard(now) > 0 == _hard(before) for name, (before, now) in pairs.items() if name in broken
         ),
+        blames=baseline is not None,
     )
 
 
@@ -237,7 +240,8 @@ def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> l
         limit: float | None = getattr(limits, name)
         if limit is None:
             continue
-        if name not in ABSOLUTE and not measured.compared:
+        counts_blame = measured.blames and name not in (*ABSOLUTE, "max_hard_fail_increase")
+        if name not in ABSOLUTE and not measured.compared and not counts_blame:
             results.append(_cannot_hold(name, limit, measured))
         elif name in ABSOLUTE:
             results.append(_rate(name, limit, measured, may_vary=may_vary))

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
-from agent_eval.contracts.verdict import ADVISORY, EXECUTION, FIELDS_NOT_JUDGED
+from agent_eval.contracts.advisory import ADVISORY
+from agent_eval.contracts.verdict import EXECUTION, FIELDS_NOT_JUDGED
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
@@ -236,36 +237,6 @@ def runs_code(name: str) -> bool:
     return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
 
 
-def load_advisory(
-    names: Iterable[str], configs: Mapping[str, Any], directory: Path | None
-) -> list[AdvisoryJudge]:
-    """Load judges whose verdicts are shown and count nowhere. One that cannot be loaded is an error verdict.
-
-    None of them gets a variable that its configuration names in `env`: that may be a secret.
-
-    Args:
-        names: The judges.
-        configs: Configuration by name.
-        directory: Where their code is; None for the working directory.
-    """
-    without = {
-        name: {key: value for key, value in config.items() if key != "env"}
-        for name, config in configs.items()
-        if isinstance(config, Mapping)
-    }
-    loaded = []
-    for name in names:
-        try:
-            (judge,) = load_judges(
-                [name], {key: without[key] for key in without if key != REPLAY_CONTRACT}, directory=directory
-            )
-        except AgentEvalError as problem:
-            loaded.append(AdvisoryJudge(name, None, problem.message))
-        else:
-            loaded.append(AdvisoryJudge(judge.judge_id, judge))
-    return loaded
-
-
 def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     try:
         verdict: object = judge.evaluate(case, trace)
@@ -302,16 +273,16 @@ def _load(
     name: str, configs: Mapping[str, Any], place: CodePlace, *, allow_plugins: bool
 ) -> tuple[str, Judge]:
     """Load one judge. Returns the key of its configuration, and the judge."""
-    found = _find(name, allow_plugins=allow_plugins)
-    if isinstance(found, str):
+    factory = _find(name, allow_plugins=allow_plugins)
+    if isinstance(factory, str):
         from agent_eval.judges.hosted import hosted_judge  # most runs have no such judge
 
         # Its process says which of them is its own.
         own = {key: config for key, config in configs.items() if key not in JUDGES}
-        hosted = hosted_judge(found, own, place)
+        hosted = hosted_judge(factory, own, place)
         return hosted.key, hosted
-    key = config_key(name, getattr(found, "judge_id", name), configs)
-    judge = build_judge(name, found, configs.get(key))
+    key = config_key(name, getattr(factory, "judge_id", name), configs)
+    judge = build_judge(name, factory, configs.get(key))
     if getattr(judge, "runs_commands", False):
         judge.place = place  # type: ignore[attr-defined]  # every judge that runs commands has one
     return key, judge

@@ -43,16 +43,22 @@ def main() -> None:
         except Exception as problem:  # a verdict may be of any class, and hold anything
             words = f"gave a verdict that is not JSON: {problem}"
             encoded = dumps({"id": answer["id"], "wrong": words[:300]})
-        answers.write(encoded + b"\n")
+        rest = memoryview(encoded + b"\n")
+        while rest:
+            rest = rest[os.write(answers, rest) :]
 
 
-def _own_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr."""
+def _own_streams() -> tuple[BinaryIO, int]:
+    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr.
+
+    Returns:
+        (requests, file descriptor for answers).
+    """
     requests, answers = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
-    return open(requests, "rb"), open(answers, "wb", buffering=0)
+    return open(requests, "rb"), answers
 
 
 class _Host:

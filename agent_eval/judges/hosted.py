@@ -84,6 +84,12 @@ class HostedJudge(Judge):
     Raises:
         InvalidInput: It cannot be loaded, is no judge, or its configuration is wrong.
         NotEvaluable: Its process ended while it was loaded.
+
+    Example::
+
+        judge = HostedJudge("my_judges:NoApologies", {}, CodePlace.of_directory(None))
+        judge.evaluate(case, case.recorded)
+        judge.close()
     """
 
     def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:

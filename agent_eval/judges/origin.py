@@ -35,8 +35,8 @@ def is_installed_module(name: str) -> bool:
     except (ImportError, ValueError):
         return False
     places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    found = [Path(place) for place in places if place is not None and os.path.isabs(place)]
-    return bool(found) and all(map(is_installed, found))
+    files = [Path(place) for place in places if place is not None and os.path.isabs(place)]
+    return bool(files) and all(map(is_installed, files))
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class CodePlace:
         """Return the path in the directory for one in the checkout; any other word as it is.
 
         Example:
-            >>> place = CodePlace(Path("/tip/shop"), of=Path("/work"), root=Path("/tip"))
-            >>> place.moved("/work/check.py"), place.moved("check.py"), place.moved("/bin/sh")
+            >>> place = CodePlace(Path("/tip/shop"), of=Path("/head"), root=Path("/tip"))
+            >>> place.moved("/head/check.py"), place.moved("check.py"), place.moved("/bin/sh")
             ('/tip/check.py', 'check.py', '/bin/sh')
         """
         if not self.is_elsewhere or not os.path.isabs(word):

@@ -41,7 +41,7 @@ def material_of_packs(
     """
     by_job = decision_in(candidate)
     is_same = by_job is not None and by_job.baseline_manifest_sha256 == baseline.manifest_sha256
-    kept = read_reruns(candidate) if is_same else None
+    again = read_reruns(candidate) if is_same else None
     listed = listed_digests(candidate)
     digests = {"comparison_sha256": comparison_sha256}
     newest: RunRecord | None = None
@@ -50,16 +50,16 @@ def material_of_packs(
         source = f"{candidate.name}/{HISTORY_USED}"
         newest, main = decode_used(candidate.read(HISTORY_USED), source=source)
         digests["history_sha256"] = listed[HISTORY_USED]
-    if kept is not None:
-        digests["reruns_sha256"] = kept.sha256
+    if again is not None:
+        digests["reruns_sha256"] = again.sha256
     return Material(
         run=comparison.candidate,
         comparison=comparison,
         counts=counts_of(candidate, baseline, main=main, newest=newest),
-        reruns=kept.record if kept is not None else None,
+        reruns=again.record if again is not None else None,
         waivers=waivers,
         seed=candidate.config.git_commit or "",
-        may_rerun=kept is not None,
+        may_rerun=again is not None,
         is_recorded=is_recorded(candidate),
         digests=digests,
     )

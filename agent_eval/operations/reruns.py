@@ -42,12 +42,12 @@ def rerun_of(row: CaseResultRow) -> Rerun:
     is_unjudged = could_not_tell or fault is Fault.JUDGE or outcome == Outcome.SKIPPED.value
     failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] == Outcome.FAILED.value]
     unjudged = [verdict for verdict in row["verdicts"] if verdict["outcome"] in _UNJUDGED]
-    said = next((verdict["reason"] for verdict in (*failing, *unjudged) if verdict["reason"]), "")
+    reason = next((verdict["reason"] for verdict in (*failing, *unjudged) if verdict["reason"]), "")
     return Rerun(
         result="passed" if row["passed"] else "unjudged" if is_unjudged else "failed",
         failing=sorted({verdict["judge_id"] for verdict in failing}),
         unjudged=sorted({verdict["judge_id"] for verdict in unjudged}),
-        reason="" if row["passed"] else one_line(said, limit=_REASON_LIMIT),
+        reason="" if row["passed"] else one_line(reason, limit=_REASON_LIMIT),
     )
 
 

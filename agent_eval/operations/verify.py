@@ -13,7 +13,6 @@ from agent_eval.attestations.errors import UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import load_judges
@@ -130,7 +129,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
         else:
             pack = open_run(path)
             signature = _claimed(pack)
-        check_agreement(pack)
         _check_records(pack)
     except InvalidPack as error:
         if isinstance(error, UntrustedPack) or error.details.get("file") is not None:

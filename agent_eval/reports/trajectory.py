@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.contracts.verdict import advisory_in
+from agent_eval.contracts.advisory import advisory_in
 from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
@@ -52,8 +52,8 @@ def trajectory_text(
         ]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
     lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
-    for found in advisory_in(verdicts):
-        words = f"{found.judge_id} {found.outcome}, advisory: {found.reason}"
+    for advice in advisory_in(verdicts):
+        words = f"{advice.judge_id} {advice.outcome}, advisory: {advice.reason}"
         lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
     return lines
 

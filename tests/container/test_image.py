@@ -21,7 +21,7 @@ from tests.unit.ci.platforms.repository import Repository
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 MEGABYTE = 1_000_000
-LARGEST = 200 * MEGABYTE
+LARGEST = 205 * MEGABYTE
 OWN = "opt/agent-eval"
 BILL_OF_MATERIALS = f"{OWN}/share/sbom/agent-eval.cdx.json"
 NOT_NEEDED = ("gcc", "cc", "make", "perl5", "git-upload-pack", "pip-compile", "pytest")
@@ -67,7 +67,7 @@ def files(image: Image) -> dict[str, os.stat_result]:
     return {str(path.relative_to(root)): path.lstat() for path in paths}
 
 
-def test_it_has_at_most_200_megabytes(files: dict[str, os.stat_result]):
+def test_it_has_at_most_205_megabytes(files: dict[str, os.stat_result]):
     size = sum(status.st_size for status in {s.st_ino: s for s in files.values()}.values())
     print(f"unpacked: {size / MEGABYTE:.1f} MB")
     assert size <= LARGEST

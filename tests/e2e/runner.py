@@ -99,16 +99,17 @@ class Runner:
         run_id: int = BASE_BRANCH_RUN,
         branch: str = "main",
         event: str = "push",
+        commit: str = BASE_SHA,
         environ: dict[str, str] | None = None,
         **inputs: str,
     ) -> Step:
         """A push to a branch, main by default."""
         if run_id not in self.github.runs:
             self.github.add_run(
-                run_id, status="in_progress", event=event, head_sha=BASE_SHA, head_branch=branch
+                run_id, status="in_progress", event=event, head_sha=commit, head_branch=branch
             )
         payload = {"repository": self._repository()}
-        step = self.start(event, payload, run_id, BASE_SHA, f"heads/{branch}", inputs, environ=environ)
+        step = self.start(event, payload, run_id, commit, f"heads/{branch}", inputs, environ=environ)
         self.github.runs[run_id]["status"] = "completed"
         return step
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 
 import pytest
-from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.extent import crossed
@@ -31,6 +31,13 @@ def evidence(runner: Runner, github: FakeGitHub, left_on_main: Step) -> Step:
     return left_on_main
 
 
+def first_line(github: FakeGitHub) -> str:
+    """The first sentence of the comment."""
+    return next(
+        line for line in github.bodies(PULL)[0].splitlines() if line.startswith(("> **", "**", "No "))
+    )
+
+
 def test_merge_base__comes_before_newer_runs_on_main(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
@@ -39,19 +46,20 @@ def test_merge_base__comes_before_newer_runs_on_main(
     assert runner.pull_request().outputs["baseline-run-id"] == "400"
 
 
-def test_newest_on_main__where_the_merge_base_has_none(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, github.add_run(430))
-    runner.upload(evidence, github.add_run(440))
+def test_nearest_commit__before_the_base_where_that_has_no_run(runner: Runner, github: FakeGitHub) -> None:
+    runner.write_suite(*orders())
+    for number in (394, 397):
+        runner.upload(runner.push(run_id=number, commit=sha(f"commit {number}")), number)
+    github.add_run(399)
     github.add_run(450)
-    github.add_run(460, status="in_progress")
+    github.add_run(398, status="in_progress")
+    runner.write_suite(*orders(bad=(2,)))
     step = runner.pull_request()
-    assert step.outputs["baseline-run-id"] == "440"
-    assert step.outputs["baseline-sha"] == sha("commit 440")
-    assert "newest on main" in github.bodies(PULL)[0]
+    assert step.outputs["baseline-run-id"] == "397"
+    assert step.outputs["baseline-sha"] == sha("commit 397")
+    assert "3 commits before the base" in github.bodies(PULL)[0]
     assert "2 days" in github.bodies(PULL)[0]
-    assert "Run 450 left no artifact" in step.log
+    assert "Run 399 left no artifact" in step.log
 
 
 def test_fork__whose_branch_is_called_main_is_no_baseline(
@@ -83,18 +91,22 @@ def test_artifact__made_by_another_repositorys_code_is_refused(
 
 def test_expired__is_passed_over_and_said(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
     runner.upload(evidence, 400, expired=True)
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
     assert "The artifact of run 400 has expired" in github.bodies(PULL)[0]
 
 
-def test_expired__between_listing_and_download(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
-    runner.upload(evidence, 400)
+@pytest.mark.parametrize("when", ["listed", "between listing and download"])
+def test_expired__and_nothing_else_is_never_green(
+    runner: Runner, github: FakeGitHub, evidence: Step, when: str
+) -> None:
+    runner.upload(evidence, 400, expired=when == "listed")
     github.fail("GET", "/zip$", 410)
     step = runner.pull_request()
-    assert step.outcome == "no-baseline"
-    assert "has expired" in github.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (3, "inconclusive")
+    assert "Nothing to compare with: main's evidence expired. Run main again." in first_line(github)
+    assert "✅" not in github.bodies(PULL)[0]
 
 
 def test_oversize__is_not_downloaded(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
@@ -146,7 +158,7 @@ def test_tampered__evidence_is_refused_loudly_and_the_next_is_taken(
     runner: Runner, github: FakeGitHub, evidence: Step, change: str
 ) -> None:
     github.add_artifact(400, tampered(evidence, change))
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
     assert any("does not verify" in line for line in step.annotations)
@@ -197,7 +209,7 @@ def test_suite__that_is_new_has_no_baseline_and_says_so(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     for run_id in (400, 390, 380, 370):
-        runner.upload(evidence, run_id if run_id == 400 else github.add_run(run_id))
+        runner.upload(evidence, run_id if run_id == 400 else github.add_run(run_id, head_sha=BASE_SHA))
     runner.write_suite(*orders(), name="new.json", dataset_id="new-one")
     step = runner.pull_request(suite="suite.json\nnew.json")
     assert (step.code, step.outcome) == (1, "failed")
@@ -237,10 +249,10 @@ def test_named_run__that_cannot_be_used_is_an_error(
 
 
 def test_other_workflow_branch_and_artifact(runner: Runner, github: FakeGitHub, evidence: Step) -> None:
-    runner.upload(evidence, github.add_run(350, head_branch="release"), name="tools")
-    step = runner.pull_request(
-        baseline_workflow="nightly.yml", baseline_branch="release", baseline_artifact="tools"
-    )
+    github.files["agent-eval.yml"] = b"base-branches: release\n"
+    github.branches["release"] = BASE_SHA
+    runner.upload(evidence, github.add_run(350, head_branch="release", head_sha=BASE_SHA), name="tools")
+    step = runner.pull_request(into="release", baseline_workflow="nightly.yml", baseline_artifact="tools")
     assert step.outputs["baseline-run-id"] == "350"
     assert "Evidence: [`tools`]" in github.bodies(PULL)[0]
 
@@ -300,7 +312,7 @@ RATE_LIMITS = {
 
 @crossed(
     limit=[*RATE_LIMITS],
-    call=["/actions/runs/500$", "/compare/", "/runs$", "/artifacts$", "/zip$"],
+    call=["/actions/runs/500$", "/commits/", "/runs$", "/artifacts$", "/zip$"],
     preset=["pull-request", "release"],
 )
 def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
@@ -310,7 +322,7 @@ def test_rate_limit__that_outlasts_the_job_is_no_missing_baseline(
     github.fail("GET", call, 403, times=99, headers=RATE_LIMITS[limit], message="API rate limit exceeded")
     step = runner.pull_request(preset=preset, min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "limits requests until" in github.bodies(PULL)[0].splitlines()[5]
+    assert "limits requests until" in "\n".join(github.bodies(PULL)[0].splitlines()[:6])
     assert "actions: read" not in github.bodies(PULL)[0] + " ".join(step.annotations)
 
 
@@ -318,7 +330,7 @@ def test_storage__that_refuses_is_passed_over_where_an_older_run_is_there(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     github.fail_storage(403, times=99, artifact=9000)
     step = runner.pull_request()
     assert (step.code, step.outputs["baseline-run-id"]) == (1, "390")
@@ -329,7 +341,7 @@ def test_storage__that_refuses_everything_is_an_outage(
     runner: Runner, github: FakeGitHub, evidence: Step
 ) -> None:
     runner.upload(evidence, 400)
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     github.fail_storage(403, times=99)
     step = runner.pull_request(preset="release", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
@@ -337,14 +349,6 @@ def test_storage__that_refuses_everything_is_an_outage(
     assert "with HTTP 403" in first
     assert "Nor could that of 1 other run." in first
     assert f"`{github.storage_url.removeprefix('http://')}`" in first
-
-
-def test_unrelated_histories__fall_back_to_the_newest_on_main(
-    runner: Runner, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, 400)
-    github.fail("GET", "/compare/", 404)
-    assert runner.pull_request().outputs["baseline-run-id"] == "400"
 
 
 def test_enterprise_server__lives_below_a_path(runner: Runner, github: FakeGitHub, evidence: Step) -> None:

@@ -179,6 +179,5 @@ def test_a_trajectory_without_the_deciding_trial_is_refused(tmp_path: Path) -> N
     root = pack(tmp_path / "pack", "files")
     (root / "cases/a/trajectory.json").write_text(json.dumps(CASE | {"trials": []}))
     seal(root, CONFIG, layout="files", case_ids=["a"])
-    found = open_pack(root)
-    with pytest.raises(InvalidPack, match="has no trial 1"):
-        found.trajectory("a")
+    with pytest.raises(InvalidPack, match="1 trajectories and the verdicts of 2 trials"):
+        open_pack(root)

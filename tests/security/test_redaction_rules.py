@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts.comparison import Comparison
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.storage.redaction import Redactor
@@ -84,7 +83,6 @@ def test_a_rule_changes_free_text_only(tmp_path: Path, rule: str) -> None:
     assert (plain.code, redacted.code) == (0, 0)
     packs = [open_pack(tmp_path / name) for name in ("plain", "redacted")]
     assert facts(packs[0]) == facts(packs[1])
-    check_agreement(packs[1])
     assert b"[redacted:" not in b"".join(
         path.read_bytes() for path in (tmp_path / "redacted").rglob("*") if path.is_file()
     )

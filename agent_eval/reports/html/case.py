@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from agent_eval.comparison.conversations import criterion_changes
 from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
+from agent_eval.contracts.advisory import advisory_in
 from agent_eval.contracts.conversation_change import CriterionChange
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
-from agent_eval.contracts.verdict import EXECUTION, VerdictRow, advisory_in
+from agent_eval.contracts.verdict import EXECUTION, VerdictRow
 from agent_eval.reports.blocks import AMOUNTS, amount
 from agent_eval.reports.html.content import as_text
 from agent_eval.reports.html.differences import marked, window
@@ -258,8 +259,10 @@ def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> lis
     # A crash of the agent explains more than a judge's complaint of the missing output.
     lines.sort(key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
     return lines + [
-        JudgeLine(f"{_name(found.judge_id)} (advisory)", found.outcome, "", _reason(found.reason), (), False)
-        for found in advisory_in(now["verdicts"] if now else ())
+        JudgeLine(
+            f"{_name(advice.judge_id)} (advisory)", advice.outcome, "", _reason(advice.reason), (), False
+        )
+        for advice in advisory_in(now["verdicts"] if now else ())
     ]
 
 

@@ -1,4 +1,4 @@
-"""A git repository with an agent, and its jobs outside CI, one after the other, with real git and processes."""
+"""A git repository with an agent, and its jobs outside CI, with real git and real processes."""
 
 from __future__ import annotations
 
@@ -73,9 +73,18 @@ class Repository:
         cases: Number of cases.
         settings: Further lines of `agent-eval.yml`.
         policy: Lines of `gate.yml`.
+        command: The agent's; None for an agent that is no program.
     """
 
-    def __init__(self, root: Path, *, cases: int = 6, settings: str = "", policy: str = "") -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        cases: int = 6,
+        settings: str = "",
+        policy: str = "",
+        command: str | None = COMMAND,
+    ) -> None:
         self.root, self.top, self.world = root, root / "checkout", root / "world"
         self._hour = 0
         for folder in (self.top, self.world):
@@ -83,7 +92,8 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch", "main")
         rows = [case(number + 1) for number in range(cases)]
         self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": rows}))
-        usual = f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\nparallel: 4\n"
+        agent = f"agent-command: {command}\nparallel: 4\n" if command is not None else ""
+        usual = f"suite: suite.json\npolicy: gate.yml\n{agent}"
         self.write("agent-eval.yml", usual + settings)
         self.write("gate.yml", policy or "preset: pull-request\n")
         self.write(".gitignore", "agent-eval-out/\nignored.log\n")

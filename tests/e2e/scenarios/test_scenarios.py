@@ -6,12 +6,15 @@ evaluated three times before, with four trials of each case.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from agent_eval.evidence.derived import write_output
+from tests.e2e.program import agent_eval
 from tests.e2e.scenarios.repository import Repository, broken
 
 NOTHING = lambda repository: None  # noqa: E731
@@ -160,7 +163,7 @@ ROWS = (
     ),
     Scenario(
         id="24",
-        body="if case == 'order-1':\n    tools.append('escalate'); open('agent.py', 'a').write('# more\\n')\n",
+        body=broken(1) + "if case == 'order-1': open('agent.py', 'a').write('# more\\n')\n",
         status="inconclusive",
         code=3,
         sentence="`order-1` is not settled: the agent altered `agent.py`.",
@@ -246,3 +249,36 @@ def test_a_base_without_evidence_is_measured_in_the_job(tmp_path: Path) -> None:
     assert job.sentence.startswith(
         "The base has no run; it was measured in this job. 1 case broke: `order-1`"
     )
+
+
+@pytest.mark.parametrize(("body", "code"), [(broken(1), 1), (SPOIL, 3), ("tools.remove('say')\n", 0)])
+def test_gate_decides_the_same_on_the_evidence_alone(tmp_path: Path, body: str, code: int) -> None:
+    repository = Repository(tmp_path)
+    repository.main()
+    repository.topic(body)
+    job = repository.job()
+    assert job.code == code, job.log
+    compare = repository.top / "agent-eval-out" / "shop" / "compare"
+    words = ("gate", "--compare", compare / "baseline_delta.json", "--policy", "gate.yml")
+    words = (*words, "--baseline", tmp_path / "store" / "runs" / "3" / "evidence.zip", "--out", "again.json")
+    ended = agent_eval(*words, cwd=repository.top, environ={"AGENT_EVAL_CLOCK": job.decision["generated_at"]})
+    assert ended.code == code, ended.err
+    assert (repository.top / "again.json").read_bytes() == (compare / "gate_decision.json").read_bytes()
+
+
+def test_evidence_whose_reruns_were_edited_decides_nothing(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.main()
+    repository.topic(broken(1))
+    assert repository.job().code == 1
+    pack = repository.top / "agent-eval-out" / "shop"
+    record = json.loads((pack / "compare" / "reruns.json").read_text())
+    for trial in record["cases"][0]["change"]:
+        trial.update(result="passed", failing=[], reason="")
+    write_output(pack / "compare" / "reruns.json", json.dumps(record).encode())
+    words = ("gate", "--compare", pack / "compare" / "baseline_delta.json", "--policy", "gate.yml")
+    words = (*words, "--baseline", tmp_path / "store" / "runs" / "3" / "evidence.zip", "--out", "again.json")
+    ended = agent_eval(*words, cwd=repository.top)
+    assert ended.code == 2
+    assert "its trials are not those of the packs" in ended.err
+    assert agent_eval("verify", pack, cwd=repository.top).code == 1

@@ -124,7 +124,10 @@ def run(name: str, cases: Sequence[Raw], results: Mapping[str, CaseResult] | Non
         config=config,
         summary=summarize(config.run_id, config.dataset_id, judged),
         manifest_sha256=("cd34" if name == "baseline" else "ab12") * 16,
-        index={case["case_id"]: make_index_row(case) for case in cases},
+        index={
+            case["case_id"]: make_index_row(case) | {"latency_ms": (len(case["trace"]) - 1) * 1000.0}
+            for case in cases
+        },
         results={one.case_id: one.to_json() for one in judged},  # type: ignore[misc]
     )
 

@@ -35,7 +35,7 @@ def lost_judge() -> EvaluationReport:
 
 
 def top_of(page: str) -> str:
-    return page[page.index("<h1") : page.index('class="filter"')]
+    return page[page.index("<h1") : page.index('class="filter')]
 
 
 @pytest.mark.parametrize(
