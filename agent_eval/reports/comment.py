@@ -156,7 +156,7 @@ def _compared(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> s
 
 def heading(report: EvaluationReport, detail: Detail) -> str:
     """Write the first line: the sign, and how it ended in one sentence."""
-    return f"## {SIGNS[state_of(report)]} {decision.said(overall(report), detail)}"
+    return f"## {SIGNS[state_of(report)]} {decision.escaped(overall(report), detail)}"
 
 
 def evidence(report: EvaluationReport, detail: Detail) -> str:
@@ -219,7 +219,7 @@ def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     for suite in report.worst_first[: detail.suite_lines]:
         story = _story(suite, report)
         slug = code_span(suite.slug, limit=detail.name)
-        lines.append(f"{story.sign} {slug}: {decision.said(story.sentence, detail)}")
+        lines.append(f"{story.sign} {slug}: {decision.escaped(story.sentence, detail)}")
     hidden = len(report.suites) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
