@@ -10,15 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
-from agent_eval.ci.baseline import (
-    Baseline,
-    Ground,
-    Search,
-    find_baselines,
-    find_named,
-    from_path,
-    from_registry,
-)
+from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry
+from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.both_sides import BothSides
 from agent_eval.ci.confirmed_suite import confirmed, question_of
 from agent_eval.ci.context import JobContext
@@ -159,8 +152,8 @@ def _evaluate(
     # cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += lost_datasets(search)
-    if job.place is not None and job.place.held is not None:
-        search.warnings.insert(0, job.place.held)
+    if job.place is not None and job.place.notice is not None:
+        search.warnings.insert(0, job.place.notice)
     history = read_branch_history(job, search)
     made_earlier = job.settings.evidence
     if made_earlier is not None and agent is not None and agent.trials == AUTO:

@@ -99,7 +99,7 @@ class TrustedFiles:
 
     Args:
         platform: Knows whether the change comes from a fork, and where the checkout is.
-        place: Where the job stands; None where that is not known.
+        place: The place of the job; None where that is not known.
         clone: The private clone of the checkout; None where there is none.
     """
 
@@ -107,7 +107,9 @@ class TrustedFiles:
         self, platform: Platform, place: JobPlace | None = None, clone: PrivateClone | None = None
     ) -> None:
         self._clone = clone
-        self._top = clone.top if clone is not None else platform.workspace
+        # A job that reports on another run checks nothing out: what is there is not read.
+        checked_out = clone is not None and platform.run.reported is None
+        self._top = clone.top if clone is not None and checked_out else platform.workspace
         holds = place is not None and (platform.run.from_fork or not place.is_reviewed)
         self._base = place.tip if place is not None and holds else None
         self._reachable = True
