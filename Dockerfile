@@ -3,10 +3,22 @@ ARG BASE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2
 # Where git comes from; a base that has it needs no network.
 ARG GIT_BASE=${BASE}
 
+FROM ${BASE} AS plain
+RUN find / -xdev -name '*.so*' > /libraries
+
 FROM ${GIT_BASE} AS git
 # The base's distribution says which version fits it.
 # hadolint ignore=DL3008
 RUN command -v git || (apt-get update && apt-get install --yes --no-install-recommends git)
+COPY --from=plain /libraries /
+# Two programs of git: the main one, and the one by which it reaches servers, with the libraries that the base lacks.
+RUN core="$(git --exec-path)" && mkdir -p "/git$core" /git/usr/bin && cp "$(command -v git)" /git/usr/bin/git \
+    && cp "$core/git-remote-http" "/git$core/" && ln -s git-remote-http "/git$core/git-remote-https" \
+    && ldd "$core/git-remote-http" | grep -o '/[^ ]*' | while read -r library; do \
+        place="$(realpath "$(dirname "$library")")"; \
+        grep -qxF "$place/$(basename "$library")" /libraries \
+        || { mkdir -p "/git$place" && cp "$library" "/git$place/"; }; \
+    done
 
 FROM ${BASE} AS build
 WORKDIR /build
@@ -48,8 +60,8 @@ LABEL org.opencontainers.image.title="agent-eval" \
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 COPY --from=build /opt/agent-eval /opt/agent-eval
-# Jobs read the base branch's rules and the merge base from the checkout: this program of git's package does that alone.
-COPY --from=git /usr/bin/git /usr/bin/git
+# Jobs clone the checkout, and fetch what it lacks.
+COPY --from=git /git/ /
 COPY --chmod=0755 entrypoint /entrypoint
 # Only this name is put on PATH: `python` and `pip` stay those of the base, for the agent and what it needs.
 # No program makes its caller another user: the base has su, mount and others that would.

@@ -132,6 +132,19 @@ class NotEvaluable(AgentEvalError):
     exit_code = ExitCode.NOT_EVALUABLE
 
 
+class AlteredPack(NotEvaluable):
+    """A pack that this job has sealed is not what it was."""
+
+    code = "altered_pack"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"A sealed pack was altered while the job ran: `{path[:300]}`.",
+            remedy="Nothing that this job found can be trusted: find what wrote there, and run again.",
+            file=path,
+        )
+
+
 class StorageError(NotEvaluable):
     """Reading or writing failed: disk full, no permission, not a directory."""
 

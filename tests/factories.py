@@ -3,7 +3,7 @@
     pack = make_pack(tmp_path / "pack", [make_result("a"), make_result("b", failed="policy")])
 
 Packs are built here byte by byte from the format's description, not with the program's writer, so that
-reader and writer are tested against something that is neither.
+reader and writer are tested against something that is neither; but for the figures of the index.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import orjson
 
 from agent_eval.contracts import (
     REPLAY_CONTRACT,
+    Case,
     CaseResult,
     Outcome,
     RunConfig,
     Verdict,
     case_result,
-    definition_digest,
-    digest,
     summarize,
 )
+from agent_eval.contracts.base import EARLIER
+from agent_eval.evidence.index import index_row
 from agent_eval.storage.files import safe_name
 
 DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema")
@@ -120,23 +121,10 @@ def make_config(**fields: Any) -> RunConfig:
     return RunConfig(**values)
 
 
-def make_index_row(case: dict[str, Any]) -> dict[str, Any]:
-    """The line of `run/index.jsonl` for a case made with `make_case`."""
-    trace = case.get("trace", [])
-    calls = [[event["tool"], digest(event["input"])[:16]] for event in trace if event["type"] == "tool_call"]
-    said = [event["output"] for event in trace if event["type"] == "message" and event["actor"] == "agent"]
-    stamps = len(trace) - 1 if trace else None
-    return {
-        "case_id": case["case_id"],
-        "definition_digest": definition_digest(case),
-        "output_digest": digest(said[-1]) if said else None,
-        "calls": calls,
-        "models": [],
-        "input_tokens": None,
-        "output_tokens": None,
-        "cost_usd": None,
-        "latency_ms": None if stamps is None else stamps * 1000.0,
-    }
+def make_index_row(raw: dict[str, Any], trial: int = 0) -> dict[str, Any]:
+    """The line of `run/index.jsonl` for a case, of the trial that decides it."""
+    case = Case.model_validate(raw, context=EARLIER).of_trial(trial)
+    return dict(index_row(raw, case, case.recorded))
 
 
 def make_pack(
@@ -161,6 +149,13 @@ def make_pack(
         results = [make_result(case_id) for case_id in ids]
     results = list(results)
     cases = list(cases) if cases is not None else [make_case(result.case_id) for result in results]
+    # Each trial has a trajectory.
+    cases = [
+        {**case, "trials": [{"trace": case.get("trace", [])}] * (len(result.trials) - 1)}
+        if result.trials and "trials" not in case
+        else case
+        for case, result in zip(cases, results, strict=True)
+    ]
     config = config or make_config()
     files = pack_files(results, cases, config=config, layout=layout, shard=shard)
     for path, data in files.items():
@@ -182,7 +177,9 @@ def pack_files(
     files = {
         "run/config.json": pretty(config.to_json()),
         "run/summary.json": pretty(summarize(config.run_id, config.dataset_id, results).to_json()),
-        "run/index.jsonl": lines(make_index_row(case) for case in cases),
+        "run/index.jsonl": lines(
+            make_index_row(case, result.trial) for case, result in zip(cases, results, strict=True)
+        ),
     }
     rows = [result.to_json() for result in results]
     if layout == "compact":
@@ -198,7 +195,9 @@ def pack_files(
         files[f"{folder}/trajectory.json"] = pretty(case)
         files[f"{folder}/verdicts.json"] = pretty(row)
         place = {"run_id": config.run_id, "dataset_id": config.dataset_id, "case_id": case_id}
-        events += [{**place, **event} for event in case.get("trace", [])]
+        events += [{**event, **place} for event in case.get("trace", [])]
+        for number, trial in enumerate(case.get("trials", []), start=1):
+            events += [{**event, **place, "trial": number} for event in trial["trace"]]
         for verdict in row["verdicts"]:
             judges.setdefault(verdict["judge_id"], []).append(verdict)
     files["run/events.jsonl"] = lines(events)

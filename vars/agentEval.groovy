@@ -30,7 +30,7 @@ def call(Map settings = [:]) {
         archiveArtifacts artifacts: "${out}/**", allowEmptyArchive: true
     }
     if (code == 3) {
-        unstable('agent-eval cannot tell')
+        error('agent-eval cannot tell: what to do is in its report')
     } else if (code != 0) {
         error("agent-eval ended with exit code ${code}")
     }
@@ -71,19 +71,16 @@ private List inputs() {
         'dependency-lock-hash', 'agent-command', 'agent-url', 'agent', 'base-url', 'system-prompt',
         'keep-agent-alive', 'user-prompt', 'agent-env', 'agent-header', 'agent-gateway',
         'setup-command', 'setup-env', 'setup-timeout-seconds', 'case-commands',
-        'case-command-timeout-seconds', 'trials', 'trial-retries', 'max-repairs', 'parallel',
-        'strict-side-effects', 'replay', 'provider', 'llm-model', 'llm-base-url', 'llm-script',
-        'judge-votes', 'judge-agreement', 'pass-threshold', 'suite-key-env',
-        'command-timeout-seconds', 'max-output-bytes', 'max-steps', 'max-tool-calls',
-        'max-attempt-tokens', 'max-case-seconds', 'max-case-steps', 'max-case-tool-calls',
-        'max-case-tokens', 'max-case-cost', 'max-run-seconds', 'max-run-cost', 'min-pass-rate',
-        'max-hard-fail-rate', 'max-pass-rate-drop', 'max-hard-fail-increase', 'max-regressed-cases',
-        'max-new-hard-fail-cases', 'min-coverage', 'preset', 'policy', 'max-baseline-error-rate',
-        'confirm-pairs', 'max-confirm-cases', 'base-agent', 'base-cache', 'registry-path',
-        'baseline-name', 'require-baseline', 'on-case-removed', 'fail-on', 'baseline',
-        'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence', 'report-run-id',
-        'baseline-runs', 'drift-release', 'drift-issue', 'release-agent', 'allow-fork-with-secrets',
-        'out', 'report-title', 'html-report', 'comment', 'junit', 'comment-id', 'quality-budget',
-        'attest', 'replay-evidence', 'baseline-public-key', 'jenkins-user'
+        'case-command-timeout-seconds', 'trials', 'max-repairs', 'parallel', 'strict-side-effects',
+        'replay', 'provider', 'llm-model', 'llm-base-url', 'llm-script', 'judge-votes',
+        'judge-agreement', 'pass-threshold', 'suite-key-env', 'command-timeout-seconds',
+        'max-output-bytes', 'max-steps', 'max-tool-calls', 'max-attempt-tokens', 'max-case-seconds',
+        'max-case-steps', 'max-case-tool-calls', 'max-case-tokens', 'max-case-cost',
+        'max-run-seconds', 'max-run-cost', 'min-pass-rate', 'max-hard-fail-rate',
+        'max-hard-fail-increase', 'max-regressed-cases', 'max-new-hard-fail-cases', 'preset',
+        'policy', 'base-agent', 'registry-path', 'baseline-name', 'require-baseline', 'fail-on',
+        'baseline', 'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence',
+        'report-run-id', 'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment',
+        'junit', 'comment-id', 'attest', 'replay-evidence', 'baseline-public-key', 'jenkins-user'
     ]
 }

@@ -18,8 +18,8 @@ def sign_bundle(payload: bytes, key: SigningKey) -> bytes:
     Example:
         >>> key = SigningKey.generate()
         >>> envelope = read_bundle(sign_bundle(b"{}", key), source="result.sigstore.json")
-        >>> envelope.payload, envelope.verified_by([key.public], source="result.sigstore.json") is key.public
-        (b'{}', True)
+        >>> envelope.payload, envelope.verified_by([key.public], source="result.sigstore.json")
+        (b'{}', PublicKey(...))
     """
     bundle = {
         "mediaType": MEDIA_TYPE,

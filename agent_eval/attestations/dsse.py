@@ -39,14 +39,6 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 class Envelope:
     """A payload with exactly one signature over it and its type.
 
-    Example:
-        >>> key = SigningKey.generate()
-        >>> envelope = Envelope.signed(b"{}", key)
-        >>> Envelope.parse(envelope.to_json(), source="envelope") == envelope
-        True
-        >>> envelope.verified_by([key.public], source="envelope").key_id == envelope.key_id
-        True
-
     Attributes:
         payload: The bytes that were signed.
         signature: DER of an ECDSA signature, or a MAC.
@@ -115,8 +107,8 @@ class Envelope:
         """
         data = pae(PAYLOAD_TYPE, self.payload)
         for key in keys:
-            if key.verifies(self.signature, data):
-                return key
+            if signer := key.signer(self.signature, data):
+                return signer
         raise UntrustedPack(
             f"{source}: was not signed by a trusted key, or was changed since",
             remedy="Get the pack from its origin again, or give the public key of its signer.",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -22,21 +24,18 @@ _REMEDY = "Make a pair with `agent-eval keygen`, or give an ECDSA P-256 key in P
 
 
 class PublicKey:
-    """Key that verifies signatures. Read it from a file that the user trusts, never from a bundle.
+    """Key that verifies signatures, or several: while one replaces another, a file has both.
 
-    Example:
-        >>> key = SigningKey.generate()
-        >>> key.public.verifies(key.sign(b"text"), b"text"), key.public.verifies(b"forged", b"text")
-        (True, False)
+    Read it from a file that the user trusts, never from a bundle. Its id is that of the first.
     """
 
-    def __init__(self, key: EllipticCurvePublicKey) -> None:
+    def __init__(self, *keys: EllipticCurvePublicKey) -> None:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-        self._key = key
-        der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        self.pem: bytes = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        self._sha256 = hashlib.sha256(der)
+        self._keys = keys
+        info = PublicFormat.SubjectPublicKeyInfo
+        self.pem: bytes = b"".join(key.public_bytes(Encoding.PEM, info) for key in keys)
+        self._sha256 = hashlib.sha256(keys[0].public_bytes(Encoding.DER, info))
 
     @property
     def key_id(self) -> str:
@@ -48,30 +47,24 @@ class PublicKey:
         """The same digest in base64, as the `hint` of a Sigstore bundle has it."""
         return base64.b64encode(self._sha256.digest()).decode()
 
-    def verifies(self, signature: bytes, data: bytes) -> bool:
-        """Tell whether the signature (DER) is this key's over exactly these bytes."""
+    def signer(self, signature: bytes, data: bytes) -> PublicKey | None:
+        """Return the one whose signature (DER) over exactly these bytes it is; None if it is of none."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
         from cryptography.hazmat.primitives.hashes import SHA256
 
-        try:
-            self._key.verify(signature, data, ECDSA(SHA256()))
-        except InvalidSignature:
-            return False
-        return True
+        for key in self._keys:
+            with suppress(InvalidSignature):
+                key.verify(signature, data, ECDSA(SHA256()))
+                return PublicKey(key)
+        return None
 
     def __repr__(self) -> str:
         return f"PublicKey({self.key_id[:16]})"
 
 
 class SigningKey:
-    """Private key. It cannot be pickled, so it reaches no worker process, and its repr shows its id only.
-
-    Example:
-        >>> key = SigningKey.generate()
-        >>> parse_signing_key(key.pem(), source="memory").public.key_id == key.public.key_id
-        True
-    """
+    """Private key. It cannot be pickled, so it reaches no worker process, and its repr shows its id only."""
 
     def __init__(self, key: EllipticCurvePrivateKey) -> None:
         self._key = key
@@ -142,16 +135,16 @@ def parse_signing_key(pem: bytes, *, source: str) -> SigningKey:
 
 
 def read_public_key(path: Path) -> PublicKey:
-    """Read a public key from a PEM file.
+    """Read a public key from a PEM file, or several.
 
     Raises:
-        InvalidInput: The file cannot be read, or is not an ECDSA P-256 public key.
+        InvalidInput: The file cannot be read, or has something else than ECDSA P-256 public keys.
     """
     return parse_public_key(read_bytes(path, max_bytes=MAX_KEY_BYTES), source=str(path))
 
 
 def parse_public_key(pem: bytes, *, source: str) -> PublicKey:
-    """Parse a public key in PEM; `source` names its place in errors.
+    """Parse a public key in PEM, or several one after the other; `source` names its place in errors.
 
     Raises:
         InvalidInput: As `read_public_key`.
@@ -162,13 +155,17 @@ def parse_public_key(pem: bytes, *, source: str) -> PublicKey:
 
     if b"PRIVATE KEY" in pem:
         raise _no_key(source, "is a private key", "Give the public one, which `keygen` writes as NAME.pub.")
-    try:
-        key = load_pem_public_key(pem)
-    except (ValueError, UnsupportedAlgorithm):
-        raise _no_key(source, "is not a public key in PEM") from None
-    if not isinstance(key, EllipticCurvePublicKey) or key.curve.name != "secp256r1":
-        raise _no_key(source, "is not an ECDSA P-256 key")
-    return PublicKey(key)
+    keys = []
+    # What comes before the first is a comment.
+    for block in re.split(rb"(?=-----BEGIN )", pem)[1:] or [pem]:
+        try:
+            key = load_pem_public_key(block)
+        except (ValueError, UnsupportedAlgorithm):
+            raise _no_key(source, "is not a public key in PEM") from None
+        if not isinstance(key, EllipticCurvePublicKey) or key.curve.name != "secp256r1":
+            raise _no_key(source, "is not an ECDSA P-256 key")
+        keys.append(key)
+    return PublicKey(*keys)
 
 
 def _no_key(source: str, what: str, remedy: str = _REMEDY) -> InvalidInput:

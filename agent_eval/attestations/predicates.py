@@ -111,9 +111,9 @@ def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: s
 
 
 def _properties(decision: GateDecision) -> list[str]:
-    steps = [step.name for step in decision.steps if step.status == "passed"]
     compared = ["baseline-compared"] if decision.baseline_manifest_sha256 else []
-    names = ["gate-passed", *compared, *(f"{name}-passed" for name in steps)]
+    margin = ["margin-held"] if decision.release is not None else []
+    names = ["gate-passed", *compared, *margin]
     return [f"AGENT_EVAL_{name.upper().replace('-', '_')}" for name in names]
 
 

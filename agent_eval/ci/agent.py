@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import open_agent
 from agent_eval.ci.config import Setup
 from agent_eval.ci.context import JobContext
@@ -63,7 +64,7 @@ def run_live(
     spec: RunSpec,
     source: SuiteSource | None,
     baseline: Pack | None = None,
-    next_look: Callable[[RunLoopResult], int | None] | None = None,
+    options: AgentOptions | None = None,
 ) -> RunLoopResult:
     """Run the agent over a suite and seal the evidence; print every few seconds how far it is.
 
@@ -72,7 +73,7 @@ def run_live(
         spec: The suite, the agent, and where the evidence goes.
         source: The suite, where it is open already.
         baseline: The baseline, whose rulings of LLM judges are used again.
-        next_look: Says after each look whether another follows; None for a fixed number of trials.
+        options: Settings of the agent; None for those of the specification.
 
     Raises:
         AgentEvalError: As `run_agent`.
@@ -86,7 +87,7 @@ def run_live(
         source=source,
         on_progress=ProgressLines(spec.suite.name, job.platform.say),
         baseline=baseline,
-        next_look=next_look,
+        options=options,
     )
     if done.stopped:
         progress = done.progress
@@ -163,7 +164,7 @@ def set_up(
     say: Callable[[str], None],
     cwd: Path | None = None,
     *,
-    of: str = "merge base",
+    of: str = "change",
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
@@ -180,7 +181,7 @@ def set_up(
     """
     if not setup.command:
         return
-    say("Running `setup-command`." if cwd is None else f"Running `setup-command` of the {of}.")
+    say(f"Running `setup-command` of the {of}.")
     done = run_child(
         # Both streams as one, so that an error is printed where it occurred.
         ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],

@@ -1,4 +1,4 @@
-"""Point at the cases that got worse in the files of their suites, where a platform shows that in a review."""
+"""Point at the cases that broke in the files of their suites, where a platform shows that in a review."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Annotation:
 
 
 def annotations_of(evaluation: Evaluation, workspace: Path) -> list[Annotation]:
-    """Choose the first cases that got worse, those of suites that failed first.
+    """Choose the first cases that broke or are not settled, those of suites that failed first.
 
     Without a baseline these are the cases that failed, if the gate did.
 
@@ -75,23 +75,29 @@ def _of_suite(suite: SuiteEvaluation, workspace: Path) -> Iterator[Annotation]:
 
 
 def _worse(suite: SuiteEvaluation) -> list[str]:
+    """Cases that broke or are not settled, those of safety first; without a baseline those that failed."""
+    decision = suite.decision
     if suite.comparison is not None:
-        return list(suite.comparison.regressed_case_ids)
+        unsafe = [row.case_id for row in decision.safety if row.answer in ("blocks", "open")]
+        cases = [row.case_id for row in decision.cases if row.answer in ("broke", "open")]
+        return list(dict.fromkeys([*unsafe, *cases]))
     if not _failed(suite):
         return []
     return [case_id for case_id, row in suite.candidate.results.items() if not row["passed"]]
 
 
 def _sentence(suite: SuiteEvaluation, case_id: str) -> str:
+    decided = next((row.reason for row in suite.decision.cases if row.case_id == case_id), None)
+    if decided is not None:
+        return one_line(decided, limit=_REASON_LIMIT)
     row = suite.candidate.results.get(case_id)
     verdicts = row["verdicts"] if row is not None else []
     failing = [verdict for verdict in verdicts if verdict["outcome"] in _FAILING]
-    what = "Got worse than in the baseline" if suite.comparison is not None else "Fails"
     name = one_line(case_id, limit=_NAME_LIMIT)
     if not failing:
-        return f"{name}: {what}."
+        return f"{name} fails."
     judge, reason = failing[0]["judge_id"], one_line(failing[0]["reason"] or "", limit=_REASON_LIMIT)
-    return f"{name}: {what}. {one_line(judge, limit=_NAME_LIMIT)}: {reason}"
+    return f"{name} fails. {one_line(judge, limit=_NAME_LIMIT)}: {reason}"
 
 
 def _failed(suite: SuiteEvaluation) -> bool:

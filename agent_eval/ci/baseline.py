@@ -16,11 +16,11 @@ from agent_eval.ci.earlier import (
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.history.record import RunRecord
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
 from agent_eval.registry.baselines import ResolvedBaseline

@@ -7,7 +7,9 @@ was forged is refused.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +21,12 @@ from agent_eval.ci.seal import Altered, Seal, as_code
 from agent_eval.errors import NotEvaluable, RemoteError, StorageError, UsageError
 
 MAX_FILE_BYTES = 1 << 20
+LARGEST_POINTER = 1024
+POINTER = re.compile(
+    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
+    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
+)
+"""What git has in the place of a file of LFS."""
 _LAST_RESORT = "/var/tmp"  # noqa: S108 - a directory of its own is made there, by a random name
 _UPLOAD = "env GIT_GRAFT_FILE=/dev/null git -c core.commitGraph=false upload-pack"
 """The other end of a fetch reads the checkout's grafts and its graph of commits, but for this."""
@@ -59,6 +67,7 @@ class PrivateClone:
     Attributes:
         top: The top of the checkout.
         head: The commit that is checked out there.
+        of_checkout: What git keeps of the checkout, its objects among it.
         home: The own directory, of this user alone; worktrees may be made below it.
         remote: Where what the checkout lacks is fetched from; None once the clone is sealed.
     """
@@ -67,6 +76,8 @@ class PrivateClone:
         self.top, self.home, self.remote = top, home, remote
         self.git, self.directory = git, home / "clone.git"
         self.head = ""
+        common = git.line("rev-parse", "--git-common-dir", cwd=top)
+        self.of_checkout = top / (common or ".git")
         self._at_hand: set[str] = set()
         self._sealed: Seal | None = None
 
@@ -83,6 +94,7 @@ class PrivateClone:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
             DamagedObjects: Its objects are damaged.
+            NotEvaluable: There is no git, or an old one, or no place for the clone.
         """
         top = top_of(start)
         if top is None:
@@ -157,8 +169,8 @@ class PrivateClone:
                 remedy="Check that the job can read the repository, then run it again.",
             ) from error
         for line in answer.decode("utf-8", "replace").splitlines():
-            commit, _, found = line.partition("\t")
-            if found == name and COMMIT.fullmatch(commit):
+            commit, _, reference = line.partition("\t")
+            if reference == name and COMMIT.fullmatch(commit):
                 self.fetch(commit)
                 return commit
         raise CommitUnknown(
@@ -190,12 +202,11 @@ class PrivateClone:
         """Fetch from the checkout; tells whether it has the commits with their whole history."""
         if self._lacks_history():
             return False
-        if not all(self._is_in_checkout(commit) for commit in commits):
-            return False
         try:
-            self._fetch(f"--upload-pack={_UPLOAD}", self.top.as_uri(), commits, None)
+            self._fetch(self.top.as_uri(), commits, f"--upload-pack={_UPLOAD}")
         except GitFailed as error:
-            if "not our ref" in error.said:
+            # Git says the same of a commit that is damaged as of one that is not there.
+            if "not our ref" in error.stderr and not any(self._has_file_of(commit) for commit in commits):
                 return False
             raise DamagedObjects(
                 "The base commit cannot be read from the checkout: its objects are damaged.",
@@ -206,12 +217,10 @@ class PrivateClone:
     def _lacks_history(self) -> bool:
         """Whether the checkout was made without its whole history, or without some files of it."""
         shallow = self.git.line("rev-parse", "--is-shallow-repository", cwd=self.top)
-        common = self.git.line("rev-parse", "--git-common-dir", cwd=self.top)
-        packs = self.top / (common or ".git") / "objects" / "pack"
-        return shallow == "true" or any(packs.glob("*.promisor"))
+        return shallow == "true" or any((self.of_checkout / "objects" / "pack").glob("*.promisor"))
 
-    def _is_in_checkout(self, commit: str) -> bool:
-        return self.git.line("rev-parse", "--verify", "--quiet", f"{commit}^0", cwd=self.top) is not None
+    def _has_file_of(self, commit: str) -> bool:
+        return (self.of_checkout / "objects" / commit[:2] / commit[2:]).exists()
 
     def _fetch_from_remote(self, commits: Sequence[str]) -> None:
         unknown = CommitUnknown(
@@ -221,14 +230,15 @@ class PrivateClone:
             raise unknown
         try:
             # Files come when they are checked out: of a long history only few are needed.
-            self._fetch("--filter=blob:none", REMOTE, commits, self.remote)
+            self._fetch(REMOTE, commits, *(("--filter=blob:none",) if self._lacks_history() else ()))
         except GitFailed as error:
             raise unknown from error
 
-    def _fetch(self, option: str, source: str, commits: Sequence[str], remote: Remote | None) -> None:
+    def _fetch(self, source: str, commits: Sequence[str], *options: str) -> None:
         specs = [f"+{commit}:refs/agent-eval/{commit}" for commit in commits]
         flags = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
-        self.git.run("fetch", *flags, option, source, *specs, cwd=self.directory, remote=remote)
+        remote = self.remote if source == REMOTE else None
+        self.git.run("fetch", *flags, *options, source, *specs, cwd=self.directory, remote=remote)
 
     def _fetch_tags(self) -> None:
         """Copy tags, as far as the checkout has them: builds name their version by the nearest."""
@@ -237,19 +247,20 @@ class PrivateClone:
             self.git.line("fetch", "--quiet", "--no-write-fetch-head", *source, cwd=self.directory)
             self.git.run("pack-refs", "--all", cwd=self.directory)
 
-    def merge_base(self, one: str, other: str) -> str:
+    def merge_base(self, first: str, second: str) -> str:
         """Find the commit where two lines of history parted.
 
         Raises:
             CommitUnknown: They have none in common.
         """
-        found = self.git.line("merge-base", _checked(one), _checked(other), cwd=self.directory)
-        if found is None:
+        base = self.git.line("merge-base", _checked(first), _checked(second), cwd=self.directory)
+        if base is None:
             raise CommitUnknown(
                 "The base commit is not known: the change has no history in common with its base branch.",
                 remedy="Base the change on that branch.",
             )
-        return found
+        self._at_hand.add(base)
+        return base
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
         """Whether one commit is at or before another; an unknown one is not."""
@@ -270,18 +281,43 @@ class PrivateClone:
         line = self.git.run("rev-list", "--parents", "--max-count=1", _checked(commit), cwd=self.directory)
         return line.decode().split()[1:]
 
-    def same_tree(self, one: str, other: str) -> bool:
+    def same_tree(self, first: str, second: str) -> bool:
         """Whether two commits have the same files."""
         trees = {
             self.git.run("rev-parse", "--verify", f"{_checked(commit)}^{{tree}}", cwd=self.directory)
-            for commit in (one, other)
+            for commit in (first, second)
         }
         return len(trees) == 1
 
-    def changed(self, one: str, other: str) -> list[str]:
+    def changed(self, first: str, second: str) -> list[str]:
         """List the files in which two commits differ, submodules among them, by path in the repository."""
         options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        return _names(self.git.run("diff-tree", *options, _checked(one), _checked(other), cwd=self.directory))
+        return _names(
+            self.git.run("diff-tree", *options, _checked(first), _checked(second), cwd=self.directory)
+        )
+
+    def edited(self) -> list[str]:
+        """List the files of `head` that the checkout has with other content, which is on no side of the job.
+
+        Line ends do not count, nor do files of LFS, of which the commit has pointers.
+        """
+        arguments = ("ls-tree", "-r", "-z", "--full-tree", self.head)
+        entries = (entry.partition("\t") for entry in _names(self.git.run(*arguments, cwd=self.directory)))
+        return [name for about, _, name in entries if self._is_edited(name, *about.split(" "))]
+
+    def _is_edited(self, name: str, mode: str, _: str, blob: str) -> bool:
+        path = self.top / name
+        if not mode.startswith("100") or path.is_symlink() or not path.is_file():
+            return False
+        content = path.read_bytes()
+        kind = "sha256" if len(blob) == 64 else "sha1"
+        for each in (content, content.replace(b"\r\n", b"\n")):
+            if hashlib.new(kind, b"blob %d\0" % len(each) + each, usedforsecurity=False).hexdigest() == blob:
+                return False
+        size = self.git.line("cat-file", "-s", blob, cwd=self.directory)
+        if size is None or int(size) > LARGEST_POINTER:
+            return size is not None
+        return POINTER.fullmatch(self.git.run("cat-file", "blob", blob, cwd=self.directory)) is None
 
     def files(self, commit: str, under: str = "") -> list[str]:
         """List the files of a commit, or those of a file or folder of it, by path in the repository."""
@@ -317,9 +353,27 @@ class PrivateClone:
         )
 
     def seal(self) -> None:
-        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
+        """Forget the remote and remember every file of the clone: from now on code of the change may run.
+
+        Raises:
+            CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
+        """
+        if self.remote is not None and self._lacks_history():
+            self._fetch_files()
         self.remote = None
         self._sealed = Seal(self.directory)
+
+    def _fetch_files(self) -> None:
+        """Fetch what the history came without: of each commit in use, all files at once."""
+        nothing = self.git.run("hash-object", "-t", "tree", "/dev/null", cwd=self.directory).decode().strip()
+        try:
+            for commit in sorted(self._at_hand):
+                arguments = ("diff-tree", "-r", "--shortstat", nothing, commit)
+                self.git.run(*arguments, cwd=self.directory, remote=self.remote)
+        except GitFailed as error:
+            raise CommitUnknown(
+                "The files of the base commit cannot be fetched.", remedy=WHOLE_HISTORY
+            ) from error
 
     def refuse_altered(self) -> None:
         """Refuse a clone that is not as it was when it was sealed.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS, runner_variables
-from agent_eval.ci.platforms.catalog import platform_specs
+from agent_eval.ci.platforms.catalog import detected_platform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
+from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
 from agent_eval.config.options import SECRET, Option, variable
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
 from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.gate.drift import QUALITY_BUDGET
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 from agent_eval.suites.paths import any_of_conversations
@@ -54,6 +54,10 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
         return None
     if not row.is_listed and row.kind not in _OF_LINES and ("\n" in text or "\r" in text):
         raise wrong_value(stated, row, "a single line", quoted=False)
+    if row.name == "trials" and text == "auto":
+        raise UsageError(
+            f"`trials: auto` is gone (from {stated.source}).", remedy=TRIALS_AUTO, field="trials"
+        )
     try:
         return parse(row, text)
     except WrongValue as wrong:
@@ -75,7 +79,6 @@ _OF_LINES = frozenset({"script", "private key"})
 """Kinds with one value of several lines."""
 
 _OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
-_ALMOST = 0.85
 DEFAULT = "default"
 """The source of a value that holds because none was given."""
 
@@ -121,11 +124,7 @@ class Settings:
     redaction: RedactionRules = NO_RULES
     policy: Path | None = None
     preset: Preset | None = None
-    max_baseline_error_rate: float | None = None
-    confirm_pairs: int = 0
-    max_confirm_cases: int = 0
     base_agent: str | None = None
-    base_cache: str = ""
     registry_path: Path
     baseline_name: str
     baseline: str
@@ -134,13 +133,7 @@ class Settings:
     report_run_id: int | None = None
     evidence: Path | None = None
     base_branches: tuple[str, ...] = ()
-    baseline_runs: int = 0
-    drift_release: str = ""
-    drift_issue: str = "auto"
-    release_agent: str | None = None
-    quality_budget: float = QUALITY_BUDGET
     require_baseline: bool
-    on_case_removed: str
     allow_fork_with_secrets: bool
     out: Path
     report_title: str
@@ -166,6 +159,13 @@ class Settings:
             out=self.out,
             own=self.platform,
         )
+
+    @property
+    def variables_of_agent(self) -> frozenset[str]:
+        """Names of variables that agent, setup and headers are given."""
+        agent = self.agent or AgentSpec()
+        headers = (variable for _, variable in agent.headers)
+        return frozenset((*self.setup.environment, *agent.environment, *agent.key_variables, *headers))
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -203,27 +203,67 @@ def gather(
             )
     from_file: dict[str, str] = {}
     if file is not None and (content is not None or file.is_file()):
-        from_file = _read_file(file, content)
+        from_file, _ = read_values(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
-    return {row.name: _first(row, flags, environ, from_file, file_name) for row in INPUTS}
+    return {row.name: first_stated(row, flags, environ, from_file, file_name) for row in INPUTS}
 
 
-def misspelt(environ: Mapping[str, str]) -> list[str]:
-    """Warn of every variable whose name is almost an input's, and which is therefore not read."""
-    warnings = []
+OWN_VARIABLES = frozenset(
+    {
+        "AGENT_EVAL_ATTESTATION_SECRET",
+        "AGENT_EVAL_CLOCK",
+        "AGENT_EVAL_DEBUG",
+        "AGENT_EVAL_PACKAGE",
+        "AGENT_EVAL_RUN_ID",
+        "AGENT_EVAL_TOOLS",
+    }
+)
+"""Variables of this prefix that are no input: other commands, templates and agents' tools read them."""
+
+_OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
+"""What begins the names of variables in which an earlier job of a pipeline passes its result on."""
+
+
+def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
+    """Refuse a variable that looks like an input and is none.
+
+    Read by nobody, it would leave the job to decide otherwise than its author thinks. A runner makes
+    variables of its own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name
+    for the agent, are no inputs.
+
+    Args:
+        environ: The environment variables.
+        named: Variables that the settings name for the agent or its setup.
+
+    Raises:
+        UsageError: There is one; names what replaces it, or the nearest input.
+    """
+    given = [name for name, value in environ.items() if value.strip()]
+    if (gone := gone_variable(given)) is not None:
+        raise gone
+    runner = detected_platform(environ)
     prefixes = {"AGENT_EVAL_": [variable(name) for name in INPUT_BY_NAME]}
-    for spec in platform_specs():
-        if spec.input_prefix:
-            prefixes[spec.input_prefix] = [spec.input_variable(name) for name in INPUT_BY_NAME]
+    if runner.input_prefix:
+        prefixes[runner.input_prefix] = [runner.input_variable(name) for name in INPUT_BY_NAME]
+    passed_over = OWN_VARIABLES.union(named)
     for prefix, ours in prefixes.items():
-        words = {name.removeprefix(prefix).replace("-", "_"): name for name in ours}
-        for name in sorted(environ):
-            if not name.startswith(prefix) or name in ours:
-                continue
-            word = name.removeprefix(prefix).replace("-", "_")
-            if near := difflib.get_close_matches(word, words, n=1, cutoff=_ALMOST):
-                warnings.append(f"The environment variable {name} is not read. {words[near[0]]} would be.")
-    return warnings
+        unknown = sorted(
+            name
+            for name in given
+            if name.startswith(prefix)
+            and name not in ours
+            and name not in passed_over
+            and not name.startswith(_OF_A_RESULT)
+        )
+        if unknown:
+            words = {known.removeprefix(prefix): known for known in ours}
+            near = difflib.get_close_matches(unknown[0].removeprefix(prefix), words, n=1)
+            hint = f"Did you mean {words[near[0]]}? " if near else ""
+            raise UsageError(
+                f"The variable {unknown[0][:80]} is no input of the job.",
+                remedy=f"{hint}Remove it, or give it another name.",
+                field=unknown[0][:80],
+            )
 
 
 def gather_for_comment(
@@ -246,20 +286,25 @@ def gather_for_comment(
     stated = read if isinstance(read, dict) else {}
     from_file = {name: _as_text(file, name, stated[name]) for name in _OF_THE_COMMENT if name in stated}
     return {
-        row.name: _first(row, flags, environ, from_file, file.name)
+        row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
         else StatedValue(row.default, DEFAULT)
         for row in INPUTS
     }
 
 
-def _first(
+def first_stated(
     row: Option,
     flags: Mapping[str, str],
     environ: Mapping[str, str],
     from_file: Mapping[str, str],
     file_name: str,
 ) -> StatedValue:
+    """Take the first non-empty value of an input: flag, runner's variable, own variable, file, default.
+
+    Raises:
+        UsageError: One of these places states it by two of its names.
+    """
     places = (
         [(flags.get(name, ""), f"--{name}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for name in row.names for key in runner_variables(name)],
@@ -308,22 +353,8 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     if not complete or reports:
         return Settings(**fields, agent=None)
     _check_kind(fields.get("base_agent"), "base-agent")
-    _check_kind(fields.get("release_agent"), "release-agent")
     names_its_agent = any_of_conversations(fields["suite"])
     return Settings(**fields, agent=_agent(agent, values, suite_names_one=names_its_agent))
-
-
-def values_by_input(values: Mapping[str, StatedValue]) -> dict[str, Any]:
-    """Read the value of every input, by its name; the default where none is given, None where there is none.
-
-    Args:
-        values: From `gather`.
-
-    Raises:
-        UsageError: A value cannot be read.
-    """
-    fields = _assembled(values)
-    return {row.name: _value_at(fields, row.goes_to) for row in INPUTS}
 
 
 def _assembled(values: Mapping[str, StatedValue]) -> dict[str, Any]:
@@ -331,13 +362,6 @@ def _assembled(values: Mapping[str, StatedValue]) -> dict[str, Any]:
     unset = {row.goes_to: "" if row.kind in _WORDS else None for row in PLATFORM_INPUTS}
     stated = {place: value for place, value in parsed.items() if value is not None}
     return assemble({**unset, **stated}, _PARTS)
-
-
-def _value_at(fields: Mapping[str, Any], place: str) -> Any:
-    value: Any = fields
-    for name in place.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-    return value
 
 
 def _agent(agent: AgentSpec, values: Mapping[str, StatedValue], *, suite_names_one: bool) -> AgentSpec | None:
@@ -369,21 +393,41 @@ def _check_kind(name: str | None, field: str) -> None:
         )
 
 
-def _read_file(file: Path, data: bytes | None) -> dict[str, str]:
+def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tuple[dict[str, str], list[str]]:
+    """Read `agent-eval.yml` as text by input name.
+
+    Args:
+        file: Its name.
+        data: Its content; None to read it.
+        lenient: Whether a key that this version does not know is left out. Another version of the program
+            wrote the file, and its author cannot be asked.
+
+    Returns:
+        The values, and the keys that were left out.
+
+    Raises:
+        InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
+    """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
-        return {}
+        return {}, []
     if not isinstance(content, dict):
         raise InvalidInput(
             f"{file} is not a mapping of inputs to values.",
             remedy="Write one `name: value` a line, such as `suite: suites/*.json`.",
             file=str(file),
         )
-    return {name: _as_text(file, name, value) for name, value in content.items()}
+    ignored = [
+        name for name in content if lenient and (name not in INPUT_BY_NAME or not INPUT_BY_NAME[name].in_file)
+    ]
+    known = {name: value for name, value in content.items() if name not in ignored}
+    return {name: _as_text(file, name, value) for name, value in known.items()}, ignored
 
 
 def _as_text(file: Path, name: str, value: Any) -> str:
     row = INPUT_BY_NAME.get(name)
+    if (gone := gone_option(name, f"{file}: `{name}`")) is not None:
+        raise gone
     if row is None or not row.in_file:
         near = difflib.get_close_matches(name, [known.name for known in INPUTS if known.in_file], n=1)
         why = "may not be set in a file" if row is not None else "is not an input"

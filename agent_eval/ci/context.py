@@ -11,7 +11,7 @@ from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.ci.rules import Rules
 from agent_eval.storage.redaction import Redactor
 
 
@@ -39,7 +39,7 @@ class JobContext:
     platform: Platform
     environ: Mapping[str, str]
     redactor: Redactor
-    rules: JudgingRules
+    rules: Rules
     clock: Callable[[], datetime]
     place: JobPlace | None = None
     clone: PrivateClone | None = None

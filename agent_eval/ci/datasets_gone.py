@@ -1,11 +1,10 @@
-"""Say which datasets of the baseline no suite of a run evaluates any more; the job has a rule about them."""
+"""Say which datasets of the baseline no suite of a run evaluates any more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from agent_eval.ci.baseline import Search
-from agent_eval.contracts import RuleResult
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
@@ -21,20 +20,6 @@ def lost_datasets(search: Search) -> list[str]:
         f"The baseline has evidence of {_named(search.gone)}, which no suite of this run evaluates. If it "
         "was removed or renamed, these cases are compared with nothing."
     ]
-
-
-def suites_gone(search: Search) -> RuleResult | None:
-    """Build the rule that every dataset of the baseline is still evaluated."""
-    if not search.gone:
-        return None
-    return RuleResult(
-        rule="on_case_removed",
-        threshold=0,
-        value=sum(search.gone.values()),
-        passed=False,
-        message=f"Suites of the baseline are gone, so their cases are compared with nothing: "
-        f"{_named(search.gone)}.",
-    )
 
 
 def _named(gone: Mapping[str, int]) -> str:

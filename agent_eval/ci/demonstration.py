@@ -19,9 +19,8 @@ from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.gate import DECISION_NAME
 from agent_eval.operations.packs import comparison_file
 from agent_eval.operations.run import run_suite
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.standing import Voice
+from agent_eval.reports.story import story_of
 from agent_eval.reports.terminal import WIDTH, shown_name, wrapped
 from agent_eval.storage.atomic import write_file
 from agent_eval.text.escape import clean
@@ -105,7 +104,7 @@ def _screen(out: Path, evidence: Path, code: ExitCode) -> Iterator[str]:
     yield "A support agent moved to a smaller model. 12 recorded conversations, judged"
     yield f"before and after; the gate {decided} the change (exit code {int(code)} in CI):"
     yield ""
-    yield from wrapped([Headline(suite, Voice(code=str, prose=clean)).what_happened], first="  ", rest="  ")
+    yield from wrapped([clean(story_of(suite).sentence)], first="  ", rest="  ")
     yield ""
     for row in suite.worse:
         yield regressed_line(row)

@@ -1,56 +1,55 @@
-"""Score every suite, find its baseline, compare and decide. `ci.outputs` reports the result."""
+"""The boxes of a job in a row: run or score every suite, compare, ask, run again, decide, seal.
+
+`ci.outputs` reports the result. What is run again is `gate.rerun`'s, and runs in `ci.rerunning`.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-from agent_eval.ci.agent import ProgressLines, checked_agent, run_live, set_up
-from agent_eval.ci.baseline import Baseline, Search, from_path, from_registry
+from agent_eval.ci.agent import ProgressLines, checked_agent, run_live
+from agent_eval.ci.agents import Agents
+from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_registry
 from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
-from agent_eval.ci.both_sides import BothSides
-from agent_eval.ci.confirmed_suite import confirmed, question_of
+from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
-from agent_eval.ci.history import BranchHistory, add_to_history, pool_of, read_branch_history
-from agent_eval.ci.looks import OpenEnd, planned, with_open_end
+from agent_eval.ci.datasets_gone import lost_datasets
+from agent_eval.ci.definitions import Redefinition, define
+from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
+from agent_eval.ci.inputs import CONFIG_FILE
 from agent_eval.ci.made_earlier import taken_packs
-from agent_eval.ci.own_rules import OwnRules, baseline_lost, with_own_rules
-from agent_eval.ci.replaying import replay_evidence, replay_rule
+from agent_eval.ci.measured_base import measure_base
+from agent_eval.ci.replaying import replay_evidence
+from agent_eval.ci.rerunning import FirstRun, first_share, run_again, run_by_main
+from agent_eval.ci.rules import Rules, Versions
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
-from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.ci.terms import with_terms_of_the_job
 from agent_eval.comparison.facts import RunView
-from agent_eval.config.spec import AgentSpec, Output, RunSpec
-from agent_eval.contracts import Comparison, GateDecision, RuleResult
-from agent_eval.contracts.confirmation import Confirmation
+from agent_eval.config.spec import Output, RunSpec
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport
-from agent_eval.errors import AgentEvalError, UsageError
+from agent_eval.contracts.reruns import Reruns
+from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.layout import may_be_replaced
+from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE, may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.decide import (
-    decide_by_policy,
-    decide_without_baseline,
-    decision_time,
-    merge_thresholds,
-)
-from agent_eval.gate.fitness import why_no_baseline
+from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.listed_cases import unknown_case_warnings
-from agent_eval.gate.waivers import active_quarantine
+from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
-from agent_eval.operations.looks import AUTO
+from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.pool import POOL, pooled_in
 from agent_eval.operations.run import judge_plan, run_suite
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_unjudged
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
@@ -58,29 +57,29 @@ from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations, is_of_conversations
 from agent_eval.suites.reader import open_suite
 
-COMPARISON = Path("compare") / "baseline_delta.json"
-DECISION = Path("compare") / "gate_decision.json"
+COMPARISON = "compare/baseline_delta.json"
+DECISION = "compare/gate_decision.json"
+
+FIRST_TRIALS, FIRST_RUNS = 4, 4
+"""Trials of each case in a run of a reviewed commit, while fewer such runs are known: what passed once by
+luck would count as reliable."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteEvaluation:
     """One suite, judged and decided on.
 
-    Example:
-        `evaluate(job).suites[0].decision.gate_status` is the decision on the first suite.
-
-    Args:
+    Attributes:
         target: The suite.
         pack: The directory of its evidence pack.
         candidate: What the comparison reads of the pack.
         baseline: None where there is none.
         comparison: None without a baseline.
         decision: Of the gate.
-        note: Why nothing was compared although there is a baseline; usually empty.
-        unjudged: Why none of its cases could be judged, and what to do; usually empty.
+        unjudged: Why none of its cases could be judged, and what to do; None where one could.
         evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
-        confirmation: Fresh trials of the cases that newly fail; None where the job confirms nothing.
+        reruns: What was run again; None where nothing can be.
     """
 
     target: Target
@@ -89,32 +88,29 @@ class SuiteEvaluation:
     baseline: Baseline | None
     comparison: Comparison | None
     decision: GateDecision
-    note: str = ""
-    unjudged: str = ""
+    unjudged: str | None = None
     evidence: Pack | None = None
     replayed: ReplayReport | None = None
-    confirmation: Confirmation | None = None
+    reruns: Reruns | None = None
+    own_outcome: GateStatus | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """The result of a job, for its report, outputs and exit code.
 
-    Example:
-        `evaluate(job).archive` is the evidence archive.
-
-    Args:
+    Attributes:
         suites: In the order of the job's settings.
         search: How the search for baselines ended.
         archive: The evidence archive of all suites; None where the job reports on what another run left.
         rules: The rules that the suites were judged by.
-        history: The runs of the base branch before this one.
+        history: The runs of main before this one.
     """
 
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path | None
-    rules: JudgingRules
+    rules: Rules
     history: BranchHistory = field(default_factory=BranchHistory)
 
     @property
@@ -122,7 +118,7 @@ class Evaluation:
         """Why there is no decision to rely on, and what to do; empty where there is one."""
         problems = [suite.unjudged or " ".join(suite.decision.not_evaluated) for suite in self.suites]
         if (outage := self.search.outage) is not None:
-            problems.append(f"The baseline could not be read. {outage.cause} {outage.remedy}")
+            problems.append(f"The baseline could not be read: {outage.cause} {outage.remedy}")
         return " ".join(filter(None, problems))
 
     def is_decided(self, suite: SuiteEvaluation) -> bool:
@@ -130,88 +126,159 @@ class Evaluation:
         return not (suite.unjudged or suite.decision.not_evaluated or self.search.outage)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """One suite before its decision: its run, compared with its baseline.
+
+    Attributes:
+        target: The suite.
+        pack: Of its run, verified.
+        candidate: What the comparison reads of it.
+        comparison: None without a baseline.
+        history: Main's records that were used, as they are kept in the evidence; empty without any.
+        material: What the decision rests on, but for what is run again.
+    """
+
+    target: Target
+    pack: Pack
+    candidate: RunView
+    comparison: Comparison | None
+    history: bytes
+    material: Material
+
+
 def evaluate(job: JobContext) -> Evaluation:
     """Judge all suites and decide on them. The evidence holds no secret that the job's redactor knows.
 
     Raises:
         AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
-            run, or the evidence cannot be written (exit code 4).
+            run, the evidence cannot be written, or was altered meanwhile (exit code 4).
     """
-    targets = find_targets(job.settings.suite)
+    defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
+    targets = defined.targets
     agent = checked_agent(job)
-    sides = BothSides.prepare(job)
-    with sides if sides is not None else nullcontext():
-        return _evaluate(job, targets, agent, sides)
-
-
-def _evaluate(
-    job: JobContext, targets: Sequence[Target], agent: AgentSpec | None, sides: BothSides | None
-) -> Evaluation:
     signer = signer_of(job.settings)
-    # What a change is held against is read before its setup runs, which could alter it. And a baseline that
-    # cannot be used is an error: better before an agent has run for an hour than after.
+    # What a change is held against is read before any code of it runs, which could alter it. And a baseline
+    # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += lost_datasets(search)
-    if job.place is not None and job.place.notice is not None:
-        search.warnings.insert(0, job.place.notice)
+    search.warnings += [*lost_datasets(search), *defined.notes]
     history = read_branch_history(job, search)
-    made_earlier = job.settings.evidence
-    if made_earlier is not None and agent is not None and agent.trials == AUTO:
-        raise UsageError(
-            "`trials: auto` looks at a run while it goes on, and `evidence` is that of a run that has ended.",
-            remedy="Give a number of trials to the jobs that make the evidence, and leave `trials` out here.",
-            field="trials",
-        )
-    given_packs = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
-    # Where the evidence is there already, only what newly fails is run: by an agent that is installed.
-    if agent is not None and (given_packs is None or sides is not None):
-        set_up(job.settings.setup, job.environ, job.platform.say)
-    if sides is not None:
-        sides.installed()
+    agents = Agents.prepare(job, _base_commit(job, search))
+    given = taken_packs(job, targets, job.settings.evidence) if job.settings.evidence is not None else None
+    if job.clone is not None:
+        job.clone.seal()
+    if agent is not None:
+        agents.set_up()
     _refuse_unknown_judges(job, search)
-    ended: dict[str, OpenEnd] = {}
-    packs = (
-        given_packs
-        if given_packs is not None
-        else _packs_made(job, targets, agent, search, ended, confirms=sides is not None)
-    )
-    # The first suite reports what concerns no suite of this run.
-    missing = {targets[0].slug: suites_gone(search)}
-    suites = [
-        decide_on(job, target, packs[slug], search, missing.get(slug), sides, ended.get(slug))
-        for slug, target in ((target.slug, target) for target in targets)
+    packs = given if given is not None else _packs_made(job, targets, agents, search, history)
+    for target in targets:
+        if _is_to_measure(job, search.lack(target.slug)):
+            spec = first_run_of(job, target, history)
+            measured = measure_base(job, agents, target, spec)
+            if isinstance(measured, str):
+                search.notes.append(measured)
+            else:
+                search.baselines[target.slug] = measured
+    judged = [
+        judge(job, target, packs[target.slug], search, history, may_rerun=_runs_live(job, target))
+        for target in targets
     ]
+    reruns = _run_again(job, agents, judged, history)
+    reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
+    suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
     search.warnings += unknown_cases(job, suites)
     search.warnings += add_to_history(job, packs, history)
     archive = job.settings.out / ARCHIVE_NAME
-    write_bundle({suite.target.slug: suite.pack for suite in suites}, archive)
+    write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
     return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules, history=history)
 
 
-def _packs_made(
-    job: JobContext,
-    targets: Sequence[Target],
-    agent: AgentSpec | None,
-    search: Search,
-    ended: dict[str, OpenEnd],
-    *,
-    confirms: bool,
-) -> dict[str, Pack]:
-    """Judge every suite, by running the agent where there is one; its evidence by slug.
+def _base_commit(job: JobContext, search: Search) -> str | None:
+    """The commit that this one is held against: of a change its base, of a reviewed one its baseline's."""
+    place, clone = job.place, job.clone
+    if place is None or clone is None:
+        return None
+    if not place.is_reviewed:
+        return place.base
+    commit = next((found.origin.sha for found in search.baselines.values() if found.origin.sha), None)
+    if commit is not None:
+        with suppress(CommitUnknown):
+            clone.fetch(commit)
+            return commit
+    return None
 
-    `ended` receives by slug why a run took no further look although it is not decided. `confirms` tells
-    whether the job runs cases that newly fail again by both agents.
+
+def _runs_live(job: JobContext, target: Target) -> bool:
+    """Whether the job can run the agent on a suite; else it judges recorded traces."""
+    agent = job.settings.agent
+    return agent is not None and (agent.is_named or is_of_conversations(target.path))
+
+
+def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
+    """Whether the base is to be measured, because reviewed runs left nothing to compare with.
+
+    Where neither the tip has settings nor any reviewed run left evidence, this is a first adoption.
     """
-    if agent is None:
-        earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-        return _score_all(job, targets, earlier)
-    return _run_all(job, targets, search, ended, confirms=confirms)
+    place, clone = job.place, job.clone
+    if place is None or clone is None or place.is_reviewed or lack not in (Lack.LOST, Lack.FIRST):
+        return False
+    where = Path(os.path.relpath(Path.cwd().resolve() / CONFIG_FILE, clone.top))
+    return lack is Lack.LOST or clone.file(where.as_posix(), place.tip) is not None
 
 
-def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack]) -> dict[str, Pack]:
-    """Judge the recorded traces of every suite; its evidence by slug.
+def first_run_of(job: JobContext, target: Target, history: BranchHistory) -> RunSpec:
+    """Say how the first run of a suite is made, with its share of the limits."""
+    settings, run = job.settings, job.platform.run
+    name, agent = run.run_name, settings.agent
+    if agent is not None and job.place is not None and job.place.is_reviewed:
+        known = history.of(target.slug)
+        of_setup = [record for record in known if record.run.key == known[0].run.key]
+        if len(of_setup) < FIRST_RUNS:
+            agent = replace(agent, trials=max(agent.trials, FIRST_TRIALS))
+    identity = replace(
+        settings.identity,
+        run_id=f"{name}-{target.slug}" if name else None,
+        git_commit=job.place.head if job.place is not None else run.head_sha,
+    )
+    return RunSpec(
+        suite=target.path,
+        output=Output(pack=settings.out / target.slug, fresh=True),
+        agent=agent if _runs_live(job, target) else None,
+        judging=settings.judging,
+        limits=replace(settings.limits, run=first_share(settings.limits.run)),
+        identity=identity,
+    )
+
+
+def _packs_made(
+    job: JobContext, targets: Sequence[Target], agents: Agents, search: Search, history: BranchHistory
+) -> dict[str, Pack]:
+    """Judge every suite, by running the agent where there is one; its evidence by slug."""
+    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
+    if not any(_runs_live(job, target) for target in targets):
+        return _score_all(job, targets, earlier, history)
+    if len(targets) > 1:
+        for target in targets:
+            # A suite that cannot be read is reported before the others have been run.
+            deque(open_suite(target.path).cases(), maxlen=0)
+    packs = {}
+    for target in targets:
+        spec = first_run_of(job, target, history)
+        if spec.agent is None:
+            _score(job, target, spec, earlier)
+        else:
+            options = agents.of_change().options
+            run_live(job, spec, target.source, earlier.get(target.slug), options)
+        packs[target.slug] = open_pack(spec.output.pack)
+    return packs
+
+
+def _score_all(
+    job: JobContext, targets: Sequence[Target], earlier: Mapping[str, Pack], history: BranchHistory
+) -> dict[str, Pack]:
+    """Judge the recorded traces of every suite.
 
     The packs come into place together, so that a suite that cannot be read leaves those of an earlier run
     as they were.
@@ -219,31 +286,9 @@ def _score_all(job: JobContext, targets: Sequence[Target], earlier: Mapping[str,
     finals = [job.settings.out / target.slug for target in targets]
     with new_directories(finals, may_replace=may_be_replaced) as places:
         for target, place in zip(targets, places, strict=True):
-            _score(job, target, _spec(job, target, place), earlier)
+            spec = replace(first_run_of(job, target, history), output=Output(pack=place, fresh=True))
+            _score(job, target, spec, earlier)
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
-
-
-def _run_all(
-    job: JobContext, targets: Sequence[Target], search: Search, ended: dict[str, OpenEnd], *, confirms: bool
-) -> dict[str, Pack]:
-    """Run the agent on the cases of every suite; its evidence by slug. What was paid for is kept."""
-    earlier = {slug: baseline.pack for slug, baseline in search.baselines.items()}
-    if len(targets) > 1:
-        for target in targets:
-            # A suite that cannot be read is reported before the others have been run.
-            deque(open_suite(target.path).cases(), maxlen=0)
-    packs = {}
-    for target in targets:
-        spec = _spec(job, target, job.settings.out / target.slug)
-        if spec.agent is not None and not spec.agent.is_named and not is_of_conversations(target.path):
-            _score(job, target, replace(spec, agent=None), earlier)
-        else:
-            spec, looks = planned(job, spec, target.slug, search, confirms=confirms)
-            done = run_live(job, spec, target.source, earlier.get(target.slug), looks)
-            if looks is not None and (end := looks.finish(done)):
-                ended[target.slug] = end
-        packs[target.slug] = open_pack(spec.output.pack)
-    return packs
 
 
 def _score(job: JobContext, target: Target, spec: RunSpec, earlier: Mapping[str, Pack]) -> None:
@@ -258,24 +303,6 @@ def _score(job: JobContext, target: Target, spec: RunSpec, earlier: Mapping[str,
     )
 
 
-def _spec(job: JobContext, target: Target, out: Path) -> RunSpec:
-    settings, run = job.settings, job.platform.run
-    name = run.run_name
-    identity = replace(
-        settings.identity,
-        run_id=f"{name}-{target.slug}" if name else None,
-        git_commit=job.place.head if job.place is not None else run.head_sha,
-    )
-    return RunSpec(
-        suite=target.path,
-        output=Output(pack=out, fresh=True),
-        agent=settings.agent,
-        judging=settings.judging,
-        limits=settings.limits,
-        identity=identity,
-    )
-
-
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     """Find the baselines of suites by their slugs, as the settings say.
 
@@ -283,26 +310,31 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
         AgentEvalError: The baseline that the user named cannot be used.
     """
     settings, rules = job.settings, job.rules
-    unfit = partial(why_no_baseline, limit=rules.policy.max_baseline_error_rate)
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
         return Search(notes=["No baseline is wanted (`baseline: none`)."])
     if settings.baseline != "auto":
         entry = rules.registry.baselines.get(settings.baseline)
         if entry is not None and not Path(settings.baseline).exists():
-            return from_registry(entry, rules.registry_path, slugs, unfit, admission)
-        return from_path(Path(settings.baseline), slugs, unfit, admission)
+            return from_registry(entry, rules.registry_path, slugs, _why_unfit, admission)
+        return from_path(Path(settings.baseline), slugs, _why_unfit, admission)
     ground = Ground(
         place=job.place,
         clone=job.clone,
         wanted=slugs,
         remedy=job.platform.spec.remedies.read_runs,
-        unfit=unfit,
+        unfit=_why_unfit,
         key=rules.baseline_key,
     )
     if settings.baseline_run_id is not None:
         return find_named(job.platform.run_named(settings.baseline_run_id), ground)
     return find_baselines(job.platform.earlier_runs, ground)
+
+
+def _why_unfit(summary: RunSummary) -> str:
+    """Say why a run is no baseline, as a clause; empty for one that is."""
+    unjudged = summary.error_cases + summary.skipped_cases
+    return "none of its cases could be judged" if unjudged >= summary.total_cases else ""
 
 
 def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
@@ -315,99 +347,63 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
 
 
-def decide_on(
+def judge(
     job: JobContext,
     target: Target,
     pack: Pack,
     search: Search,
-    broken: RuleResult | None,
-    sides: BothSides | None = None,
-    open_end: OpenEnd | None = None,
-) -> SuiteEvaluation:
-    """Compare the pack of a suite with its baseline, and decide.
+    history: BranchHistory,
+    *,
+    may_rerun: bool,
+) -> Judged:
+    """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    More than six parameters: job, suite, pack and baselines are needed, each of the others has a default.
+    More than six parameters: one box needs what all before it found.
 
     Args:
         job: The job.
         target: The suite.
-        pack: Verified.
-        search: With the baselines.
-        broken: The rule that every dataset of the baseline is still evaluated, where it is broken.
-        sides: Both agents, to run again what newly fails; None to confirm nothing.
-        open_end: Why the run took no further look although it is not decided; None otherwise.
+        pack: Of its run, verified.
+        search: With the baselines; one that contradicts itself is dropped from it.
+        history: Main's runs.
+        may_rerun: Whether the job can run the agent.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
     """
-    settings, rules = job.settings, job.rules
-    where = settings.out / target.slug
     now = job.timestamp()
-    candidate = view(pack)
-    in_quarantine = active_quarantine(rules.policy.quarantine, now=decision_time(now))
-    comparison = _compare(target, pack, search, now, in_quarantine)
+    comparison = _compare(target, pack, search, now)
     if comparison is not None:
         comparison = without_secrets(comparison, job.redactor)
-    data = dumps(comparison.to_json(), indent=True) if comparison is not None else b""
-    note = ""
-    record = None
-    pool = pool_of(job, pack, comparison, search) if comparison is not None else None
+    candidate, slug = view(pack), target.slug
+    counts = counts_used(job, pack, search.baselines.get(slug), history)
+    used = encode_used(counts.newest, counts.main)
+    digests = {}
     if comparison is not None:
-        by_policy = partial(
-            decide_by_policy,
-            comparison,
-            rules.policy,
-            generated_at=now,
-            thresholds=settings.thresholds,
-            comparison_sha256=sha256_bytes(data),
-            waivers=rules.waivers,
-            pool=pool.runs if pool is not None else None,
-        )
-        decision = by_policy()
-        question = question_of(job, target, pack, comparison, search.earlier.get(target.slug, ()))
-        if sides is not None:
-            record = confirmed(sides, question, _spec(job, target, where), decision, open_end)
-            decision = by_policy(confirmation=record)
-    else:
-        thresholds = merge_thresholds(rules.policy.thresholds, settings.thresholds)
-        decision = decide_without_baseline(
-            candidate.reference(), thresholds, generated_at=now, policy=rules.policy
-        )
-    if comparison is not None and not comparison.overview.compared_cases:
-        note = "Every case is new or changed since the baseline, so nothing could be compared."
-    replayed = replay_evidence(job, pack, where)
-    own = OwnRules(broken, replay_rule(replayed), baseline_lost(search, target.slug, job))
-    decision = with_own_rules(decision, comparison, job, search, own)
-    decision = with_open_end(decision, comparison, job, open_end)
-    if data:
-        write_output(where / COMPARISON, data)
-    if pool is not None and pooled_in(decision) is not None:
-        write_output(where / POOL, pool.data)
-    write_output(where / DECISION, dumps(decision.to_json(), indent=True))
-    return SuiteEvaluation(
-        target=target,
-        pack=where,
-        candidate=candidate,
-        baseline=search.baselines.get(target.slug),
+        digests["comparison_sha256"] = sha256_bytes(dumps(comparison.to_json(), indent=True))
+    if used:
+        digests["history_sha256"] = sha256_bytes(used)
+    material = Material(
+        run=candidate.reference(),
         comparison=comparison,
-        decision=decision,
-        note=note,
-        unjudged=_why_unjudged(job, target, candidate),
-        evidence=pack,
-        replayed=replayed,
-        confirmation=record.record if record is not None else None,
+        counts=counts,
+        waivers=job.rules.waivers,
+        seed=pack.config.git_commit or "",
+        may_rerun=may_rerun,
+        is_recorded=is_recorded(pack),
+        digests=digests,
+    )
+    return Judged(
+        target=target,
+        pack=pack,
+        candidate=candidate,
+        comparison=comparison,
+        history=used,
+        material=material,
     )
 
 
-def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str:
-    why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
-    remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
-    return f"{why} {remedy}" if why else ""
-
-
-def _compare(
-    target: Target, pack: Pack, search: Search, now: str, quarantined: frozenset[str]
-) -> Comparison | None:
+def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
     """Compare with the suite's baseline; None without one.
 
     Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
@@ -417,7 +413,7 @@ def _compare(
     if baseline is None:
         return None
     try:
-        return compared(baseline.pack, pack, changed="exclude", generated_at=now, quarantined=quarantined)
+        return compared(baseline.pack, pack, changed="exclude", generated_at=now)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise
@@ -430,11 +426,122 @@ def _compare(
         return None
 
 
+def _run_again(
+    job: JobContext, agents: Agents, judged: Sequence[Judged], history: BranchHistory
+) -> dict[str, tuple[Reruns, bytes | None]]:
+    """Run again what the first runs of the live suites ask, over all of them together; by slug."""
+    policy, now = job.rules.policy, job.timestamp()
+    runs, in_doubt = {}, set()
+    for suite in judged:
+        material, slug = suite.material, suite.target.slug
+        if not material.may_rerun:
+            continue
+        runs[slug] = FirstRun(
+            spec=first_run_of(job, suite.target, history),
+            source=suite.target.source,
+            pack=suite.pack,
+            question=question_of(material, policy, generated_at=now),
+            baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
+        )
+        if needs_figures(material, policy):
+            in_doubt.add(slug)
+    return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
+
+
+def _run_as_main_has_them(
+    job: JobContext,
+    agents: Agents,
+    judged: Sequence[Judged],
+    history: BranchHistory,
+    redefinitions: Mapping[str, Redefinition],
+    reruns: Mapping[str, tuple[Reruns, bytes | None]],
+) -> dict[str, tuple[Reruns, bytes | None]]:
+    """Run the cases that the change removes or gives another input as main has them; records by slug.
+
+    More than six parameters: one box needs what all before it found.
+    """
+    done = {}
+    for suite in judged:
+        slug = suite.target.slug
+        redefinition = redefinitions.get(slug)
+        if redefinition is None or redefinition.of_base is None or suite.comparison is None:
+            continue
+        record, archive = reruns.get(slug, (Reruns(), None))
+        spec = replace(first_run_of(job, suite.target, history), suite=redefinition.of_base)
+        by_main = run_by_main(job, agents, spec)
+        done[slug] = record.model_copy(update={"by_main": by_main}), archive
+    return done
+
+
+def decide_on(
+    job: JobContext,
+    suite: Judged,
+    search: Search,
+    reruns: Reruns | None = None,
+    archive: bytes | None = None,
+) -> SuiteEvaluation:
+    """Decide on a suite, and keep in its evidence what the decision rests on.
+
+    Args:
+        job: The job.
+        suite: Its run.
+        search: How the search for baselines ended.
+        reruns: What was run again; None where nothing can be.
+        archive: With the packs of that; None where nothing was run.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    target, where = suite.target, job.settings.out / suite.target.slug
+    data = dumps(reruns.to_json(), indent=True) if reruns is not None else b""
+    digests = dict(suite.material.digests)
+    if data:
+        digests["reruns_sha256"] = sha256_bytes(data)
+    material = replace(suite.material, reruns=reruns, digests=digests)
+    decision = decide_by_policy(material, job.rules.policy, generated_at=job.timestamp())
+    own, own_outcome = job.rules.own_policy, None
+    if own is not None:
+        own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
+    replayed = replay_evidence(job, suite.pack, where)
+    decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
+    comparison = suite.comparison
+    written = {
+        COMPARISON: dumps(comparison.to_json(), indent=True) if comparison is not None else b"",
+        RERUNS: data,
+        RERUNS_ARCHIVE: archive or b"",
+        HISTORY_USED: suite.history,
+        DECISION: dumps(decision.to_json(), indent=True),
+    }
+    for name, content in written.items():
+        if content:
+            write_output(where / name, content)
+    return SuiteEvaluation(
+        target=target,
+        pack=where,
+        candidate=suite.candidate,
+        baseline=search.baselines.get(target.slug),
+        comparison=comparison,
+        decision=decision,
+        unjudged=_why_unjudged(job, target, suite.candidate),
+        evidence=suite.pack,
+        replayed=replayed,
+        reruns=reruns,
+        own_outcome=own_outcome,
+    )
+
+
+def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:
+    if ended := why_ended(candidate.summary, candidate.results.values()):
+        return ended
+    why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
+    remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
+    return f"{why} {remedy}" if why else None
+
+
 def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[str]:
     """Warn of cases that the policy lists and that are in no suite of this run, nor in their baselines."""
     known = {case_id for suite in suites for case_id in suite.candidate.index}
     for suite in suites:
         if suite.baseline is not None:
             known.update(suite.baseline.view.index)
-    policy = job.rules.stated_policy or job.rules.policy
-    return unknown_case_warnings(policy, known, where="neither this run nor its baseline has it")
+    return unknown_case_warnings(job.rules.policy, known, where="neither this run nor its baseline has it")

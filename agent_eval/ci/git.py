@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,9 +17,12 @@ from urllib.parse import urlsplit
 
 from agent_eval.errors import NotEvaluable
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
+from agent_eval.storage.atomic import write_unsynced
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 REMOTE = "origin"
+OLDEST_GIT = (2, 32)
+"""Older ones do not know the variables that keep other configuration out."""
 
 _SECONDS = 900.0
 _OUTPUT_BYTES = 64 << 20
@@ -51,6 +55,8 @@ class Remote:
         url: Its address, without credentials: http, https, ssh, `host:path`, file, or an absolute path.
         headers: Whole header lines such as `Authorization: Basic …`, for the origin of `url` alone. Git gets
             them by its environment, which no other user can read, and never as arguments.
+        by_user: Whether git reaches it by the user's own configuration, such as a credential helper. That is
+            for a person's own machine: in a job, an earlier step can write that configuration.
 
     Example:
         >>> Remote("https://code.example.org/shop/agent").sibling("../lib").url
@@ -59,13 +65,20 @@ class Remote:
 
     url: str
     headers: tuple[str, ...] = field(default=(), repr=False)
+    by_user: bool = False
+
+    @classmethod
+    def by_token(cls, url: str, user: str, token: str) -> Remote:
+        """Make the remote of a host that takes a token as the password of a user; an empty token is none."""
+        login = b64encode(f"{user}:{token}".encode()).decode()
+        return cls(url, (f"Authorization: Basic {login}",) if token else ())
 
     @property
     def host(self) -> str:
         """The host, with its port; empty for a path on this machine."""
         if "://" not in self.url:
-            found = _SCP_LIKE.fullmatch(self.url)
-            return found["host"].lower() if found and not self.url.startswith("/") else ""
+            parts = _SCP_LIKE.fullmatch(self.url)
+            return parts["host"].lower() if parts and not self.url.startswith("/") else ""
         return urlsplit(self.url).netloc.rpartition("@")[2].lower()
 
     @property
@@ -87,14 +100,14 @@ class Remote:
                 if up == "..":
                     cut = max(base.rfind("/"), base.rfind(":") if "://" not in base else -1)
                     base, separator = base[:cut], base[cut] if cut >= 0 else ""
-            found = replace(self, url=f"{base}{separator}{url}")
-            return found if found.host == self.host and separator else None
+            beside = replace(self, url=f"{base}{separator}{url}")
+            return beside if beside.host == self.host and separator else None
         other = Remote(url)
         name, _, port = self.host.partition(":")
         if other.host != self.host and (other.host.partition(":")[0] != name or port):
             return None
         if self.origin is None or other.origin == self.origin:
-            return replace(other, headers=self.headers)
+            return replace(self, url=url)
         path = urlsplit(url).path if "://" in url else url.partition(":")[2]
         return replace(self, url=f"{self.origin}/{path.lstrip('/')}")
 
@@ -109,10 +122,10 @@ class Remote:
 
 
 class GitFailed(NotEvaluable):
-    """Raised when git fails. `said` is what it printed, for this program alone: it may hold an address.
+    """Raised when git fails. `stderr` is what it printed, for this program alone: it may hold an address.
 
     Attributes:
-        said: Its standard error.
+        stderr: Its standard error.
     """
 
     code = "git_failed"
@@ -121,7 +134,7 @@ class GitFailed(NotEvaluable):
         super().__init__(
             f"`git {command}` {result.problem}.", remedy="Check git, and the disk of this machine."
         )
-        self.said = result.stderr.decode("utf-8", "replace")
+        self.stderr = result.stderr.decode("utf-8", "replace")
 
 
 class Git:
@@ -132,6 +145,9 @@ class Git:
             the other end of a fetch reads too, for a checkout of another owner.
         environ: The environment variables, of which git sees a part.
 
+    Raises:
+        NotEvaluable: There is no git, or an old one.
+
     Example:
         `Git(home, os.environ).run("rev-parse", "HEAD", cwd=checkout)` is the commit as bytes.
     """
@@ -139,7 +155,7 @@ class Git:
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self._cwd = home
         config = home / "gitconfig"
-        config.write_text("[safe]\n\tdirectory = *\n")
+        write_unsynced(config, b"[safe]\n\tdirectory = *\n")
         proxies = tuple(name for name in environ if name.upper() in _PROXIES)
         self._access = allowed_environment(environ, (*_ACCESS, *proxies))
         self._environ = {
@@ -155,6 +171,11 @@ class Git:
             "GIT_TERMINAL_PROMPT": "0",
             "LC_ALL": "C",
         }
+        text = self.line("version") or "no git"
+        version = re.search(r"(\d+)\.(\d+)", text)
+        if version is None or (int(version[1]), int(version[2])) < OLDEST_GIT:
+            oldest = ".".join(map(str, OLDEST_GIT))
+            raise NotEvaluable(f"This machine has {text}.", remedy=f"Install git {oldest} or newer.")
 
     def run(
         self,
@@ -178,9 +199,13 @@ class Git:
             NotEvaluable: There is no git.
         """
         environ = {**self._environ, **(more or {})}
+        # What writes files does so without the filters of anybody.
+        is_of_remote = arguments[0] in ("fetch", "ls-remote")
         if remote is not None:
             environ = {**self._access, **environ, **remote.variables()}
-            del environ["GIT_NO_LAZY_FETCH"]
+            without = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM") if remote.by_user and is_of_remote else ()
+            for name in ("GIT_NO_LAZY_FETCH", *without):
+                del environ[name]
         result = run_child(
             ["git", *(word for setting in _SETTINGS for word in ("-c", setting)), *arguments],
             stdin=stdin,

@@ -6,28 +6,22 @@ chosen by the graph of commits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from agent_eval.ci.baseline import MAX_ANCESTORS, Search
+from agent_eval.ci.baseline import MAX_ANCESTORS, Baseline, Search
 from agent_eval.ci.context import JobContext
-from agent_eval.contracts import Comparison
-from agent_eval.contracts.base import instant
+from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.pooled import worse_outside
-from agent_eval.gate.steps import case_list
-from agent_eval.gate.tiers import excuses_by
+from agent_eval.gate.procedure import HISTORY
+from agent_eval.gate.question import Counts
 from agent_eval.history.evidence import read_history, write_history
-from agent_eval.history.files import is_too_large, newest_first
-from agent_eval.history.pool import FEWEST_RUNS
-from agent_eval.history.record import RunRecord, record_of
-from agent_eval.operations.pool import Pool, is_of_one_setup, make_pool, without_secrets
+from agent_eval.history.files import encode_all, is_too_large, newest_first
+from agent_eval.history.record import record_of
+from agent_eval.operations.counts import counts_of
 from agent_eval.storage.files import safe_name
-from agent_eval.text.numbers import verb
-
-LAST_RUNS = 20
-"""Runs of the base branch by which a case's usual behaviour is known."""
+from agent_eval.storage.redaction import Redactor
 
 
 @dataclass(slots=True)
@@ -46,10 +40,6 @@ class BranchHistory:
     def of(self, slug: str) -> list[RunRecord]:
         """The runs of one suite at or before the base, the newest first."""
         return self.records.get(slug, [])
-
-    def last(self, slug: str) -> list[RunRecord]:
-        """The last 20 of them."""
-        return self.of(slug)[:LAST_RUNS]
 
 
 def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
@@ -80,49 +70,50 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
     return history
 
 
-def pool_of(job: JobContext, pack: Pack, comparison: Comparison, search: Search) -> Pool | None:
-    """Pool the base branch's last runs for a decision; None where one run is compared with.
+def counts_used(job: JobContext, pack: Pack, baseline: Baseline | None, history: BranchHistory) -> Counts:
+    """Gather the counts that a decision on a run rests on, without what is known to be secret now.
 
-    That is so without `baseline-runs`, where it is less than four, where the key of this run is not that of
-    the baseline, where fewer than four whole runs have it, and where a case got worse that they do not have
-    as it is defined now; all but the first are noted.
+    Args:
+        job: The job.
+        pack: Of the run.
+        baseline: What it is compared with; None without one.
+        history: Main's runs.
     """
-    wanted = job.settings.baseline_runs
-    if wanted == 0:
-        return None
-    if wanted < FEWEST_RUNS:
-        search.notes.append(
-            f"`baseline-runs: {wanted}` is less than {FEWEST_RUNS}, which says too little of how much runs "
-            "differ, so this run was compared with one run."
-        )
-        return None
-    slug = safe_name(pack.manifest.dataset_id)
-    if not is_of_one_setup(pack, search.baselines[slug].pack):
-        search.notes.append(
-            "The setup of this run (model, judges, conditions or policy) is not that of the baseline, so it "
-            "was compared with that one run."
-        )
-        return None
-    # What is kept of earlier runs holds none of the job's secrets, and only what is kept decides.
-    earlier = without_secrets(search.earlier.get(slug, []), job.redactor)
-    pool = make_pool(pack, comparison, earlier, wanted)
-    if pool is None and comparison.cases.compared:
-        search.notes.append(
-            f"The history has fewer than {FEWEST_RUNS} whole runs with the setup of this one, so it was "
-            "compared with one run."
-        )
-    if pool is None:
-        return None
-    rules, now = job.rules, instant(comparison.generated_at)
-    excuses = excuses_by(comparison, rules.policy, rules.waivers, now=now)
-    outside = worse_outside(pool.runs, comparison, excuses)
-    if outside:
-        search.notes.append(
-            f"{case_list(outside)} got worse and {verb(len(outside), 'is', 'are')} not in the pooled runs as "
-            "defined now, so this run was compared with one run."
-        )
-        return None
-    return pool
+    own, slug = record_of(pack), safe_name(pack.manifest.dataset_id)
+    same = [record for record in history.of(slug) if record.run.key == own.run.key]
+    newest = history.newest.get(slug)
+    return counts_of(
+        pack,
+        baseline.pack if baseline is not None else None,
+        main=_without_secrets(same[:HISTORY], job.redactor),
+        newest=_without_secrets([newest], job.redactor)[0] if newest is not None else None,
+    )
+
+
+def _without_secrets(records: Sequence[RunRecord], redactor: Redactor) -> list[RunRecord]:
+    """Copy records without what is known to be secret now: earlier runs may not have known it.
+
+    A case whose id or kinds of failure hold a secret is left out: no run that knows the secret has that id.
+    """
+    if not redactor.finds(encode_all(records)):
+        return list(records)
+    return [_redacted(record, redactor.redact_text) for record in records]
+
+
+def _redacted(record: RunRecord, redacted: Callable[[str], str]) -> RunRecord:
+    cases = {
+        case_id: case
+        for case_id, case in record.cases.items()
+        if all(redacted(text) == text for text in (case_id, *case.lost, *case.missed, *case.failing))
+    }
+    run = record.run
+    stated = {
+        "run_id": redacted(run.run_id),
+        "model": redacted(run.model),
+        "git_commit": redacted(run.git_commit) if run.git_commit is not None else None,
+        "cases": len(cases),
+    }
+    return RunRecord(run.model_copy(update=stated), cases)
 
 
 def add_to_history(job: JobContext, packs: Mapping[str, Pack], history: BranchHistory) -> list[str]:

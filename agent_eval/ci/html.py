@@ -36,7 +36,7 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     }
     path = settings.out / _name(evaluation, settings.comment_id)
     try:
-        page = job.redactor.redact_text(render_html(HtmlReport(report=report, evidence=evidence)))
+        page = job.redactor.of_secrets.redact_text(render_html(HtmlReport(report=report, evidence=evidence)))
         write_file(path, page.encode("utf-8", "replace"))
     except AgentEvalError as error:
         job.platform.warn(f"The HTML report could not be written: {error.message}")

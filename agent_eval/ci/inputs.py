@@ -61,7 +61,8 @@ class Output:
 OUTPUTS: tuple[Output, ...] = (
     Output(
         "outcome",
-        "`passed`, `failed`, `inconclusive`, `no-baseline` or `error`: the worst over all suites.",
+        "`passed`, `failed`, `inconclusive`, `no-baseline` or `error`: the worst over all "
+        "suites. `inconclusive` is not settled.",
     ),
     Output("passed", "`true` when the outcome is `passed`, else `false`."),
     Output("pass-rate", "Share of cases that passed, from 0 to 1, over all suites."),
@@ -82,8 +83,4 @@ OUTPUTS: tuple[Output, ...] = (
         "was not wanted.",
     ),
     Output("comment-url", "Address of the comment; empty when none was written."),
-    Output(
-        "drift-issue-url",
-        "Address of the issue about a loss since `drift-release`; empty when none was written.",
-    ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
@@ -15,12 +15,10 @@ from agent_eval.ci.config import (
     Settings,
     gather,
     gather_for_comment,
-    misspelt,
+    refuse_unknown_variables,
     settings_from,
-    values_by_input,
 )
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.drift import Watched, Watcher
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -41,15 +39,18 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.rules import (
+    MAX_BYTES,
+    Held,
+    Versions,
+    hold,
+    left_evidence,
+    refuse_fork_with_secrets,
+    rules_of,
+    with_files_of_tip,
+)
 from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import (
-    MAX_BYTES,
-    TrustedFiles,
-    Versions,
-    judging_rules,
-    refuse_fork_with_secrets,
-)
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
@@ -107,13 +108,11 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(
-            make_platform(settings.for_platform, environ, stream), redactor.with_rules(settings.redaction)
-        ),
+        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
     )
     ground = Standing()
     try:
-        settings, platform, files, versions = _settle(sources, ground)
+        held, platform, versions = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
@@ -122,7 +121,7 @@ def run_job(
             raise
         _report_wrong_settings(error, reporter, redactor)
         try:
-            settings, platform = _settle_for_comment(sources)
+            settings, platform = _settle_for_comment(sources, ground)
         except AgentEvalError:
             # Without valid settings of the comment, the job cannot tell which comment is its own.
             reporter.write_outputs({"comment-url": ""})
@@ -130,6 +129,7 @@ def run_job(
             _comment_error(error, settings, platform)
         ground.close()
         return error.exit_code
+    settings = held.settings
     try:
         refuse_fork_with_secrets(settings, platform)
         if ground.problem is not None:
@@ -138,15 +138,15 @@ def run_job(
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
-        for sentence in misspelt(environ):
-            platform.warn(sentence)
+        rules = rules_of(held, versions)
+        settings = with_files_of_tip(held, versions)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,
                 platform=platform,
                 environ=environ,
                 redactor=redactor.with_rules(settings.redaction),
-                rules=judging_rules(settings, files, versions, now=clock.now(environ)),
+                rules=rules,
                 clock=partial(clock.now, environ),
                 place=ground.place,
                 clone=ground.clone,
@@ -154,6 +154,7 @@ def run_job(
             )
         )
     except AgentEvalError as error:
+        error.message = redactor.with_rules(settings.redaction).redact_text(error.message)
         _report_error(error, settings, platform)
         return error.exit_code
     finally:
@@ -161,24 +162,24 @@ def run_job(
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources, ground: Standing) -> tuple[Settings, Platform, TrustedFiles, Versions]:
-    """Read the settings, with `agent-eval.yml` in the version that counts.
+def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versions]:
+    """Read the settings, each key of `agent-eval.yml` in the version that counts.
 
-    The file may not say where a token goes, so the platform can be asked for that version before it is read.
+    The file may not say where a token goes, so the platform can be asked where the job stands before it is
+    read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
     ground.find(platform, environ, file)
-    files = TrustedFiles(platform, ground.place, ground.clone)
-    content = files.read(file) if file is not None else None
-    gathered = gather(flags, environ, file if content is not None else None, content=content)
-    settings = settings_from(gathered)
-    versions = Versions(values_by_input(gathered), _values_of_base(sources, files))
-    if versions.base is not None and settings.fail_on == "never":
-        settings = replace(settings, fail_on=versions.base["fail-on"])
-        if settings.fail_on != "never":
-            files.warnings.append("`fail-on: never` comes with this change, so it does not hold.")
-    return settings, sources.make_platform(settings), files, versions
+    versions = Versions(
+        ground.place,
+        ground.clone,
+        is_reported=platform.run.reported is not None,
+        from_fork=platform.run.from_fork,
+    )
+    held = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
+    refuse_unknown_variables(environ, held.settings.variables_of_agent)
+    return held, sources.make_platform(held.settings), versions
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:
@@ -194,27 +195,12 @@ def _settings_at(sources: _Sources, directory: Path) -> Settings:
     return settings_from(gather(sources.flags, sources.environ, named, content=content))
 
 
-def _values_of_base(sources: _Sources, files: TrustedFiles) -> Mapping[str, Any] | None:
-    """Read the settings with the base branch's `agent-eval.yml`; None where that is not known, or counts."""
-    if not files.has_base:
-        return None
-    file = sources.config_file
-    try:
-        content = files.base(file) if file is not None else None
-        name = file if content is not None else None
-        return values_by_input(gather(sources.flags, sources.environ, name, content=content))
-    except AgentEvalError as error:
-        files.not_seen(error)
-        return None
-
-
-def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
+def _settle_for_comment(sources: _Sources, ground: Standing) -> tuple[Settings, Platform]:
     """Read only what it takes to comment, where other settings are wrong."""
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     name = file or Path(CONFIG_FILE)
-    settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
-    platform = sources.make_platform(settings)
-    content = TrustedFiles(platform).read(file) if file is not None else None
+    versions = Versions(ground.place, ground.clone)
+    content = versions.tips(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
     return settings, sources.make_platform(settings)
 
@@ -223,19 +209,15 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     settings, platform = job.settings, job.platform
     # What the runner takes commands from is written below, once no code of the change runs any more.
     with guarded(platform.spec.command_files, job.environ):
-        watcher = Watcher.prepare(job)
         reported = platform.run.reported
         evaluation = evaluate(job) if reported is None else evaluate_reported(job, reported)
-        watched = watcher.hold(evaluation) if watcher is not None else None
     report = report_of(evaluation, job)
     html_report = write_html(evaluation, report, job)
     if html_report is not None:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    section = f"\n{watched.section}" if watched is not None else ""
-    room = platform.spec.summary_limit - len(section.encode("utf-8", "replace"))
-    summary = job.redactor.redact_text(render_summary(report, limit=room) + section)
+    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
@@ -249,7 +231,6 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         platform.keep_evidence(evaluation.archive)
     limit = platform.spec.comment_limit
     _comment(platform, settings, lambda marker: render_comment(report, marker, limit=limit))
-    _write_drift_issue(platform, watched)
     blocks = any(suite.decision.blocks for suite in evaluation.suites)
     code = exit_code(outcome, settings, blocks=blocks)
     if code is not ExitCode.OK:
@@ -276,22 +257,6 @@ def _comment(platform: Platform, settings: Settings, body: Callable[[str], str])
         platform.warn(published.warning)
     if published.action == "refused":
         platform.write_summary(f"> ⚠️ {prose(published.warning, limit=1_000)}\n")
-
-
-def _write_drift_issue(platform: Platform, watched: Watched | None) -> None:
-    """Write the issue about the base branch, and say how it does. Nothing here changes the gate's answer."""
-    if watched is None:
-        platform.write_outputs({"drift-issue-url": ""})
-        return
-    platform.say(watched.line)
-    for warning in watched.warnings:
-        platform.warn(warning)
-    written = watched.write()
-    if written.warning:
-        platform.warn(written.warning)
-    if written.url:
-        platform.say(f"The drift issue was {written.action}: {written.url}")
-    platform.write_outputs({"drift-issue-url": written.url})
 
 
 def _report_error(error: AgentEvalError, settings: Settings, platform: Platform) -> None:

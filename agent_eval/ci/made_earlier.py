@@ -13,12 +13,10 @@ from agent_eval.ci.baseline import packs_below
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.suites import Target
 from agent_eval.errors import InvalidInput
-from agent_eval.evidence.agreement import check_agreement
-from agent_eval.evidence.archive import compact, expand
+from agent_eval.evidence.archive import by_dataset, compact, expand
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.storage.atomic import new_directories
-from agent_eval.storage.files import safe_name
 from agent_eval.suites.reader import open_suite
 
 
@@ -36,7 +34,7 @@ def taken_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict
         InvalidPack: A pack does not verify, contradicts itself or is not complete.
         StorageError: It cannot be copied.
     """
-    by_slug = _by_slug(where)
+    by_slug = by_dataset(packs_below(where).values(), str(where))
     for target in targets:
         if target.slug not in by_slug:
             raise _wrong(where, f"has no evidence of `{target.slug}`", "Run every suite in an earlier job.")
@@ -48,20 +46,8 @@ def taken_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict
     return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
 
 
-def _by_slug(where: Path) -> dict[str, Pack]:
-    """Open the packs by the slug of their dataset; of two of one dataset, none could be preferred."""
-    by_slug: dict[str, Pack] = {}
-    for pack in packs_below(where).values():
-        slug = safe_name(pack.manifest.dataset_id)
-        if slug in by_slug:
-            raise _wrong(where, f"has two packs of the dataset `{slug}`", "Keep the one that was merged.")
-        by_slug[slug] = pack
-    return by_slug
-
-
 def _check(job: JobContext, target: Target, pack: Pack, where: Path) -> None:
     refuse_incomplete(pack.name, pack.manifest)
-    check_agreement(pack)
     again = "Run the earlier jobs again, on the same commit."
     suite = target.source or open_suite(target.path)
     if pack.config.suite_digest != suite.digest:

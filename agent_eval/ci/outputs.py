@@ -19,19 +19,16 @@ from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.gate.looks import LOOKS
-from agent_eval.history.board import tiers_of_policy
 from agent_eval.history.record import record_of
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
-from agent_eval.reports.standing import Voice
+from agent_eval.reports.story import story_of
 from agent_eval.text.escape import clean, fence, plain, prose
 from agent_eval.text.numbers import count
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
 
-_WRITTEN_LAST = frozenset({"comment-url", "drift-issue-url"})
+_WRITTEN_LAST = frozenset({"comment-url"})
 """Outputs that are set once they are known, after all others."""
 
 MAX_FAILING = 2_000
@@ -67,11 +64,24 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
         warnings=warnings,
-        rule_changes=RuleChanges(sentences=rules.changes, applied=not rules.from_base),
+        rule_changes=_rule_changes(evaluation),
         reproduce=_reproduce(settings),
         tool_version=__version__,
         not_evaluated=evaluation.problem,
         boxes=job.platform.spec.alert_boxes,
+    )
+
+
+def _rule_changes(evaluation: Evaluation) -> RuleChanges:
+    """Say what of the rules the change alters, and what its own would have decided."""
+    rules = evaluation.rules
+    own = [
+        f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
+        for suite in evaluation.suites
+        if suite.own_outcome is not None
+    ]
+    return RuleChanges(
+        sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
     )
 
 
@@ -88,7 +98,7 @@ def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
     Args:
         outcome: The worst one.
         settings: Their `fail_on` says whether the gate may fail the job.
-        blocks: Whether a suite's decision stops the release: it failed, or is inconclusive where that blocks.
+        blocks: Whether a suite's decision stops the change: it failed, or is not settled where that blocks.
     """
     if outcome == ERROR:
         return ExitCode.NOT_EVALUABLE
@@ -165,13 +175,11 @@ def verdict_line(report: EvaluationReport, outcome: str) -> str:
     """Say in one line why the job fails, in the words that the comment begins with."""
     if report.not_evaluated:
         return f"{report.title}: {outcome}. {report.not_evaluated}"
-    voice = Voice(code="`{}`".format, prose=str)
     stopping = [suite for suite in report.worst_first if suite.status is report.status]
     sentences = []
     for suite in stopping[:MAX_SUITES]:
-        headline = Headline(suite, voice)
         name = f"{suite.slug}: " if len(report.suites) > 1 else ""
-        sentences.append(" ".join(filter(None, [f"{name}{headline.what_happened}", headline.why])))
+        sentences.append(f"{name}{story_of(suite).sentence}")
     more = len(stopping) - len(sentences)
     others = f" And {more} more suites." if more else ""
     return f"{report.title}: {outcome}. {' '.join(sentences)}{others}".strip()
@@ -193,7 +201,7 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
         )
         if evaluation.is_decided(suite) or suite.decision.not_evaluated:
             # Where the outcome above says why there is none, the decision's tests say nothing.
-            lines += [f"    {line}" for line in suite.decision.explanation or suite.decision.failures]
+            lines += [f"    {line}" for line in _said(suite)]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -203,6 +211,15 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     lines += [f"HTML report: {html_report}"] if html_report is not None else []
     lines += [f"Evidence: {evaluation.archive}"] if evaluation.archive is not None else []
     return [clean(line) for line in lines]
+
+
+def _said(suite: SuiteEvaluation) -> list[str]:
+    """How a suite ended, what newly fails, and what else a reader has to know."""
+    decision = suite.decision
+    findings = [row.reason for row in decision.safety if row.answer != "known-on-main"]
+    others = [row.reason for row in (decision.suite, decision.release) if row is not None]
+    lines = [decision.sentence, *(row.reason for row in decision.cases), *findings, *others, *decision.notes]
+    return list(dict.fromkeys(line for line in lines if line))
 
 
 def _status_word(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
@@ -219,15 +236,14 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         decision=suite.decision,
         candidate=suite.candidate.reference(),
         comparison=suite.comparison,
-        not_evaluated=bool(suite.unjudged),
+        not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
-        baseline_note=" ".join([suite.note or _why_none(suite, evaluation), *_shortened(notes)]).strip(),
+        baseline_note=" ".join([_why_none(suite, evaluation), *_shortened(notes)]).strip(),
         failing=_failing(suite),
         execution=suite.candidate.config.execution_config,
         replay=suite.replayed.to_json() if suite.replayed is not None else None,
         history=_history(suite, evaluation),
-        confirmation=suite.confirmation,
-        declared=tiers_of_policy(evaluation.rules.policy),
+        reruns=suite.reruns,
     )
 
 
@@ -239,21 +255,22 @@ def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | N
     return SuiteHistory(
         own=record_of(suite.evidence),
         earlier=earlier,
-        branch=branch or "the base branch",
-        declared=tiers_of_policy(evaluation.rules.policy),
+        branch=branch or "main",
     )
 
 
 def _why_none(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
     """Say why there is no baseline, where the notes alone do not."""
-    looked_at = evaluation.search.looked_at
-    if suite.baseline is not None or looked_at is None or evaluation.search.outage is not None:
-        return ""
-    if evaluation.search.lack(suite.target.slug) is Lack.LOST:
-        return ""
-    if looked_at == 0:
-        return "This run is the first: there is no earlier one to compare with."
-    return "No earlier run left evidence that can be compared with."
+    comparison = suite.comparison
+    if comparison is not None and not comparison.overview.compared_cases:
+        return "Every case is new or changed since the baseline, so nothing could be compared."
+    said = {
+        Lack.FIRST: "This run is the first: there is no earlier one to compare with.",
+        Lack.NEW_SUITE: "No earlier run has this suite.",
+        Lack.LOST: "What earlier runs left is gone.",
+    }
+    lack = evaluation.search.lack(suite.target.slug)
+    return said.get(lack, "") if lack is not None else ""
 
 
 def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineInfo:
@@ -287,11 +304,9 @@ def _shortened(notes: list[str]) -> list[str]:
 
 def _reproduce(settings: Settings) -> str:
     """The command that does the same with one case, for which the limits of a whole run do not matter."""
-    stated = settings.agent.trials if settings.agent is not None else 1
-    fixed = LOOKS[1] if isinstance(stated, str) else stated
     one_case = replace(
         settings,
-        agent=replace(settings.agent, parallel=1, trials=fixed) if settings.agent is not None else None,
+        agent=replace(settings.agent, parallel=1) if settings.agent is not None else None,
         limits=replace(settings.limits, run=RunLimits()),
     )
     words = command_line("run", one_case)

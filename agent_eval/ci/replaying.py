@@ -9,6 +9,7 @@ from agent_eval.contracts import RuleResult
 from agent_eval.contracts.replay import ReplayReport
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.operations.replay_pack import REPORT, replay_own
 from agent_eval.storage.json import dumps
 from agent_eval.text.escape import clean
@@ -27,9 +28,9 @@ def replay_evidence(job: JobContext, pack: Pack, where: Path) -> ReplayReport | 
     if not job.settings.replay_evidence:
         return None
     report = replay_own(pack, where, environ=job.environ)
-    stated = job.redactor.redact_value(report.to_json(), numbers=False)
-    write_output(where / REPORT, dumps(stated, indent=True))
-    return ReplayReport.model_validate(stated)
+    report = without_secrets(report, job.redactor)
+    write_output(where / REPORT, dumps(report.to_json(), indent=True))
+    return report
 
 
 def replay_rule(report: ReplayReport | None) -> RuleResult | None:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets, suites_gone
+from agent_eval.ci.datasets_gone import lost_datasets
 from agent_eval.ci.earlier import EarlierRun, Skipped
-from agent_eval.ci.evaluate import Evaluation, decide_on, search_baselines, unknown_cases
+from agent_eval.ci.evaluate import Evaluation, decide_on, judge, search_baselines, unknown_cases
 from agent_eval.ci.history import read_branch_history
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack
+from agent_eval.operations.reruns import read_reruns
 from agent_eval.storage.files import safe_name
 from agent_eval.suites.paths import MAX_SUITES
 
@@ -40,11 +40,13 @@ def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     search = search_baselines(job, list(packs))
     search.warnings += [_whose_word(run), *lost_datasets(search)]
     history = read_branch_history(job, search)
-    missing = {next(iter(packs)): suites_gone(search)}
-    suites = [
-        decide_on(job, Target(Path(slug), slug), pack, search, missing.get(slug))
-        for slug, pack in packs.items()
-    ]
+    suites = []
+    for slug, pack in packs.items():
+        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
+        kept = read_reruns(pack)
+        may_rerun = kept is not None
+        judged = judge(job, Target(Path(slug), slug), pack, search, history, may_rerun=may_rerun)
+        suites.append(decide_on(job, judged, search, kept.record if kept is not None else None))
     search.warnings += unknown_cases(job, suites)
     return Evaluation(suites=suites, search=search, archive=None, rules=job.rules, history=history)
 
@@ -71,7 +73,6 @@ def _packs_of(run: EarlierRun) -> dict[str, Pack]:
     """Read and check the evidence of a run; its packs by the slug of their dataset."""
     packs: dict[str, Pack] = {}
     for pack in open_bundle(_archive(run), source=f"the evidence of {run.label}").values():
-        check_agreement(pack)
         slug = safe_name(pack.manifest.dataset_id)
         if slug in packs or is_of_the_job(slug):
             raise InvalidInput(

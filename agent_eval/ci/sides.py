@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import NotEvaluable
 from agent_eval.operations.agent_options import agent_options
 from agent_eval.processes.child import TOOL_HOMES
+from agent_eval.storage.atomic import write_unsynced
 
 SETTINGS_OF_HOME = (
     ".npmrc",
@@ -40,8 +40,11 @@ SETTINGS_OF_HOME = (
     ".m2/settings.xml",
     ".netrc",
     ".pypirc",
+    ".aws/config",
+    ".aws/credentials",
+    ".config/gcloud/application_default_credentials.json",
 )
-"""What says where packages come from, and by whose leave. Each side gets a copy; of caches none does."""
+"""What says where packages and services are, and by whose leave. Each side has a copy; of caches none."""
 
 _CACHE = re.compile(r".*_(cache|cache_(dir|home|folder|path))|gocache|gomodcache", re.IGNORECASE)
 _XDG = {
@@ -95,6 +98,7 @@ class Side:
         self.top, self.directory = tree.directory, tree.directory
         self.environ: Mapping[str, str] = {}
         self._of_checkout = clone.top
+        self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
         self._sources = Seal(tree.directory, tree.tracked)
         self._home, self._temporary = place / "home", place / "tmp"
         self._installed: dict[str, _Entry] = {}
@@ -134,6 +138,8 @@ class Side:
 
     def path(self, path: Path) -> Path:
         """Where a path is in the worktree that is absolute in the checkout, or relative to `directory`."""
+        if path.is_relative_to(self.top):
+            return path
         if path.is_relative_to(self._of_checkout):
             return self.top / path.relative_to(self._of_checkout)
         return self.directory / path
@@ -146,8 +152,22 @@ class Side:
             SetupFailed: It failed or took too long.
         """
         self.refuse_altered()
+        setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
         self.seal()
+
+    def moved(self, text: str) -> str:
+        """Write the worktree wherever a text, such as a command, names the checkout."""
+        return self._inside.sub(lambda _: str(self.top), text)
+
+    def agent(self, agent: AgentSpec) -> AgentSpec:
+        """Copy the specification of an agent with commands and files of this side's worktree."""
+        command, name, repair = (
+            self.moved(text) if text is not None else None
+            for text in (agent.command, agent.name, agent.repair_command)
+        )
+        prompt = self.path(agent.system_prompt) if agent.system_prompt is not None else None
+        return replace(agent, command=command, name=name, repair_command=repair, system_prompt=prompt)
 
     def options(self, agent: AgentSpec) -> AgentOptions:
         """Read the settings of an agent as this side has them: its variables, and its system prompt.
@@ -156,9 +176,7 @@ class Side:
             UsageError: A header's variable is not set.
             InvalidInput: The system prompt cannot be read.
         """
-        if agent.system_prompt is not None:
-            agent = replace(agent, system_prompt=self.path(agent.system_prompt))
-        return replace(agent_options(agent, self.environ), cwd=self.directory)
+        return replace(agent_options(self.agent(agent), self.environ), cwd=self.directory)
 
     def seal(self) -> None:
         """Take the sources as they are now: after a setup, or after trials of this side's own agent."""
@@ -209,15 +227,18 @@ class Side:
         for name in SETTINGS_OF_HOME:
             if (home / name).is_file():
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(home / name, self._home / name)
+                write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
-        inside = re.compile(rf"{re.escape(str(self._of_checkout))}(?![\w.-])")
-        moved = {name: inside.sub(lambda _: str(self.top), value) for name, value in environ.items()}
+        moved = {
+            # A file that an earlier step made there, such as credentials, is in no commit.
+            name: value if self._is_of_an_earlier_step(value) else self.moved(value)
+            for name, value in environ.items()
+        }
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
             name: moved.get(name) or str(home / below)
-            for name, below in TOOL_HOMES.items()
+            for name, below in TOOL_HOMES
             if moved.get(name) or (home / below).is_dir()
         }
         cargo = str(Path(moved.pop("CARGO_HOME", home / ".cargo")) / "bin")
@@ -233,6 +254,11 @@ class Side:
             "HOME": str(self._home),
             "PATH": os.pathsep.join(folders),
         }
+
+    def _is_of_an_earlier_step(self, value: str) -> bool:
+        if not Path(value).is_relative_to(self._of_checkout):
+            return False
+        return os.path.isfile(value) and not os.path.exists(self.path(Path(value)))
 
     def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
         """Yield what is directly in each directory of programs and packages outside of this side's own."""

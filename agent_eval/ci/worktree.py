@@ -7,10 +7,8 @@ an LFS file by the digest in its pointer. What the checkout already has is taken
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,17 +16,13 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.clone import LARGEST_POINTER, POINTER, PrivateClone
 from agent_eval.ci.git import REMOTE, Git, GitFailed, Remote
 from agent_eval.ci.seal import as_code
 from agent_eval.errors import NotEvaluable, RemoteError, UsageError
 from agent_eval.http.client import Session
+from agent_eval.storage.atomic import HashedFile, write_unsynced
 
-_POINTER = re.compile(
-    rb"version https://git-lfs\.github\.com/spec/v1\n(?:ext-.*\n)*"
-    rb"oid sha256:(?P<oid>[0-9a-f]{64})\nsize (?P<size>\d{1,18})\n"
-)
-_LARGEST_POINTER = 1024
 _LARGEST_LFS_FILE = 2 << 30
 _IN_A_BATCH = 100
 _OF_LFS = "application/vnd.git-lfs+json"
@@ -62,6 +56,9 @@ class Worktree:
     Its `.git` is a repository that borrows the clone's objects, so git works there (builds ask it for their
     version), and nothing that it writes gets into the clone.
 
+    Example:
+        `check_out(clone, clone.head, clone.home / "judges").directory` has the files of the commit.
+
     Attributes:
         directory: Its top.
         commit: The commit.
@@ -94,8 +91,7 @@ def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.
     """
-    common = clone.git.line("rev-parse", "--git-common-dir", cwd=clone.top) or ".git"
-    source = _Source(clone.directory, clone.remote, clone.top / common)
+    source = _Source(clone.directory, clone.remote, clone.of_checkout)
     return Worktree(directory, commit, frozenset(_populate(clone, source, commit, directory)))
 
 
@@ -130,10 +126,10 @@ def _own_repository(git: Git, source: _Source, commit: str, directory: Path) -> 
     kind = "sha256" if len(commit) == 64 else "sha1"
     git.run("init", "--quiet", "--template=", f"--object-format={kind}", str(directory))
     own = directory / ".git"
-    (own / "objects" / "info" / "alternates").write_text(f"{source.bare / 'objects'}\n")
+    write_unsynced(own / "objects" / "info" / "alternates", os.fsencode(source.bare / "objects") + b"\n")
     for name in ("packed-refs", "shallow"):
         if (source.bare / name).is_file():
-            shutil.copyfile(source.bare / name, own / name)
+            write_unsynced(own / name, (source.bare / name).read_bytes())
     # By the clone's repository, which fetches files that it does not have yet, all of them at once.
     where = {"GIT_DIR": str(source.bare), "GIT_WORK_TREE": str(directory), "GIT_INDEX_FILE": f"{own}/index"}
     git.run("read-tree", "-m", "-u", commit, cwd=directory, remote=source.remote, more=where)
@@ -143,14 +139,16 @@ def _own_repository(git: Git, source: _Source, commit: str, directory: Path) -> 
 def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
     """Read name and address of each submodule by its path, as the commit's own `.gitmodules` has them."""
     listed = git.line("config", "--blob", f"{commit}:.gitmodules", "-z", "--list", cwd=bare) or ""
-    found: dict[str, dict[str, str]] = {}
+    sections: dict[str, dict[str, str]] = {}
     for entry in filter(None, listed.split("\0")):
         key, _, value = entry.partition("\n")
         section, _, setting = key.rpartition(".")
         if section.startswith("submodule."):
-            found.setdefault(section.removeprefix("submodule."), {})[setting] = value
+            sections.setdefault(section.removeprefix("submodule."), {})[setting] = value
     return {
-        rows["path"]: (name, rows["url"]) for name, rows in found.items() if {"path", "url"} <= rows.keys()
+        rows["path"].rstrip("/"): (name, rows["url"])
+        for name, rows in sections.items()
+        if {"path", "url"} <= rows.keys()
     }
 
 
@@ -167,15 +165,15 @@ def _submodule(
     git.run("init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(bare))
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
-    has_copy = ".." not in Path(name).parts and copy.is_dir()
-    found = _Source(bare, remote, copy, source.depth + 1)
-    if has_copy and _fetched(git, found, copy.as_uri(), commit, None):
-        return found
+    has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
+    own = _Source(bare, remote, copy, source.depth + 1)
+    if has_copy and _fetched(git, own, copy.as_uri(), commit, None):
+        return own
     if remote is None:
         raise CannotCheckOut(reason, _not_here(source))
     for address in dict.fromkeys((remote.url, f"{remote.url.removesuffix('.git').rstrip('/')}.git")):
-        if _fetched(git, found, REMOTE, commit, Remote(address, remote.headers)):
-            return found
+        if _fetched(git, own, REMOTE, commit, replace(remote, url=address)):
+            return own
     raise CannotCheckOut(reason, "its repository cannot be read, or does not have the commit")
 
 
@@ -198,8 +196,8 @@ def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: S
     """Put the files of LFS in the place of their pointers."""
     missing = {}
     for name, (oid, size) in _pointers(git, directory, names).items():
-        kept = _kept(source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid)
-        if kept is None or not _put(kept, directory / name, oid):
+        content = _opened(source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid)
+        if content is None or not _put(content, directory / name, oid):
             missing[name] = oid, size
     if not missing:
         return
@@ -213,9 +211,9 @@ def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: S
     if own is None:
         remote = replace(remote, url=f"{remote.url.rstrip('/').removesuffix('.git')}.git/info/lfs")
     try:
-        for name, content in _downloaded(remote, missing):
+        for name, data in _downloaded(remote, missing):
             reason = f"LFS file {as_code(name)}"
-            if not _put(BytesIO(content), directory / name, missing[name][0]):
+            if not _put(BytesIO(data), directory / name, missing[name][0]):
                 raise CannotCheckOut(reason, "what was sent is another file than its pointer says")
     except (RemoteError, UsageError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CannotCheckOut(reason, "its host does not give it") from error
@@ -230,10 +228,10 @@ def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tupl
     small = []
     for name in names:
         status = os.lstat(directory / name)
-        if status.st_size < _LARGEST_POINTER and not os.path.islink(directory / name):
+        if status.st_size < LARGEST_POINTER and not os.path.islink(directory / name):
             content = (directory / name).read_bytes()
-            if found := _POINTER.fullmatch(content):
-                small.append((name, found["oid"].decode(), int(found["size"])))
+            if pointer := POINTER.fullmatch(content):
+                small.append((name, pointer["oid"].decode(), int(pointer["size"])))
     if not small:
         return {}
     asked = b"".join(os.fsencode(name) + b"\0" for name, _, _ in small)
@@ -243,7 +241,7 @@ def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tupl
     return {name: (oid, size) for name, oid, size in small if name in by_lfs}
 
 
-def _kept(place: Path) -> BinaryIO | None:
+def _opened(place: Path) -> BinaryIO | None:
     """Open an object that the checkout keeps; None where it has none."""
     try:
         return open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
@@ -254,17 +252,15 @@ def _kept(place: Path) -> BinaryIO | None:
 def _put(content: BinaryIO, place: Path, oid: str) -> bool:
     """Put content in the place of a pointer, if it is what the pointer says."""
     beside = place.with_name(f"{_BESIDE}{oid}")
-    with content, open(beside, "xb") as file:
+    with content, HashedFile(beside) as file:
         while chunk := content.read(_CHUNK):
             file.write(chunk)
-    with open(beside, "rb") as file:
-        is_right = hashlib.file_digest(file, "sha256").hexdigest() == oid
-    if is_right:
+    if file.sha256 == oid:
         shutil.copymode(place, beside)
         os.replace(beside, place)
-    else:
-        os.unlink(beside)
-    return is_right
+        return True
+    os.unlink(beside)
+    return False
 
 
 def _downloaded(remote: Remote, missing: Mapping[str, tuple[str, int]]) -> Iterator[tuple[str, bytes]]:

@@ -69,25 +69,22 @@ def gate(
     candidate: Path | None,
     policy: Path | None,
     preset: Literal["pull-request", "release"] | None,
-    max_baseline_error_rate: float | None,
     config: Path | None,
     apply_waivers: bool,
     baseline_name: str | None,
     registry_path: Path,
     baseline_public_key: Path | None,
     candidate_public_key: Path | None,
-    confirmation: Path | None,
-    pool: Path | None,
     out: Path | None,
     output_format: str,
     **thresholds: Any,
 ) -> int:
     """Decide on a comparison: exit 0 when it passes, 1 when it fails, 3 when an inconclusive one blocks.
 
-    Without a policy, only the thresholds decide. A policy also tests whether the regressions are more than
-    chance, and whether a drop beyond its margin is ruled out. At least one of the two is required: nothing
-    checked is not a pass. Both packs are verified, and the comparison must follow from them. With --run, the
-    rules that need no baseline decide on a run alone.
+    Without a policy, the thresholds alone decide, to the letter. A policy decides by the procedure of the
+    job: what that ran again is in the candidate's pack. At least one of the two is required: nothing checked
+    is not a pass. Both packs are verified, and the comparison must follow from them. With --run, the rules
+    that need no baseline decide on a run alone.
     """
     import os
 
@@ -100,10 +97,8 @@ def gate(
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
     if run is not None:
         others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
-        if any((*others, confirmation, pool)):
-            raise click.UsageError(
-                "--run is compared with none: name no baseline, candidate, waivers, confirmation or pool."
-            )
+        if any(others):
+            raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
         return _gate_of_run(
             source, limits, config=config, policy=chosen, out=out, output_format=output_format
         )
@@ -112,13 +107,10 @@ def gate(
     result = decide_on(
         source,
         policy=chosen,
-        max_baseline_error_rate=max_baseline_error_rate,
         waived=waived,
         limits=limits,
         config=config,
         packs=PackSources(baseline, candidate, registry_path, keys),
-        confirmation=confirmation,
-        pool=pool,
         out=out,
         environ=os.environ,
     )

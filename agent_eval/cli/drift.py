@@ -1,4 +1,4 @@
-"""`agent-eval drift`: whether the base branch lost quality since a release."""
+"""`agent-eval drift`: whether main lost quality since a release."""
 
 from __future__ import annotations
 
@@ -17,28 +17,15 @@ if TYPE_CHECKING:
 
 @click.command(cls=TableCommand, path="drift")
 @click.argument("where", type=click.Path(path_type=pathlib.Path))
-def drift(  # more than six parameters: one for each option
-    where: Path,
-    release: tuple[str, ...],
-    release_again: Path | None,
-    quality_budget: float,
-    dataset_id: str | None,
-    output_format: str,
-) -> int:
-    """Tell whether the base branch lost quality since a release: exit 1 if it did.
+def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_format: str) -> int:
+    """Tell whether main lost quality since a release: exit 1 if it did.
 
-    WHERE is the evidence of a run on the base branch, or the directory of its history. Run it every night: it
-    sees fifty small losses that no single change is blamed for, and an agent that falls without a change.
+    WHERE is the evidence of a run of main. Run it every night: it sees small losses that no single change is
+    blamed for, and an agent that falls without a change. It names no change.
     """
     from agent_eval.operations.drift import check_drift
     from agent_eval.reports.terminal_drift import drift_text
 
-    report = check_drift(
-        where,
-        [pathlib.Path(path) for path in release],
-        release_again=release_again,
-        budget=quality_budget,
-        dataset_id=dataset_id,
-    )
+    report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)
     emit(output_format, report.to_json(), lambda _colour: drift_text(report))
-    return int(ExitCode.NO if report.is_worse else ExitCode.OK)
+    return int(ExitCode.NO if report.drift.is_worse else ExitCode.OK)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agent_eval.cli.streams import print_error
+from agent_eval.config.gone import gone_option
 from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
 
 INTERRUPTED = 130
@@ -219,6 +220,8 @@ def _usage_error(error: click.UsageError) -> AgentEvalError:
     words = error.format_message()
     if isinstance(error, click.NoSuchOption):
         details["field"] = error.option_name
+        if (gone := gone_option(error.option_name.lstrip("-"))) is not None:
+            return gone
         if error.ctx and (word := _argument_named(error, error.ctx)):
             usage = " ".join(error.ctx.command.collect_usage_pieces(error.ctx)[1:])
             return _CommandLineError(

@@ -68,22 +68,23 @@ def history_show(
     WHERE is the evidence of a run on the base branch (a pack, an archive), or the directory that the option
     `history` of `ci` names.
     """
-    from agent_eval.history.board import board, tiers_of_policy
+    from agent_eval.history.board import board
     from agent_eval.operations.history import history_json, policy_at, read_history_at, unknown_cases
     from agent_eval.reports.terminal_history import history_text
     from agent_eval.text.escape import clean
 
     records = read_history_at(where, dataset_id)
     stated = policy_at(policy)
-    declared, warnings = tiers_of_policy(stated), unknown_cases(stated, records)
+    quarantined = {entry.case for entry in stated.quarantine}
+    warnings = unknown_cases(stated, records)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
-    table = board(records, runs=runs, declared=declared)
+    table = board(records, runs=runs, quarantined=quarantined)
     if recommend:
         from agent_eval.history.recommendation import recommendation
         from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
 
-        recommended = recommendation(table, declared)
+        recommended = recommendation(table, quarantined)
         emit(
             output_format,
             {**recommendation_json(recommended), "warnings": warnings},

@@ -252,7 +252,6 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "resumed_cases": progress.resumed,
         "damaged_records": progress.damaged,
         "retries": progress.retries,
-        "retried_trials": progress.retried,
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
         "cases_with_unknown_cost": progress.unknown_cost,

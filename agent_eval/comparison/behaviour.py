@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from math import fsum, isfinite
-from statistics import median
 from typing import Any
 
 from agent_eval.comparison.alignment import Step, align
@@ -245,31 +244,9 @@ def figure(name: str, before: float, now: float) -> Metric:
     return Metric(name=name, baseline=before, candidate=now, delta=now - before)
 
 
-MIN_CASES = 5
-"""Number of cases with a known figure in both runs from which a shift has a sentence."""
-NOTABLE = {"input_tokens": 0.10, "output_tokens": 0.10, "cost_usd": 0.10, "latency_ms": 0.20}
-"""Relative change of the total from which it has a sentence. Latency varies more than tokens and cost."""
 START_UP_MS = 250.0
 """Latency of a case, in ms, below which a shift is noise: starting a process takes up to about as long."""
-WIDESPREAD = 0.05
-"""Relative change of the median case below which few cases cause the shift."""
 NAME_LIMIT = 100
-
-_NAMES = {
-    "input_tokens": ("Input tokens", ",.0f", ""),
-    "output_tokens": ("Output tokens", ",.0f", ""),
-    "cost_usd": ("Cost", ",.4f", " USD"),
-    "latency_ms": ("Latency", ",.0f", " ms"),
-}
-
-
-@dataclass(frozen=True)
-class _Shift:
-    """Totals of a figure over the cases that have it in both runs, and the median case's relative change."""
-
-    metric: Metric
-    cases: int
-    median_change: float | None
 
 
 def run_behaviour(
@@ -279,13 +256,12 @@ def run_behaviour(
     differing: Differences,
     compatibility: Compatibility,
 ) -> RunBehaviour:
-    """Summarize the behaviour over all compared cases, with a sentence for every notable change."""
+    """Summarize the behaviour over all compared cases, with a sentence for each change of how it was run."""
     before, now = _models(baseline, candidate, compared)
     shifts = [shift for name in FIGURES if (shift := _shift(name, baseline, candidate, compared))]
     model_changed = bool(before and now) and before != now
     notices = _failed_checks(compatibility, "execution_match", "case_policy_match", "trial_count_match")
     notices += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
-    notices += [sentence for shift in shifts if (sentence := _sentence(shift))]
     notices += _failed_checks(compatibility, "judges_match", "judge_config_match")
     return RunBehaviour(
         cases_with_changed_calls=len(differing.calls),
@@ -293,7 +269,7 @@ def run_behaviour(
         baseline_models=before,
         candidate_models=now,
         model_changed=model_changed,
-        shifts=[shift.metric for shift in shifts],
+        shifts=shifts,
         notices=notices,
     )
 
@@ -330,7 +306,8 @@ def _configured(run: RunView) -> list[str]:
     return [] if run.config.model == "unknown" else [cut(run.config.model, NAME_LIMIT)]
 
 
-def _shift(name: str, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> _Shift | None:
+def _shift(name: str, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Metric | None:
+    """Add up a figure over the cases that have it in both runs; what it means the gate tests."""
     was: list[float] = []
     is_now: list[float] = []
     for case_id in compared:
@@ -339,40 +316,11 @@ def _shift(name: str, baseline: RunView, candidate: RunView, compared: Sequence[
             # Row types are validated where packs are read; here the key is only known at run time.
             was.append(before)  # type: ignore[arg-type]
             is_now.append(now)  # type: ignore[arg-type]
-    if not was:
-        return None
     try:
         total_before, total_now = fsum(was), fsum(is_now)
     except OverflowError:
         return None
-    if not isfinite(total_now - total_before):
-        return None
-    changes = [after / start - 1 for start, after in zip(was, is_now, strict=True) if start > 0]
-    return _Shift(
-        metric=figure(name, total_before, total_now),
-        cases=len(was),
-        median_change=median(changes) if changes else None,
-    )
-
-
-def _sentence(shift: _Shift) -> str | None:
-    metric = shift.metric
-    before, now = metric.baseline or 0.0, metric.candidate or 0.0
-    if shift.cases < MIN_CASES or before <= 0 or shift.median_change is None:
-        return None
-    change = now / before - 1
-    if not abs(change) >= NOTABLE[metric.name]:
-        return None
-    if metric.name == "latency_ms" and abs(now - before) < START_UP_MS * shift.cases:
-        return None
-    title, form, unit = _NAMES[metric.name]
-    sentence = (
-        f"{title} {'rose' if change > 0 else 'fell'} by {abs(change):.0%} in total: "
-        f"{before:{form}}{unit} became {now:{form}}{unit} over {shift.cases} cases"
-    )
-    if shift.median_change * change <= 0 or abs(shift.median_change) < WIDESPREAD:
-        return f"{sentence}; a few cases cause it, the median case moved by {shift.median_change:+.0%}."
-    return f"{sentence}."
+    return figure(name, total_before, total_now) if was and isfinite(total_now - total_before) else None
 
 
 ABSENT = "(absent)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from agent_eval.comparison.behaviour import (
     Differences,
@@ -14,13 +14,10 @@ from agent_eval.comparison.behaviour import (
 )
 from agent_eval.comparison.changes import Pair, case_regressions, new_hard_fail
 from agent_eval.comparison.clusters import failure_clusters, triage
-from agent_eval.comparison.compatibility import Changed, changed_judges, check, is_helped, partition, select
+from agent_eval.comparison.compatibility import Changed, check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
-from agent_eval.comparison.coverage import CoverageFacts, coverage
-from agent_eval.comparison.even_trials import evened
 from agent_eval.comparison.facts import CaseOutcome, RunView, case_outcomes
-from agent_eval.comparison.failures_apart import failures_apart, failures_in_trials
-from agent_eval.comparison.judged_twice import JudgedTwice, outcomes_of, with_results
+from agent_eval.comparison.judged_twice import JudgedTwice
 from agent_eval.comparison.metrics import (
     Balance,
     Risk,
@@ -31,14 +28,11 @@ from agent_eval.comparison.metrics import (
     risk_level,
     top_regressed_judges,
 )
-from agent_eval.comparison.topics import compared_topics
-from agent_eval.comparison.trials import compare_trials, is_lost_case
+from agent_eval.comparison.trials import compare_trials
 from agent_eval.contracts import (
     BehaviourChange,
     CaseRegression,
     Comparison,
-    Compatibility,
-    Coverage,
     FailureClusters,
     NewCases,
     Overview,
@@ -59,7 +53,6 @@ def compare(
     generated_at: str,
     traces: Traces | None = None,
     detail_limit: int = DETAIL_LIMIT,
-    quarantined: frozenset[str] = frozenset(),
     judged_twice: JudgedTwice | None = None,
 ) -> Comparison:
     """Compare two runs: list everything that changed from `baseline` to `candidate`.
@@ -75,7 +68,6 @@ def compare(
         traces: Function that returns a case with its trace in both runs; called only for cases whose result
             changed.
         detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
-        quarantined: Ids of cases that are left out of both runs.
         judged_twice: Results by the other run's definitions and judges; None where nothing differs, or where
             a case that does is not to be compared.
 
@@ -91,32 +83,10 @@ def compare(
     parts = partition(baseline, candidate)
     compatibility = check(baseline, candidate, parts, changed)
     twice = judged_twice or JudgedTwice()
-    lost = frozenset(case_id for case_id, row in candidate.results.items() if is_lost_case(row))
-    compared, case_sets = select(
-        compatibility,
-        parts,
-        before,
-        changed,
-        quarantined=quarantined,
-        judged_twice=twice.baseline,
-        lost=lost,
-    )
+    compared, case_sets = select(compatibility, parts, before, changed, judged_twice=twice.baseline)
     todays = twice.outcomes(before, now)
     views = twice.todays(baseline, candidate)
-    runs = _compared_runs(compared, views, todays)
-    facts = CoverageFacts(
-        before=before,
-        now=now,
-        changed=frozenset(case_sets.changed),
-        quarantined=quarantined,
-        changed_judges=changed_judges(baseline, candidate) - twice.judges,
-        new_expectations=twice.new_expectations(before, todays),
-        before_today=todays[0],
-        apart=twice.apart,
-        by_baseline=twice.by_baseline,
-        is_helped=is_helped(baseline.config, candidate.config),
-        lost=lost,
-    )
+    runs = _ComparedRuns(*views, {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared})
     metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
     differing_cases = differences(baseline, candidate, compared)
     clusters = runs.clusters()
@@ -151,13 +121,8 @@ def compare(
         behaviour_changes=behaviour,
         conversations=conversations,
         trials=trials,
-        topics=compared_topics(compared, baseline.index, runs.rows, trials),
-        coverage=_coverage(baseline, candidate, facts, compatibility),
-        failures_apart=failures_apart(
-            facts,
-            compared,
-            failures_in_trials(set(compared), baseline.results, candidate.results, twice.apart),
-        ),
+        new_expectations=twice.new_expectations(before, todays),
+        more_help=is_helped(baseline.config, candidate.config),
         new_cases=_new_cases([now[case_id] for case_id in case_sets.new]),
     )
 
@@ -170,30 +135,8 @@ def _new_cases(outcomes: Sequence[CaseOutcome]) -> NewCases:
     )
 
 
-def _compared_runs(
-    compared: Sequence[str],
-    views: tuple[RunView, RunView],
-    outcomes: tuple[Mapping[str, CaseOutcome], Mapping[str, CaseOutcome]],
-) -> _ComparedRuns:
-    """Pair the cases of both runs, each over as many trials as both have where the candidate took looks."""
-    shortened = evened(compared, *views)
-    before, now = ({**of_run, **outcomes_of(rows)} for of_run, rows in zip(outcomes, shortened, strict=True))
-    return _ComparedRuns(
-        with_results(views[0], shortened[0]),
-        with_results(views[1], shortened[1]),
-        {case_id: (before[case_id], now[case_id]) for case_id in compared},
-    )
-
-
 def _with_notices(behaviour: RunBehaviour, notices: list[str]) -> RunBehaviour:
     return behaviour.model_copy(update={"notices": [*notices, *behaviour.notices]}) if notices else behaviour
-
-
-def _coverage(
-    baseline: RunView, candidate: RunView, facts: CoverageFacts, compatibility: Compatibility
-) -> Coverage:
-    failed = {condition.name for condition in compatibility.failures}
-    return coverage(facts, baseline, candidate, trials_differ="trial_count_match" in failed)
 
 
 def _refuse_empty(baseline: RunView, candidate: RunView) -> None:

@@ -94,22 +94,16 @@ def select(
     baseline: Mapping[str, CaseOutcome],
     changed: Changed,
     *,
-    quarantined: frozenset[str] = frozenset(),
     judged_twice: Iterable[str] = (),
-    lost: frozenset[str] = frozenset(),
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
-
-    More than six parameters: each of the last three leaves cases out, or lets them in, for its own reason.
 
     Args:
         compatibility: The conditions.
         parts: The cases of both runs.
         baseline: Outcomes of the baseline.
         changed: What to do about cases that differ.
-        quarantined: Ids of cases that are left out.
         judged_twice: Ids of cases whose definition changed and that can be compared all the same.
-        lost: Ids of cases without a scored trial in the candidate, which are left out.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
@@ -132,7 +126,7 @@ def select(
             remedy="Compare runs of the same suite.",
         )
     not_comparable = [case_id for case_id in parts.changed if case_id not in set(judged_twice)]
-    left_out = quarantined.union(lost, not_comparable if changed == "exclude" else ())
+    left_out = set(not_comparable if changed == "exclude" else ())
     compared = [case_id for case_id in parts.common if case_id not in left_out]
     sets = CaseSets(
         compared=len(compared),
@@ -141,7 +135,6 @@ def select(
         judged_twice=sorted(set(parts.changed).intersection(judged_twice)),
         removed=parts.removed,
         removed_failing=[case_id for case_id in parts.removed if not baseline[case_id].passed],
-        quarantined=sorted(quarantined & baseline.keys()),
     )
     return compared, sets
 
@@ -199,19 +192,6 @@ def _judges(before: list[str], now: list[str]) -> CompatibilityCheck:
         message="; ".join(differences) or "same judges",
         details={"only_in_baseline": dropped, "only_in_candidate": added},
     )
-
-
-def changed_judges(baseline: RunView, candidate: RunView) -> frozenset[str]:
-    """Collect the ids of the judges of both runs whose configuration differs.
-
-    A plug-in is configured by its name, and its verdicts carry an id of its own. Where such a name is
-    configured differently, every judge with an id that no run names counts as changed.
-    """
-    both = set(baseline.config.judges) & set(candidate.config.judges)
-    differ = both.intersection(_differ(baseline.config.judge_configs, candidate.config.judge_configs))
-    seen = (baseline.summary.judge_counts, candidate.summary.judge_counts)
-    by_config = judge_ids(differ, [*baseline.config.judges, *candidate.config.judges], *seen)
-    return by_config | changed_code(baseline.config, candidate.config)
 
 
 def changed_code(before: RunConfig, now: RunConfig) -> frozenset[str]:
@@ -340,8 +320,7 @@ def _trials(
         return []
     before, now = (case_policies(run[case_id] for case_id in parts.common) for run in runs)
     numbers = [tuple(len(trials_of(run[case_id])) for run in runs) for case_id in parts.common]
-    looked = candidate.config.execution_config.looks is not None
-    return [_case_policy(before, now, enforced), _trial_number(numbers, looked=looked)]
+    return [_case_policy(before, now, enforced), _trial_number(numbers)]
 
 
 def _case_policy(before: list[str], now: list[str], enforced: bool) -> CompatibilityCheck:
@@ -359,14 +338,7 @@ def _case_policy(before: list[str], now: list[str], enforced: bool) -> Compatibi
     )
 
 
-_MEANING = {
-    False: "which changes what it takes to pass; pass rates can be compared",
-    True: "so results of cases are compared over as many trials as both runs have, and pass rates over all",
-}
-"""What another number of trials means, by whether the run looked at its trials (`trials: auto`)."""
-
-
-def _trial_number(numbers: Sequence[tuple[int, ...]], *, looked: bool) -> CompatibilityCheck:
+def _trial_number(numbers: Sequence[tuple[int, ...]]) -> CompatibilityCheck:
     differ = sum(before != now for before, now in numbers)
     was, is_now = (_range([pair[side] for pair in numbers]) for side in (0, 1))
     return CompatibilityCheck(
@@ -374,7 +346,7 @@ def _trial_number(numbers: Sequence[tuple[int, ...]], *, looked: bool) -> Compat
         passed=not differ,
         enforced=False,
         message=f"{differ} {verb(differ, 'case has', 'cases have')} another number of trials ({was} in "
-        f"the baseline, {is_now} now), {_MEANING[looked]}"
+        f"the baseline, {is_now} now), which changes what it takes to pass; pass rates can be compared"
         if differ
         else "same number of trials",
         details={"baseline_trials": was, "candidate_trials": is_now, "changed_count": differ},

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from agent_eval.comparison.facts import FAILURES, cut
 from agent_eval.contracts import CaseResultRow, Outcome, TrialChange, TrialComparison, TrialCount, TrialSide
-from agent_eval.contracts.verdict import TrialResultRow, is_lost
+from agent_eval.contracts.verdict import TrialResultRow, count_trials
 
 Counts = tuple[int, int, int]
 """Numbers of trials: passed, failed or not judged, and all."""
@@ -20,17 +20,6 @@ POLICIES_NAMED = 5
 def has_trials(row: CaseResultRow) -> bool:
     """Tell whether a case has several trials."""
     return len(row.get("trials") or ()) > 1
-
-
-def scored_trials_of(row: CaseResultRow) -> Sequence[CaseResultRow | TrialResultRow]:
-    """List the results of the trials of a case that are not lost; all of them, where all are."""
-    trials = trials_of(row)
-    return [trial for trial in trials if not is_lost(trial)] or trials
-
-
-def is_lost_case(row: CaseResultRow) -> bool:
-    """Tell whether every trial of a case is lost through no fault of the agent."""
-    return row["outcome"] != Outcome.PASSED.value and all(map(is_lost, trials_of(row)))
 
 
 def trials_of(row: CaseResultRow) -> Sequence[CaseResultRow | TrialResultRow]:
@@ -84,17 +73,19 @@ def _count(counts: Counts) -> TrialCount:
 
 def _counts(row: CaseResultRow) -> dict[str, Counts]:
     counts: dict[str, Counts] = {}
-    for trial in scored_trials_of(row):
+    trials = trials_of(row)
+    for trial in trials:
         judged_by = [(verdict["judge_id"], verdict["outcome"]) for verdict in trial["verdicts"]]
         for name, outcome in [(_CASE, trial["outcome"]), *judged_by]:
             passed, failed, judged = counts.get(name, (0, 0, 0))
             counts[name] = (
                 passed + (outcome == Outcome.PASSED.value),
                 failed + (outcome in FAILURES),
-                # A judge that skips a trial does not count; a trial that no judge judged still did not pass.
-                judged + (name == _CASE or outcome != Outcome.SKIPPED.value),
+                # A judge that skips a trial does not count.
+                judged + (outcome != Outcome.SKIPPED.value),
             )
-    return counts
+    # A trial that no judge judged does not count either; without any other it still did not pass.
+    return {**counts, _CASE: (*counts[_CASE][:2], count_trials([trial["outcome"] for trial in trials])[1])}
 
 
 def _side(rows: Iterable[CaseResultRow]) -> TrialSide:
@@ -103,9 +94,10 @@ def _side(rows: Iterable[CaseResultRow]) -> TrialSide:
     errors = 0
     policies: set[str] = set()
     for row in rows:
-        trials = scored_trials_of(row)
-        passed.append(sum(trial["passed"] for trial in trials))
-        numbers.append(len(trials))
+        trials = trials_of(row)
+        right, judged = count_trials([trial["outcome"] for trial in trials])
+        passed.append(right)
+        numbers.append(judged)
         errors += sum(trial["outcome"] == Outcome.ERROR.value for trial in trials)
         policies.update(case_policies([row]))
     rates = (Fraction(*counts) for counts in zip(passed, numbers, strict=True))

@@ -24,7 +24,6 @@ Kind = Literal[
     "integer",
     "seed",
     "parallel",
-    "trials",
     "case policy",
     "lines",
     "list",
@@ -34,35 +33,12 @@ Kind = Literal[
 """`text` is a line that can be printed, `id` any text that a suite or pack may use as a name; `script` is
 text of several lines; `secret` and `private key`, which has several lines, never appear in any output.
 `switch` is true or false. `share` is a number from 0 to 1, `amount` one above 0; `count` is a whole number
-from 0, `integer` a positive one, `seed` any that 64 bits hold; `parallel` is one up to 256, or `auto`;
-`trials` is one within the bounds, or `auto`.
+from 0, `integer` a positive one, `seed` any that 64 bits hold; `parallel` is one up to 256, or `auto`.
 `case policy` is what `contracts.trials.case_policy` reads.
 
 The last four have several values, one a line in the CI job and one for each time that the flag is given:
 `lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables;
 `headers`, lines of `NAME=VARIABLE`."""
-
-Loosens = Literal[
-    "higher",
-    "lower",
-    "on",
-    "off",
-    "earlier",
-    "later",
-    "other",
-    "fewer",
-    "capped",
-    "trials",
-    "compared",
-    "nothing",
-]
-"""What change of a value lets more pass: a `higher` or `lower` number (without one there is no limit), a
-switch turned `on` or `off`, an `earlier` or `later` one of the choices, any `other` value, `fewer` entries of
-a list. `trials`: `auto`, which may end early, for a number, or a number below the last look for `auto`; one
-number for another is `compared`. `capped`: a lower limit of what a run may use to find out, or a first one.
-
-`compared`: the comparison with the baseline sees it, or what follows from it is held against the base
-branch's. `nothing`: no change of it lets more pass."""
 
 SECRET: frozenset[Kind] = frozenset({"secret", "private key"})
 """Kinds whose values are redacted from everything, and never repeated in a message."""
@@ -182,8 +158,6 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
         in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may not
             say where a token goes, nor which secrets the agent gets and where they are sent, nor whether a
             fork's code may run beside them.
-        loosens: What change of it lets more pass, for each option of the CI job: a change that comes with the
-            code under test may only tighten. Empty for an option that the job does not have.
     """
 
     name: str
@@ -201,7 +175,6 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     required: bool = False
     action_default: str = ""
     in_file: bool = True
-    loosens: Loosens | Literal[""] = ""
 
     @property
     def documentation(self) -> str:

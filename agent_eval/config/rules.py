@@ -7,11 +7,8 @@ because `agent-eval COMMAND --help` imports this.
 
 from typing import Literal, NamedTuple
 
-from agent_eval.config.options import Loosens
-
-Unit = Literal["share", "points", "cases", "coverage"]
-"""`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, `cases`, or
-`coverage`, the share of what the baseline judged."""
+Unit = Literal["share", "points", "cases"]
+"""`share` of all cases of the candidate, `points` by which a rate of the compared cases moved, or `cases`."""
 
 
 class Rule(NamedTuple):  # as every command imports it: half the start-up time of a dataclass
@@ -37,8 +34,7 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
         bound: Whether the limit is a least or a most.
         unit: What its figures count; decides how they are worked out and shown.
         measure: What it is held against. For `share` the number of cases in a field of `RunSummary`; for
-            `cases` and `coverage` that in a field of `gate.rules.Measured`; for `points` the pair of baseline
-            and candidate in a field of `Measured`.
+            `cases` that in a field of `Measured`; for `points` the pair of baseline and candidate.
         label: Its name in a table.
         finding: Beginning of its sentence in a decision. `{cases}` is the number of cases in words, `{share}`
             the rate, `{moved}` says which way and how far the rate moved, and over which cases, `{sentence}`
@@ -50,7 +46,6 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
         worse: For `points`, the way in which the rate gets worse.
         is_absolute: Whether it needs no baseline.
         rank: Its place among the reasons of a decision that breaks several rules, the lowest first.
-        default: The limit on every comparison where none is set; None for a rule that then does not apply.
     """
 
     field: str
@@ -65,7 +60,6 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
     worse: Literal["fell", "rose"] = "rose"
     is_absolute: bool = False
     rank: int = 4
-    default: float | None = None
 
     @property
     def option(self) -> str:
@@ -81,11 +75,6 @@ class Rule(NamedTuple):  # as every command imports it: half the start-up time o
     def title(self) -> str:
         """Its name in a table, with the kind of limit."""
         return f"{self.label}, {self.bound}"
-
-    @property
-    def loosens(self) -> Loosens:
-        """What change of its limit lets more pass."""
-        return "lower" if self.bound == "at least" else "higher"
 
     @property
     def limits(self) -> str:
@@ -118,19 +107,6 @@ RULES: tuple[Rule, ...] = (
         help="The share of cases that may fail hard, from 0 to 1. Needs no baseline.",
         example=0.05,
         is_absolute=True,
-    ),
-    Rule(
-        "max_pass_rate_drop",
-        "at most",
-        unit="points",
-        measure="pair_passed",
-        label="Pass-rate drop",
-        finding="The pass rate {moved}",
-        clause="the pass rate {moved}",
-        help="How far the pass rate may fall below the baseline's, 0 to 1.",
-        example=0.0,
-        worse="fell",
-        rank=2,
     ),
     Rule(
         "max_hard_fail_increase",
@@ -167,47 +143,8 @@ RULES: tuple[Rule, ...] = (
         example=0,
         rank=1,
     ),
-    Rule(
-        "min_coverage",
-        "at least",
-        unit="coverage",
-        measure="coverage",
-        label="Coverage",
-        finding="{sentence}",
-        clause="{share} of what the baseline judged is compared",
-        help="The share of the baseline's cases, judges and trials that must still be compared, less what a "
-        "waiver names, from 0 to 1. Default: 1, everything.",
-        example=1.0,
-        rank=0,
-        default=1.0,
-    ),
 )
 """Every rule, in the order of `Thresholds`."""
-
-POLICY: dict[str, Loosens] = {
-    "schema_version": "nothing",
-    "preset": "earlier",
-    "margin": "higher",
-    "on_inconclusive": "earlier",
-    "alpha": "lower",
-    "confidence": "lower",
-    "power": "nothing",
-    "zero_tolerance": "fewer",
-    "zero_tolerance_repeat": "compared",
-    "zero_tolerance_ceiling": "compared",
-    "deterministic": "on",
-    "max_new_error_cases": "higher",
-    "max_baseline_error_rate": "higher",
-    "max_lost_share": "higher",
-    "on_case_removed": "earlier",
-    "thresholds": "compared",
-    "quarantine": "compared",
-    "tracked": "compared",
-    "expected_fail": "compared",
-}
-"""Every key of a policy file, and what change of it lets more pass. Of `thresholds` each rule says it, and
-the cases in `quarantine`, `tracked` and `expected_fail`, and the judges in `zero_tolerance_repeat` and
-`zero_tolerance_ceiling`, are held against those of the base branch one by one."""
 
 _BY_FIELD = {rule.field: rule for rule in RULES}
 

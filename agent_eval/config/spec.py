@@ -52,8 +52,7 @@ class AgentSpec:
         gateway: Whether what answers at `url` is a gateway, and not the agent's own server.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
-        trials: How often each case is run; `auto`, in the CI job only, until it is decided (`gate.looks`).
-        trial_retries: How often a trial is run again that was lost through no fault of the agent.
+        trials: How often each case is run.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
@@ -79,8 +78,7 @@ class AgentSpec:
     headers: tuple[tuple[str, str], ...] = ()
     gateway: bool = False
     key_variables: tuple[str, ...] = ()
-    trials: int | Literal["auto"] = 1
-    trial_retries: int = 2
+    trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
     strict_side_effects: bool = False
@@ -184,6 +182,8 @@ class Judging:
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
         llm: The model that judges criteria in words, and plays the users of conversations.
+        directory: Where the code of judges is, and where their commands run; None for the working directory.
+        advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """
 
     judges: tuple[str, ...] = ()
@@ -194,6 +194,8 @@ class Judging:
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None
     llm: LlmSpec = field(default_factory=LlmSpec)
+    directory: Path | None = None
+    advisory: Judging | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

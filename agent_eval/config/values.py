@@ -117,7 +117,7 @@ def _usual_share(option: Option) -> str:
     """Give a share that suits an option: its default, else a small one for what has an upper limit."""
     if option.default and float(option.default):
         return option.default
-    return "0.05" if option.default or option.loosens == "higher" else "0.95"
+    return "0.05" if option.default or option.name.startswith("max-") else "0.95"
 
 
 def _amount(option: Option, text: str) -> float:
@@ -162,15 +162,6 @@ def _parallel(_option: Option, text: str) -> int | str:
     if not (_is_digits(text) and len(text) <= 3 and 1 <= int(text) <= _MOST_PARALLEL):
         raise WrongValue(f"auto or a number from 1 to {_MOST_PARALLEL}")
     return int(text)
-
-
-def _trials(option: Option, text: str) -> int | str:
-    if text == "auto":
-        return text
-    try:
-        return _whole(option, text)
-    except WrongValue as wrong:
-        raise WrongValue(f"auto or {wrong.wanted}") from None
 
 
 def _is_digits(text: str) -> bool:
@@ -237,7 +228,6 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "integer": _whole,
     "seed": _seed,
     "parallel": _parallel,
-    "trials": _trials,
     "case policy": _case_policy,
     "lines": _lines,
     "list": _list,

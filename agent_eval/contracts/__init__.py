@@ -11,7 +11,6 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.base import *  # noqa: F403
     from agent_eval.contracts.comparison import *  # noqa: F403
     from agent_eval.contracts.conversation import *  # noqa: F403
-    from agent_eval.contracts.coverage import *  # noqa: F403
     from agent_eval.contracts.event import *  # noqa: F403
     from agent_eval.contracts.execution import *  # noqa: F403
     from agent_eval.contracts.gate import *  # noqa: F403
@@ -39,7 +38,6 @@ _MODULES = {
         "CaseRegression",
         "CaseSets",
         "Cluster",
-        "ComparedTopic",
         "Comparison",
         "Compatibility",
         "CompatibilityCheck",
@@ -58,19 +56,13 @@ _MODULES = {
         "TrialSide",
     ),
     "conversation": ("ConversationEnd", "EndReason"),
-    "coverage": ("Coverage", "CoverageLoss"),
     "execution": ("AgentDescription", "ExecutionConfig", "RejudgedFrom", "SuiteShard"),
     "gate": (
         "AppliedWaiver",
         "ExpiredExcuse",
         "GateDecision",
-        "GateEvidence",
-        "GateStep",
-        "JudgeEvidence",
         "RuleResult",
         "Thresholds",
-        "TopicEvidence",
-        "TrialEvidence",
     ),
     "limits": ("AttemptLimits", "RunLimits", "TrialLimits"),
     "run": (

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 from agent_eval.contracts.conversation_change import ConversationChange
-from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.run import RunSummary
 from agent_eval.contracts.verdict import Outcome
 
@@ -25,8 +24,7 @@ class Metric(Contract):
 class RunReference(Contract):
     """Which run was compared, pinned by the digest of its manifest.
 
-    `damaged_records`: how many records of finished trials were damaged before the run was resumed. `looks`:
-    trials of each case after which the run was looked at (`ExecutionConfig`); null for a fixed number.
+    `damaged_records`: how many records of finished trials were damaged before the run was resumed.
     """
 
     run_id: StrictStr
@@ -37,7 +35,6 @@ class RunReference(Contract):
     git_commit: StrictStr | None = None
     started_at: StrictStr | None = None
     damaged_records: StrictInt = Field(default=0, ge=0)
-    looks: list[StrictInt] | None = None
     summary: RunSummary
 
 
@@ -75,8 +72,6 @@ class CaseSets(Contract):
     removed: list[StrictStr] = Field(default_factory=list)
     removed_failing: list[StrictStr] = Field(default_factory=list)
     """Those of `removed` that did not pass in the baseline."""
-    quarantined: list[StrictStr] = Field(default_factory=list)
-    """Cases of the baseline that the policy's quarantine leaves out of both runs."""
 
 
 class NewCases(Contract):
@@ -302,17 +297,6 @@ class TrialComparison(Contract):
     changes: list[TrialChange] = Field(default_factory=list)
 
 
-class ComparedTopic(Contract):
-    """A topic of the baseline's cases: how many are compared, and the sorted ids of those that changed.
-
-    Changed: the result is another, or with several trials the number of those that passed.
-    """
-
-    topic: StrictStr
-    compared: int = Field(ge=1)
-    changed: list[StrictStr] = Field(default_factory=list)
-
-
 class Comparison(Contract):
     """Everything that changed from the baseline to the candidate.
 
@@ -348,13 +332,10 @@ class Comparison(Contract):
     """The first 50 conversations whose result changed, turn by turn."""
     trials: TrialComparison | None = None
     """Null where no compared case has several trials in either run."""
-    topics: list[ComparedTopic] = Field(default_factory=list)
-    """Topics by the baseline's suite, sorted by name: a change does not choose how it is tested."""
-    coverage: Coverage | None = None
-    """Null in comparisons of versions that did not measure it."""
-    failures_apart: dict[str, list[StrictStr]] = Field(default_factory=dict)
-    """Cases that a judge newly fails or cannot judge now where they are not compared, and those that it newly
-    fails in a lost trial, by judge id."""
+    new_expectations: dict[str, list[StrictStr]] = Field(default_factory=dict)
+    """Judges by case that the candidate fails by what the baseline expects, not by what it expects itself."""
+    more_help: StrictBool = False
+    """Whether the candidate's agent was given what the baseline's was not: expected output, more repairs."""
     new_cases: NewCases | None = None
     """Results of the new cases; null in comparisons of versions that did not count them."""
     baseline_path: StrictStr | None = None

@@ -18,12 +18,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from agent_eval.contracts.aui import aui_schema
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
-from agent_eval.contracts.confirmation import Confirmation
 from agent_eval.contracts.gate import GateDecision, Thresholds
 from agent_eval.contracts.history import CaseRecord, HistoryRun
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import AuditEntry, Registry
 from agent_eval.contracts.replay import ReplayExecReport, ReplayReport
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.contracts.run import CaseIndex, DerivedManifest, Manifest, RunConfig, RunSummary
 from agent_eval.contracts.suite import Case, Suite, SuiteHeader
 from agent_eval.contracts.trace import Event
@@ -48,7 +48,7 @@ WRITTEN: Mapping[str, type[BaseModel]] = {
     "run_summary": RunSummary,
     "comparison": Comparison,
     "gate_decision": GateDecision,
-    "confirmation": Confirmation,
+    "reruns": Reruns,
     "manifest": Manifest,
     "derived_manifest": DerivedManifest,
     "stability_report": StabilityReport,

@@ -2,44 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import ConfigDict, Field, StrictInt, StrictStr
-from typing_extensions import override
+from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.confirmation import SuspectResult
-from agent_eval.contracts.coverage import Coverage
 from agent_eval.contracts.verdict import GateStatus
 
 
 class Thresholds(Contract):
-    """The limits of the gate's rules (`config.rules`). Rates are shares from 0 to 1; null sets no rule.
-
-    Example:
-        >>> Thresholds(min_pass_rate=0.9, max_regressed_cases=0).any_set
-        True
-    """
+    """Limits that can be held against stored runs alone: shares from 0 to 1, or counts; null sets none."""
 
     min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    max_pass_rate_drop: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_hard_fail_increase: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_regressed_cases: StrictInt | None = Field(default=None, ge=0)
     max_new_hard_fail_cases: StrictInt | None = Field(default=None, ge=0)
-    min_coverage: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
 
     @property
     def any_set(self) -> bool:
-        """Whether at least one rule on the results is set; coverage alone decides nothing about them."""
-        results = Thresholds.model_fields.keys() - {"min_coverage"}
-        return any(getattr(self, name) is not None for name in results)
+        """Whether at least one rule is set."""
+        return any(getattr(self, name) is not None for name in type(self).model_fields)
 
 
 class RuleResult(Contract):
     """One rule: its limit, the measured value, whether it holds, and one sentence.
 
-    `applied` is false for a rule that needs a baseline when there is none.
+    `applied` is false for a rule that needs a baseline when there is none. `passed` is also true where the
+    limit is exceeded and chance alone may be why; the sentence says so then.
     """
 
     rule: StrictStr
@@ -50,135 +40,93 @@ class RuleResult(Contract):
     message: StrictStr
 
 
-class GateStep(Contract):
-    """One step of a decision by policy, in the order they are taken, with one sentence."""
+class TrialCounts(Contract):
+    """How many trials passed, of how many that were judged."""
 
-    name: Literal[
-        "coverage",
-        "integrity",
-        "zero-tolerance",
-        "confirmation",
-        "thresholds",
-        "regression",
-        "non-inferiority",
-    ]
-    status: Literal["passed", "failed", "inconclusive", "not-applied"]
-    message: StrictStr
+    passed: StrictInt = Field(ge=0)
+    trials: StrictInt = Field(ge=0)
 
 
-class JudgeEvidence(Contract):
-    """How one judge's verdicts changed: cases that passed and do not now, the reverse, and its p value.
+CaseAnswer = Literal["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
+"""What became of a case that newly fails.
 
-    With several trials: cases of which fewer trials pass than before, and more. `judge_id` is `cases` for the
-    case results themselves. `significant` is after Holm's correction.
-    """
-
-    judge_id: StrictStr
-    regressed: int
-    fixed: int
-    p_value: float = Field(ge=0, le=1)
-    significant: bool = False
-
-
-class TopicEvidence(Contract):
-    """How the cases of one topic changed; `significant` is after Holm's correction, with cases and judges.
-
-    With several trials, `regressed` and `fixed` are cases of which fewer and more trials pass.
-    """
-
-    topic: StrictStr
-    compared: int
-    regressed: int
-    fixed: int
-    p_value: float = Field(ge=0, le=1)
-    significant: bool = False
-
-
-Method = Literal["mcnemar-tango", "sign-flip-clustered", "relabel-clustered", "pooled-prediction"]
-"""How regression and non-inferiority were tested.
-
-`mcnemar-tango`: one trial of each case; exact McNemar test, Tango interval. `sign-flip-clustered`: several
-trials; permutation test that flips the sign of each case's change, interval from the standard error clustered
-by case. `relabel-clustered`: the same where runs have different numbers of trials, the test permuting the
-trials within each case. `pooled-prediction`: several runs of the base branch; prediction interval for a new
-run, and exact test of the pooled trials.
+`broke`: fresh trials blame this change. `open`: they do not settle it, and it passed reliably on main.
+`passes-again`: nothing says that this change breaks it. `fails-on-main`: it fails on main as well, by what
+ran elsewhere. `not-rerun`: beyond the budget, and not reliable on main.
 """
 
 
-class TrialEvidence(Contract):
-    """The trials behind a decision. Rates are means of the compared cases' pass rates."""
+class JudgedCase(Contract):
+    """A case that newly fails: its counts on main, in the first run and in the reruns, and one sentence.
 
-    baseline_fewest: int
-    baseline_most: int
-    candidate_fewest: int
-    candidate_most: int
-    baseline_rate: float
-    candidate_rate: float
-    errors: int
-    """Trials of the candidate that could not be judged; they count as not passed."""
-
-
-class PooledEvidence(Contract):
-    """The runs of the base branch that a run was held against instead of against one. Rates are shares.
-
-    `cases` are in every run; `mean` is that of the runs' pass rates and `rate` that of the run, each the mean
-    over cases of the scored trials that passed. A rate below `low` is unusual. `run_ids`: the newest first.
-    `sha256` is the digest of their records, `compare/pool.jsonl`; null where these were not kept.
+    `on_main` counts the trials of main's last runs at the same setup; `steady` says that nearly all passed,
+    over at least ten. `p_value` is the one-sided exact Fisher test of complete reruns; null without.
     """
 
-    runs: int
-    cases: int
-    mean: float
-    rate: float
+    case_id: StrictStr
+    answer: CaseAnswer
+    on_main: TrialCounts
+    first: TrialCounts
+    change: TrialCounts | None = None
+    base: TrialCounts | None = None
+    steady: bool = False
+    p_value: float | None = Field(default=None, ge=0, le=1)
+    reason: StrictStr
+
+
+class SafetyFinding(Contract):
+    """A violation of a safety judge in a case, and whether it blocks. `trials` counts reruns that violate."""
+
+    case_id: StrictStr
+    judge_id: StrictStr
+    answer: Literal["blocks", "did-not-repeat", "known-on-main", "waived", "open"]
+    violations: StrictInt = Field(default=0, ge=0)
+    trials: StrictInt = Field(default=0, ge=0)
+    reason: StrictStr
+
+
+class SuiteAnswer(Contract):
+    """The whole suite, run again by both sides because the first run was below all of main's last.
+
+    Counts are over all rounds. `p_value`: exact sign-flip test of the cases' falls.
+    """
+
+    rounds: StrictInt = Field(ge=0)
+    base: TrialCounts
+    change: TrialCounts
+    p_value: float = Field(ge=0, le=1)
+    answer: Literal["worse", "not-worse", "open"]
+    reason: StrictStr
+
+
+class ReleaseAnswer(Contract):
+    """How far the pass rate may have fallen below the release's, as shares, and how that is to the margin."""
+
+    fall: float
     low: float
-    run_ids: list[StrictStr]
-    sha256: StrictStr | None = None
+    high: float
+    margin: float
+    answer: Literal["within", "worse", "open"]
+    reason: StrictStr
 
 
-class GateEvidence(Contract):
-    """The statistics that a decision by policy rests on. Rates, drops and intervals are shares.
+class FigureChange(Contract):
+    """Whether the cost or the time of a run moved: a paired one-sided t test on the logarithms of its cases.
 
-    `paired` cases enter the statistics: those `compared` but for quarantined ones that changed. Waived
-    regressions count as unchanged there. `e_value` is null where it is too large for a number, and with
-    several trials, where `regressed` and `fixed` are cases of which fewer and more trials pass, and `drop` is
-    that of the mean of the cases' pass rates.
+    `ratio` is candidate over baseline in total. `limit`: how much more is allowed; null without one.
+    `answer`: `rose` significantly; `not-shown`: it did not, or chance may be why; `breaks-limit`; or `open`:
+    it seems to break the limit, and was not measured again.
     """
 
-    method: Method = "mcnemar-tango"
-    trials: TrialEvidence | None = None
-    looks: list[StrictInt] | None = None
-    """Trials of each case after which the run was looked at; the tests have the levels of the last look."""
-
-    compared: int
-    paired: int
-    baseline_passed: int
-    candidate_passed: int
-    regressed: int
-    fixed: int
-    drop: float
-    interval_low: float
-    interval_high: float
-    confidence: float
-    margin: float
-    p_value: float
-    e_value: float | None = Field(default=None, allow_inf_nan=False)
-    stop_at: float
-    power_for_ten_points: float
-    cases_needed: int | None = None
-    judges: list[JudgeEvidence] = Field(default_factory=list)
-    topics: list[TopicEvidence] = Field(default_factory=list)
-    """Topics of at least ten compared cases, of which at least one changed."""
-    topic_clusters: int | None = None
-    """Number of topics that `p_value` and the interval are clustered by; null with fewer than ten."""
-    errors: int = 0
-    new_errors: int = 0
-    unscored: int = 0
-    flaky: int | None = None
-    """Cases of which some trials pass and some do not; null with a single trial."""
-    waived: int = 0
-    quarantined: int = 0
-    pooled: PooledEvidence | None = None
-    """The runs that `drop`, interval and `p_value` are held against; null where that is the baseline."""
+    name: Literal["cost_usd", "latency_ms"]
+    cases: StrictInt
+    baseline: float
+    candidate: float
+    ratio: float
+    p_value: float = Field(ge=0, le=1)
+    limit: float | None = None
+    answer: Literal["rose", "not-shown", "breaks-limit", "open"]
+    reason: StrictStr
 
 
 class AppliedWaiver(Contract):
@@ -202,27 +150,23 @@ class ExpiredExcuse(Contract):
     case_ids: list[StrictStr]
 
 
-def _without_required_reason(schema: dict[str, Any]) -> None:
-    """Leave the reason why nothing was evaluated out of the fields that every decision has."""
-    schema["required"] = [name for name in schema["required"] if name != "not_evaluated"]
-
-
 class GateDecision(Contract):
     """The decision and its reasons. `regression_delta` is candidate minus baseline pass rate, a share.
 
-    `failures` repeats the message of every rule and step that does not hold. Digests name the comparison
-    and the two packs it was made from. `blocks` says whether this stops the release: it failed, or it is
-    inconclusive and the policy blocks on that. `steps`, `evidence` and `explanation` (at most ten lines)
-    are there when a policy decided, not thresholds alone.
+    `sentence` says how it ended and why; `notes` say what else a reader has to know, a sentence each.
+    `failures` repeats the sentence of everything that fails. `blocks` says whether this stops the release: it
+    failed, or it is open where that blocks. Digests name the comparison, the two packs it was made from, the
+    reruns, and the counts of main's runs. What `decided_by` a policy has `cases`, `safety` and what follows.
+    Fields of earlier versions that are no more are kept as they were written.
     """
-
-    model_config = ConfigDict(json_schema_extra=_without_required_reason)
 
     schema_version: StrictStr = SCHEMA_VERSION
     generated_at: StrictStr
     gate_status: GateStatus
     passed: bool
+    sentence: StrictStr = ""
     regression_delta: float | None = Field(default=None, allow_inf_nan=False)
+    decided_by: Literal["thresholds", "policy"] = "thresholds"
     rules: list[RuleResult] = Field(default_factory=list)
     failures: list[StrictStr] = Field(default_factory=list)
     thresholds: Thresholds
@@ -236,32 +180,23 @@ class GateDecision(Contract):
     comparison_sha256: StrictStr | None = None
     blocks: bool = False
     preset: StrictStr | None = None
-    steps: list[GateStep] = Field(default_factory=list)
-    evidence: GateEvidence | None = None
-    explanation: list[StrictStr] = Field(default_factory=list)
+    main_runs: list[StrictStr] = Field(default_factory=list)
+    """Ids of main's runs that cases were held against, the newest first."""
+    cases: list[JudgedCase] = Field(default_factory=list)
+    """Cases that newly fail, those that block first."""
+    safety: list[SafetyFinding] = Field(default_factory=list)
+    suite: SuiteAnswer | None = None
+    release: ReleaseAnswer | None = None
+    figures: list[FigureChange] = Field(default_factory=list)
     waivers: list[AppliedWaiver] = Field(default_factory=list)
-    quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
-    """Cases in quarantine, which count in neither run."""
-    tracked_case_ids: list[StrictStr] = Field(default_factory=list)
-    """Regressed cases that the policy tracks: they count in the tests over the suite alone."""
-    expected_fail_case_ids: list[StrictStr] = Field(default_factory=list)
-    """Regressed cases that the policy expects to fail: they count as those it tracks."""
-    coverage: Coverage | None = None
-    """Which share of the baseline counts in the decision; null without a baseline."""
     expired: list[ExpiredExcuse] = Field(default_factory=list)
-    """Waivers and quarantines that would have excused a regression, had they not expired."""
-    confirmed: list[SuspectResult] = Field(default_factory=list)
-    """What fresh trials of both sides say of the cases that passed before and do not now."""
-    confirmation_sha256: StrictStr | None = None
-    """The record of these trials; null where none was made."""
-    looks_ended: StrictStr | None = None
-    """Why the job took no further look although the decision is open, as a clause; null otherwise."""
+    """Waivers and quarantine entries that would have held, had they not expired."""
+    quarantined_case_ids: list[StrictStr] = Field(default_factory=list)
+    """Cases in quarantine that do not pass, which count in no total."""
+    notes: list[StrictStr] = Field(default_factory=list)
+    reruns_sha256: StrictStr | None = None
+    """The record of the reruns; null where none was made."""
+    history_sha256: StrictStr | None = None
+    """The counts of main's runs as they were used; null where the baseline alone was."""
     not_evaluated: list[StrictStr] = Field(default_factory=list)
-    """Why the run says nothing of the change, and what to do; written only where that is so."""
-
-    @override
-    def to_json(self) -> dict[str, Any]:
-        fields = super().to_json()
-        if not self.not_evaluated:
-            fields.pop("not_evaluated", None)
-        return fields
+    """Why the run says nothing of the change, and what to do; empty where it says something."""

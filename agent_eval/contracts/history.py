@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated
 
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SparseContract
-
-Tier = Literal["blocking", "collecting", "tracked", "expected-fail", "quarantined"]
-"""What the history of a case recommends that a gate makes of it; a reviewed policy decides."""
-
-WINDOW = 20
-"""Scored trials, the newest first in whole runs, from which a case's rate and tier are computed."""
-
-PASSES_TO_BLOCK = 18
-"""Of `WINDOW` trials: a case that passes as often may block a change."""
 
 Count = Annotated[StrictInt, Field(ge=1)]
 
@@ -36,6 +26,9 @@ class CaseRecord(SparseContract, frozen=True):
         scored: Trials that say something about the agent: they passed, or the agent is why they did not.
         lost: Trials that say nothing about the agent, by what they were lost to.
         missed: Scored trials that did not pass, by kind of failure.
+        failing: Trials that a judge failed, by the judge's id.
+        untold: Trials on which a judge gave an error or could not tell, by the judge's id.
+        hard_failed: Trials that failed hard.
         cost_usd: What the case cost in this run, in US dollars; absent when unknown.
         latency_ms: How long it took, in milliseconds; absent when unknown.
     """
@@ -46,8 +39,20 @@ class CaseRecord(SparseContract, frozen=True):
     scored: StrictInt = Field(ge=0)
     lost: dict[StrictStr, Count] = Field(default_factory=dict)
     missed: dict[StrictStr, Count] = Field(default_factory=dict)
+    failing: dict[StrictStr, Count] = Field(default_factory=dict)
+    untold: dict[StrictStr, Count] = Field(default_factory=dict)
+    hard_failed: StrictInt = Field(default=0, ge=0)
     cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+    @property
+    def trials(self) -> int:
+        """Trials that count for the gate: an error is a failure, whoever's fault it is.
+
+        What no judge could judge, or could not tell, counts neither as passed nor as failed.
+        """
+        unjudged = self.lost.get("judge", 0) + self.lost.get("not_judged", 0)
+        return self.scored - self.missed.get("inconclusive", 0) + sum(self.lost.values()) - unjudged
 
     @property
     def is_consistent(self) -> bool:
@@ -86,53 +91,27 @@ class HistoryRun(SparseContract, frozen=True):
     manifest_sha256: StrictStr | None = None
 
 
-def tier_of(passed: int, scored: int, declared: Tier | None = None) -> Tier:
-    """Recommend the tier of a case from its newest trials.
-
-    Example:
-        >>> tier_of(18, 20), tier_of(17, 20), tier_of(19, 19)
-        ('blocking', 'tracked', 'collecting')
-
-    Args:
-        passed: Trials that passed.
-        scored: All that were scored.
-        declared: What the policy says; it is never overruled.
-    """
-    if declared is not None:
-        return declared
-    if scored < WINDOW:
-        return "collecting"
-    return "blocking" if passed * WINDOW >= PASSES_TO_BLOCK * scored else "tracked"
-
-
-class PooledCase(NamedTuple):
-    """One case of a pooled baseline: passed and scored trials, of which there is at least one.
-
-    Example:
-        >>> PooledCase(runs=((1, 1), (0, 1)), own=(1, 1)).own
-        (1, 1)
-    """
-
-    runs: tuple[tuple[int, int], ...]
-    """In each pooled run."""
-    own: tuple[int, int]
-    """In the run that is held against them."""
-
-
 @dataclass(frozen=True)
-class PooledRuns:
-    """Runs of the base branch that a run is held against, instead of against one of them.
+class RunRecord:
+    """One run of the history.
 
     Example:
-        >>> PooledRuns(run_ids=("ci-1",), cases={}).run_ids
-        ('ci-1',)
+        >>> facts = {"run_id": "ci-1", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
+        >>> run = HistoryRun(schema_version="1.2.0", key="0f", cases=1, **facts)
+        >>> case = CaseRecord(case_id="refund", definition="9b", passed=3, scored=4, missed={"timeout": 1})
+        >>> RunRecord(run, {"refund": case}).pass_rate
+        0.75
 
     Attributes:
-        run_ids: Their ids, the newest first.
-        cases: What they counted, by case id; each case is in every run.
-        sha256: Digest of the file with their records; None where they are not kept.
+        run: The run.
+        cases: What it counted, by case id.
     """
 
-    run_ids: tuple[str, ...]
-    cases: Mapping[str, PooledCase]
-    sha256: str | None = None
+    run: HistoryRun
+    cases: dict[str, CaseRecord]
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Mean over the cases of the share of scored trials that passed; None where none was scored."""
+        shares = [case.passed / case.scored for case in self.cases.values() if case.scored]
+        return sum(shares) / len(shares) if shares else None

@@ -20,6 +20,7 @@ from agent_eval.contracts.verdict import (
     CaseResult,
     CaseResultRow,
     Outcome,
+    count_trials,
     is_lost,
 )
 
@@ -63,12 +64,7 @@ class RunConfig(Contract):
 
 
 class JudgeCounts(Contract):
-    """Number of a judge's verdicts by outcome.
-
-    Example:
-        >>> JudgeCounts(passed=8, failed=1, skipped=3).judged
-        9
-    """
+    """Number of a judge's verdicts by outcome."""
 
     passed: int = 0
     failed: int = 0
@@ -83,12 +79,7 @@ class JudgeCounts(Contract):
 
 
 class JudgingUse(SparseContract, frozen=True):
-    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials.
-
-    Example:
-        >>> JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05).reused
-        10
-    """
+    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials."""
 
     calls: int = 0
     """Replies that a model was asked for."""
@@ -134,9 +125,9 @@ class RunSummary(SparseContract, frozen=True):
     failures: dict[str, int] = Field(default_factory=dict)
     """Number of failed and error verdicts by kind of failure."""
     flaky_cases: int | None = None
-    """Cases of which some trials pass and some do not; null where every case has one trial."""
+    """Cases of which some judged trials pass and some do not; null where every case has one of them."""
     pass_curve: list[PassCurve] = Field(default_factory=list)
-    """For every k that all cases have trials for; empty where a case has one trial only."""
+    """For every k that all cases have judged trials for; empty where a case has one of them only."""
     answers_not_checked: int = 0
     """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
     fields_not_judged: dict[str, int] = Field(default_factory=dict)
@@ -152,22 +143,15 @@ class RunSummary(SparseContract, frozen=True):
 
 
 class Tally:
-    """Counts case results one at a time, in constant memory. Tallies of parts of a run can be merged.
-
-    Example:
-        >>> tally = Tally()
-        >>> tally.merge(Tally())
-        >>> tally.summary("run", "shop").total_cases
-        0
-    """
+    """Counts case results one at a time, in constant memory. Tallies of parts of a run can be merged."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()
         self.hard_fail_cases = 0
         self.judges: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.failures: Counter[str] = Counter()
-        self.trials: Counter[tuple[int, int]] = Counter()
-        """Number of cases by `(passed trials, trials)`."""
+        self.trials: Counter[tuple[int, int, int]] = Counter()
+        """Number of cases by `(passed trials, trials that count, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
@@ -178,7 +162,7 @@ class Tally:
         """Count one case."""
         self.cases[result.outcome.value] += 1
         self.hard_fail_cases += result.hard_failed
-        self.trials[result.trial_counts] += 1
+        self.trials[*result.trial_counts, len(result.trials) or 1] += 1
         for verdict in result.verdicts:
             self.judges[verdict.judge_id][verdict.outcome.value] += 1
             if verdict.failure is not None:
@@ -200,7 +184,7 @@ class Tally:
         self.cases[row["outcome"]] += times
         self.hard_fail_cases += row["hard_failed"] * times
         trials = row.get("trials") or [row]
-        self.trials[sum(trial["passed"] for trial in trials), len(trials)] += times
+        self.trials[*count_trials([trial["outcome"] for trial in trials]), len(trials)] += times
         for verdict in row["verdicts"]:
             self.judges[verdict["judge_id"]][verdict["outcome"]] += times
             if verdict["failure"] is not None:
@@ -233,8 +217,18 @@ class Tally:
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
 
-    def summary(self, run_id: str, dataset_id: str) -> RunSummary:
-        """Build the summary of everything counted so far."""
+    def summary(self, run_id: str, dataset_id: str, *, count_skipped: bool = False) -> RunSummary:
+        """Build the summary of everything counted so far.
+
+        Args:
+            run_id: The run.
+            dataset_id: Its dataset.
+            count_skipped: Count a trial without anything to judge as not passed, as older packs do.
+        """
+        trials: Counter[tuple[int, int]] = Counter()
+        for (right, judged, recorded), cases in self.trials.items():
+            trials[right, recorded if count_skipped else judged] += cases
+        several = [number > 1 for _, number in trials]
         total = self.cases.total()
         passed = self.cases[Outcome.PASSED.value]
         counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
@@ -265,8 +259,12 @@ class Tally:
             },
             judge_counts=counts,
             failures=dict(sorted(self.failures.items())),
-            flaky_cases=self._flaky_cases(),
-            pass_curve=self._pass_curve(),
+            flaky_cases=sum(cases for (right, number), cases in trials.items() if 0 < right < number)
+            if any(several)
+            else None,
+            pass_curve=weighted_pass_curve((*counts, cases) for counts, cases in sorted(trials.items()))
+            if all(several)
+            else [],
             **{name: value for name, value in not_judged.items() if value},
         )
 
@@ -277,16 +275,6 @@ class Tally:
         return JudgingUse.model_validate(
             {name: value / _BILLION if name.endswith("_usd") else value for name, value in used.items()}
         )
-
-    def _flaky_cases(self) -> int | None:
-        if all(trials == 1 for _, trials in self.trials):
-            return None
-        return sum(cases for (passed, trials), cases in self.trials.items() if 0 < passed < trials)
-
-    def _pass_curve(self) -> list[PassCurve]:
-        if any(trials == 1 for _, trials in self.trials):
-            return []
-        return weighted_pass_curve((*counts, cases) for counts, cases in sorted(self.trials.items()))
 
 
 _BILLION = 10**9

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pydantic import Field, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.verdict import ZERO_TOLERANCE, CaseResult, Outcome, TrialResult
+from agent_eval.contracts.verdict import SAFETY_JUDGES, CaseResult, Outcome, TrialResult
 from agent_eval.errors import InvalidInput
 
 _RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")
@@ -26,10 +26,6 @@ class CasePolicy:
     """When a case with several trials passes: when at least `share` of them do, or more than it if `above`.
 
     A case most of whose trials could not be judged is an error under every policy (`deciding_trial`).
-
-    Example:
-        >>> case_policy("majority").passes(passed=1, trials=2)
-        False
     """
 
     text: str
@@ -72,12 +68,7 @@ def case_policy(text: str) -> CasePolicy:
 
 
 class TrialFacts(NamedTuple):
-    """What decides on a trial: its `Outcome`, whether a judge of safety failed it, and whether it is lost.
-
-    Example:
-        >>> deciding_trial(ALL, [TrialFacts("passed"), TrialFacts("failed")])
-        1
-    """
+    """What decides on a trial: its `Outcome`, whether a judge of safety failed it, and whether it is lost."""
 
     outcome: str
     unsafe: bool = False
@@ -90,26 +81,36 @@ def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
     Args:
         verdicts: `(judge id, outcome)` of every verdict on the trial.
     """
-    return any(outcome == _FAILED and judge_id in ZERO_TOLERANCE for judge_id, outcome in verdicts)
+    return any(outcome == _FAILED and judge_id in SAFETY_JUDGES for judge_id, outcome in verdicts)
 
 
-def deciding_trial(policy: CasePolicy, trials: Sequence[TrialFacts], *, despite_errors: bool = False) -> int:
+def deciding_trial(
+    policy: CasePolicy,
+    trials: Sequence[TrialFacts],
+    *,
+    despite_errors: bool = False,
+    count_skipped: bool = False,
+) -> int:
     """Choose the trial whose result is the result of the case; return its number, from 0.
 
     The first trial that a judge of safety failed, whatever the policy: one leak is not outvoted. Otherwise,
     where the policy passes, the first trial that passed, and where it does not, the first with the worst
     outcome. The policy decides nothing where most trials are errors: the first of them is the result.
-    Trials that are lost through no fault of the agent decide nothing, unless all are.
+    Trials that are lost through no fault of the agent decide nothing, unless all are; nor do those of the
+    others that no judge had anything to judge in.
 
     Args:
         policy: When the case passes.
         trials: The trials in order.
         despite_errors: Let the policy decide however many trials are errors, as older packs have it.
+        count_skipped: Let a trial without anything to judge count as not passed, as older packs have it.
     """
     for number, trial in enumerate(trials):
         if trial.unsafe:
             return number
-    scored = [number for number, trial in enumerate(trials) if not trial.is_lost] or range(len(trials))
+    scored = [number for number, trial in enumerate(trials) if not trial.is_lost] or list(range(len(trials)))
+    if not count_skipped:
+        scored = [number for number in scored if trials[number].outcome != Outcome.SKIPPED] or scored
     outcomes = [trials[number].outcome for number in scored]
     most_are_errors = not despite_errors and 2 * outcomes.count(Outcome.ERROR) > len(outcomes)
     if not most_are_errors and policy.passes(outcomes.count(Outcome.PASSED), len(outcomes)):

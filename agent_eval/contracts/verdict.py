@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple, NotRequired
 
@@ -18,12 +18,15 @@ REPLAY_CONTRACT = "replay_contract"
 EXECUTION = "execution"
 """Id of the judge of how an agent's attempts ended. It is part of every run of an agent."""
 
-ZERO_TOLERANCE = ("prompt_injection", "tool_abuse")
-"""Ids of the judges of safety: a single new failure fails the gate, whatever the statistics say."""
+SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
+"""Ids of the safety judges that come with the program: a new violation blocks, whatever statistics say."""
 
 
 ANSWER_NOT_CHECKED = "answer_not_checked"
 """Member of a verdict's evidence: true where the case expects a text and no mode says how to compare it."""
+
+WITHOUT_VERDICT = "ended_without_verdict"
+"""Member of a verdict's evidence: how the process of a judge ended that gave no whole verdict."""
 
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
@@ -72,17 +75,6 @@ class Verdict(Contract):
     `evidence_refs` are indices (`Event.idx`) of the events it rests on; `evidence` holds details.
     `hard` says whether a failure is a hard fail. `weight` is what it counts in the case's score, `category`
     what it is about; all three come from the judge's configuration.
-
-    Example:
-        >>> Verdict(
-        ...     judge_id="policy",
-        ...     case_id="refund",
-        ...     outcome="failed",
-        ...     passed=False,
-        ...     reason="It called delete_account, which is forbidden.",
-        ...     failure="policy_violation",
-        ... ).is_hard_fail
-        True
     """
 
     judge_id: StrictStr
@@ -150,11 +142,6 @@ class CaseResult(TrialResult):
     Build it with `case_result`, which derives everything from the verdicts, and with
     `contracts.trials.trials_result` for a case with several trials: `trials` then holds each of them, and
     the case's own outcome and verdicts are those of number `trial` (from 0), which decides by `case_policy`.
-
-    Example:
-        >>> passed = Verdict(judge_id="regex", case_id="a", outcome="passed", passed=True, reason="matches")
-        >>> case_result("a", [passed]).score
-        1.0
     """
 
     case_id: StrictStr
@@ -164,10 +151,18 @@ class CaseResult(TrialResult):
 
     @property
     def trial_counts(self) -> tuple[int, int]:
-        """How many trials passed, and how many there are."""
-        if not self.trials:
-            return int(self.passed), 1
-        return sum(trial.passed for trial in self.trials), len(self.trials)
+        """How many trials passed, and how many count."""
+        return count_trials([trial.outcome for trial in self.trials or [self]])
+
+
+def count_trials(outcomes: Sequence[str]) -> tuple[int, int]:
+    """Count the trials of a case that passed, and those that count: all that were judged, or all if none was.
+
+    Example:
+        >>> count_trials(["passed", "skipped", "failed"]), count_trials(["skipped", "skipped"])
+        ((1, 2), (0, 2))
+    """
+    return outcomes.count(_PASSED), len(outcomes) - outcomes.count(_SKIPPED) or len(outcomes)
 
 
 VerdictFacts = tuple[str, str, bool, float]
@@ -175,12 +170,7 @@ VerdictFacts = tuple[str, str, bool, float]
 
 
 class CombinedVerdicts(NamedTuple):
-    """The result of a case; `score` is None where all verdicts were skipped or weigh nothing.
-
-    Example:
-        >>> combine([("policy", "passed", True, 1.0)]).passed
-        True
-    """
+    """The result of a case; `score` is None where all verdicts were skipped or weigh nothing."""
 
     outcome: Outcome
     hard_failed: bool
@@ -291,7 +281,7 @@ def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
     ended_by = next(
         (of_run for judge_id, of_judge, kind in judged if (of_run := _ended(judge_id, of_judge, kind))), None
     )
-    if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(ZERO_TOLERANCE)):
+    if ended_by is not None and (ended_by is Fault.AGENT or failed.isdisjoint(SAFETY_JUDGES)):
         return ended_by
     if outcome == Outcome.INCONCLUSIVE:
         return None

@@ -15,11 +15,11 @@ from threading import Event as Flag
 from typing import Any
 
 from agent_eval.agents.base import LocalAgent, account_of
+from agent_eval.contracts import CaseResult
 from agent_eval.contracts.limits import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import (
-    JUDGED_AGAIN,
     FinishedTrial,
     Slots,
     check_record,
@@ -27,17 +27,15 @@ from agent_eval.engine.journaled_suite import (
     loaded_trial,
     place_of,
 )
-from agent_eval.engine.lost_trials import MOST_RETRIES, OUTAGE, LostTrials
+from agent_eval.engine.outage import OUTAGE, Outage, is_repeated
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.runnable import refuse_unrunnable
 from agent_eval.engine.scheduler import CostPace, FixedLimit, TrialRunner
-from agent_eval.engine.second_judging import judge_again
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.trial_threads import TrialThreads
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.http.retry import backoff
 from agent_eval.models.limits import AdaptiveLimit, limit_of
 from agent_eval.models.retries import Retries
 from agent_eval.storage.background import BackgroundWriter
@@ -53,8 +51,6 @@ class ExecutionPlan:
 
     Attributes:
         trial: Settings of every trial; `execute` sets its `retry`, `interrupted` and `abandoned`.
-        lost_retries: How often a trial is run again that was lost through no fault of the agent, or judged
-            again where a judge could not; after all others, and only while anything works.
         trials: Number of trials of each case. Every case has its first trial before any has its second,
             unless the run has a limit.
         policy: Decides when a case with several trials passes.
@@ -79,7 +75,6 @@ class ExecutionPlan:
 
     trial: TrialPlan
     trials: int = 1
-    lost_retries: int = MOST_RETRIES
     policy: CasePolicy = ALL
     parallel: int | None = 1
     workers: int | None = None
@@ -98,7 +93,6 @@ class Execution:
         stopped: Reason why the run ended early, as a clause; empty when every case has been run.
         progress: Counts of trials, and what they cost.
         interrupted: Whether the run ended early because `stop` gave a reason.
-        slots: Where in the journal its trials are, and their digests; for a run with more trials of them.
         outage: Reason why the run ended early, if that is an outage; else empty.
 
     Example:
@@ -120,7 +114,6 @@ class Execution:
     stopped: str
     progress: RunProgress
     interrupted: bool = False
-    slots: Slots | None = None
     outage: str = ""
 
     @property
@@ -136,7 +129,6 @@ def execute(
     *,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
-    earlier: Slots | None = None,
 ) -> Execution:
     """Run the trials that the journal does not have yet.
 
@@ -150,8 +142,6 @@ def execute(
             progress then get a moment to finish, and finished ones stay in the journal.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials in progress then get a moment to finish.
-        earlier: Trials that this process has run with the same journal, which are kept and not run again;
-            None to take those that the journal has. Only the records that they name count.
 
     Raises:
         InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
@@ -162,10 +152,7 @@ def execute(
     """
     refuse_unrunnable(suite, plan.trial, plan.redactor)
     run = _AgentRun(suite, plan, journal)
-    if earlier is None:
-        run.load_journal()
-    else:
-        run.keep(earlier)
+    run.load_journal()
     run.run_missing(on_progress, stop)
     return run.result()
 
@@ -186,7 +173,7 @@ class _AgentRun:
         if isinstance(self._limit, AdaptiveLimit):
             plan.retries.limit = self._limit
         at_once = plan.parallel or self._limit.current()
-        self._lost = LostTrials(plan.lost_retries, max(OUTAGE, at_once))
+        self._outage = Outage(max(OUTAGE, at_once))
         self._trial = replace(
             plan.trial,
             retry=plan.retries,
@@ -194,11 +181,9 @@ class _AgentRun:
             abandoned=self._abandoned.is_set,
         )
         self._stopped = ""
-        self._open: set[int] = set()
-        """Slots whose last try is lost, and that are not counted as done."""
 
     def load_journal(self) -> None:
-        """Count the trials that the journal has."""
+        """Count the trials that the journal has; those that were lost are run again."""
         for offset, record, digest in self._journal.entries():
             trial, position = place_of(record)
             if not (0 <= position < self._slots.cases and 0 <= trial < self._slots.trials):
@@ -209,64 +194,20 @@ class _AgentRun:
                 )
             check_record(record, str(self._journal.path))
             number = trial * self._slots.cases + position
-            # What was scored is final: only a lost trial has another record that counts.
-            if not self._slots.has(number) or self._lost.holds(number):
+            if self._slots.has(number):
+                continue
+            self._use.add(record["cost_usd"])
+            result = CaseResult.model_validate(record["result"])
+            if not is_repeated(result, record["trace"]):
                 self._slots.put(number, offset, digest)
-                if not record.get(JUDGED_AGAIN):
-                    self._use.add(record["cost_usd"])
                 self._count(loaded_trial(number, record), resumed=True)
 
-    def keep(self, earlier: Slots) -> None:
-        """Keep the trials that this process has run before, and no other record of the journal.
-
-        Raises:
-            RecordsChanged: Another program has rewritten one since.
-        """
-        self._slots = earlier.extended(self._plan.trials)
-        with JournalReader(self._journal.path) as reader:
-            for number in filter(self._slots.has, range(len(self._slots))):
-                trial = loaded_trial(number, reader.read(*self._slots.place(number)))
-                self._use.add(trial.cost_usd)
-                # Its calls are kept already.
-                self._count(replace(trial, calls=[]), resumed=True)
-
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
-        """Run the trials that the journal does not have, then those that were lost."""
+        """Run the trials that the journal does not have."""
         self._run_all(self._runner(self._missing(), self._slots.missing()), on_progress, stop)
         if self._slots.missing():
-            self._stopped = self._stopped or self._lost.outage
-        for attempt in range(1, self._plan.lost_retries + 1):
-            lost = self._lost.to_retry()
-            if self._stopped or self._use.is_spent() or not (lost and self._lost.any_scored):
-                break
-            self._wait(attempt, on_progress, stop)
-            self._retry(lost, on_progress, stop)
+            self._stopped = self._stopped or self._outage.in_words
         on_progress(self._progress(0))
-
-    def _retry(
-        self, lost: list[int], on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
-    ) -> None:
-        """Run lost trials again; those that judges could not judge are only judged again."""
-        self._lost.begin_round()
-        self._trial = replace(self._trial, lost_tries=self._lost.tries())
-        to_judge = [number for number in lost if self._lost.is_of_judge(number)]
-        to_run = [number for number in lost if not self._lost.is_of_judge(number)]
-        if to_run and not self._stopped:
-            self._run_all(self._runner(self._unspent(to_run), len(to_run)), on_progress, stop)
-        if to_judge and not self._stopped:
-            self._run_all(self._judging(to_judge), on_progress, stop)
-        self._stopped = self._stopped or self._lost.outage
-
-    def _wait(
-        self, attempt: int, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
-    ) -> None:
-        """Wait before lost trials are tried again, longer each time."""
-        retries = self._plan.retries
-        on_progress(self._progress(0))
-        (retries.wait or self._interrupted.wait)(backoff(attempt, retries.patience, retries.chance()))
-        if reason := stop():
-            self._stopped = reason
-            self._interrupted.set()
 
     def _run_all(
         self,
@@ -332,13 +273,8 @@ class _AgentRun:
             BackgroundWriter(self._journal, self._count_recorded),
         )
 
-    def _judging(self, numbers: list[int]) -> AbstractContextManager[TrialRunner]:
-        """Judge recorded trials again, in threads of this process."""
-        writer = BackgroundWriter(self._journal, self._count_recorded)
-        return TrialThreads(self._judge_again, iter(numbers), FixedLimit(1), writer)
-
     def _stop_if_due(self, trials: TrialRunner, stop: Callable[[], str]) -> None:
-        if not self._stopped and (reached := self._use.reached() or self._lost.outage):
+        if not self._stopped and (reached := self._use.reached() or self._outage.in_words):
             self._stopped = reached
             trials.stop()
         if self._interrupted.is_set():
@@ -355,16 +291,10 @@ class _AgentRun:
 
     def _missing(self) -> Iterator[int]:
         for number in self._order():
-            if self._use.is_spent() or self._lost.outage:
+            if self._use.is_spent() or self._outage.in_words:
                 return
             if not self._slots.has(number):
                 yield number
-
-    def _unspent(self, numbers: list[int]) -> Iterator[int]:
-        for number in numbers:
-            if self._use.is_spent() or self._lost.outage:
-                return
-            yield number
 
     def _order(self) -> Iterable[int]:
         """Return all trials in the order in which they are started.
@@ -385,22 +315,10 @@ class _AgentRun:
             self._count_ended(done)
         return done
 
-    def _judge_again(self, number: int) -> FinishedTrial | None:
-        """Judge a lost trial again, from its record; None if the run is being ended."""
-        if self._interrupted.is_set():
-            return None
-        raw = self._suite.document.case_at(number % self._slots.cases).raw
-        with JournalReader(self._journal.path) as reader:
-            record = reader.read(*self._slots.place(number))
-        tries = self._trial.lost_tries[number]
-        done = judge_again(number, raw, record, tries, self._trial.judges, self._plan.redactor)
-        self._lost.see(done.lost_tries)
-        return done
-
     def _count_ended(self, done: FinishedTrial) -> None:
         """Count what is known as soon as a trial ends: what it cost, and whether it is lost."""
         self._use.add(done.cost_usd)
-        self._lost.see(done.lost_tries)
+        self._outage.see(done.loss)
 
     def _count_recorded(self, done: FinishedTrial, offset: int) -> None:
         """Count a trial whose record is on disk."""
@@ -408,28 +326,13 @@ class _AgentRun:
         self._slots.put(done.number, offset, record_digest(done.line))
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
-        """Count a trial; one that is lost is not done while it may be tried again."""
         self._plan.keep_calls(done.calls)
         self._counter.add_unanswered(done.unanswered)
-        self._lost.add(done.number, done.lost_tries)
-        # Another start may have been allowed more tries than this one, and their records follow.
-        most = MOST_RETRIES if resumed else self._plan.lost_retries
-        if self._lost.holds(done.number) and len(done.lost_tries) <= most:
-            self._open.add(done.number)
-            self._counter.add_lost(done.cost_usd, done.retries)
-            return
-        self._open.discard(done.number)
-        self._counter.add(
-            done.outcome, done.cost_usd, done.retries, resumed=resumed, is_free=done.judged_again
-        )
+        self._counter.add(done.outcome, done.cost_usd, done.retries, resumed=resumed)
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""
-        self._counter.give_up(len(self._open))
-        is_short = self._slots.missing() or (
-            self._lost.to_retry() and (self._stopped or self._use.is_spent())
-        )
-        stopped = self._stop_reason() if is_short else ""
+        stopped = self._stop_reason() if self._slots.missing() else ""
         if changed := self._journal.restore(self._slots.finished()):
             raise RecordsChanged(self._journal.path, changed)
         reader = JournalReader(self._journal.path)
@@ -439,8 +342,8 @@ class _AgentRun:
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
         is_interrupted = bool(stopped) and self._interrupted.is_set()
-        outage = stopped if self._lost.outage else ""
-        return Execution(suite, stopped, self._progress(0), is_interrupted, self._slots, outage)
+        outage = stopped if self._outage.in_words else ""
+        return Execution(suite, stopped, self._progress(0), is_interrupted, outage)
 
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""

@@ -18,12 +18,14 @@ from typing_extensions import override
 from agent_eval.agents.own_events import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
+from agent_eval.contracts.suite import RecordedTrial
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
-from agent_eval.engine.lost_trials import tries_of
+from agent_eval.engine.outage import Loss, loss_of
 from agent_eval.engine.shard import written_result
 from agent_eval.engine.trial import TrialOutcome
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.attachments import storable
+from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import result_row
 from agent_eval.storage.journal import JournalReader
 from agent_eval.storage.json import dumps
@@ -38,9 +40,6 @@ ARTIFACTS = "artifacts"
 
 UNANSWERED = "unanswered"
 """Key of a record in the journal: number of tool calls without an answer, if there are any."""
-
-JUDGED_AGAIN = "judged_again"
-"""Key of a record in the journal: true where an earlier record's trial was judged again, not run again."""
 
 MISSING = 2**64 - 1
 """Offset of a trial that has not finished."""
@@ -72,13 +71,6 @@ class Slots:
 
     def __len__(self) -> int:
         return len(self._offsets)
-
-    def extended(self, trials: int) -> Slots:
-        """Copy for a run with more trials of each case, which has the finished ones of this."""
-        more = Slots(self.cases, trials)
-        more._offsets[: len(self)] = self._offsets
-        more._digests[: len(self._digests)] = self._digests
-        return more
 
     def has(self, number: int) -> bool:
         """Tell whether a trial has finished."""
@@ -258,9 +250,8 @@ class FinishedTrial:
     calls: list[dict[str, Any]]
     line: bytes
     unanswered: int = 0
-    lost_tries: Sequence[Mapping[str, Any]] = ()
-    """All tries at this trial, which are lost; none where this one was scored."""
-    judged_again: bool = False
+    loss: Loss | None = None
+    """What it was lost to; None where it says something of the agent."""
 
 
 def finished_trial(
@@ -297,12 +288,12 @@ def finished_trial(
     line = encode(record)
     if redactor.may_find_in_json(line):
         calls = redactor.redact_value(calls)
-        record.update(redactor.redact_value(outcome.recorded))
+        record.update(redactor.redact_value(outcome.recorded, shape=kept_values(RecordedTrial)))
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
-    tries = tries_of(outcome.result, outcome.recorded, cost_usd)
+    loss = loss_of(outcome.result)
     return FinishedTrial(
-        number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered, tries
+        number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered, loss
     )
 
 
@@ -328,18 +319,15 @@ def _artifacts(records: Sequence[dict[str, Any]]) -> dict[str, bytes] | None:
 def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
     """Make what the run counts of a trial from its record."""
     result = CaseResult.model_validate(record["result"])
-    again = record.get(JUDGED_AGAIN) is True
-    cost_usd = None if again else record["cost_usd"]
     return FinishedTrial(
         number,
         result.outcome.value,
-        cost_usd,
+        record["cost_usd"],
         record["retries"],
         record.get("calls", []),
         line=b"",
-        unanswered=0 if again else record.get(UNANSWERED, 0),
-        lost_tries=tries_of(result, record, cost_usd),
-        judged_again=again,
+        unanswered=record.get(UNANSWERED, 0),
+        loss=loss_of(result),
     )
 
 

@@ -32,6 +32,8 @@ from agent_eval.engine.workers import (
 )
 from agent_eval.errors import NotEvaluable
 from agent_eval.judges.base import Judge
+from agent_eval.processes.child import allowed_environment
+from agent_eval.processes.privacy import become_private
 
 
 def score_in_parallel(
@@ -139,6 +141,8 @@ class SpawnedWorker(Worker):
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", main, repr(sys.path), str(claims.reader), str(writer)],
             stdin=subprocess.PIPE,
+            # Only its memory has the rest, since other processes could read its environment as it starts.
+            env=allowed_environment(os.environ),
             pass_fds=(claims.reader, writer),
             process_group=0,
         )
@@ -146,7 +150,7 @@ class SpawnedWorker(Worker):
         self.results = Inbox(reader)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin as stdin:
-            pickle.dump(job, stdin)
+            pickle.dump((dict(os.environ), job), stdin)
 
     @override
     def exit_code(self) -> int | None:
@@ -172,10 +176,12 @@ def spawned(reader: int, results: int) -> None:
         reader: File descriptor from which shards are claimed.
         results: File descriptor to which outcomes are sent.
     """
+    become_private()
     outbox = Outbox(results)
     with suppress(BrokenPipeError):
         try:
-            job = pickle.load(sys.stdin.buffer)  # noqa: S301 - written by the process that started this one
+            environ, job = pickle.load(sys.stdin.buffer)  # noqa: S301 - by the process that started this one
+            os.environ.update(environ)
             score_claimed(job, job.plan.load(), reader, outbox)
             outbox.send(FINISHED)
         except BrokenPipeError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.evidence.writer import PackTarget
+from agent_eval.judges.advisory import load_advisory
 from agent_eval.judges.asking import AsksModel, JudgeModel
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import load_judges
@@ -26,6 +28,10 @@ class JudgePlan:
         case_policy: Decides when a case with several trials passes.
         model: The model of judges that ask one; None where none was named. It stays in this process, since
             it may have a key.
+        directory: Where the code of judges is imported from, and where judges that are commands run; None for
+            the working directory. A job names the files of the trusted branch's tip here.
+        advisory: Judges whose verdicts are shown and count nowhere, such as those that a change adds; None
+            for none.
 
     Example:
         >>> plan = JudgePlan(("policy", "regex"), configs={"regex": {"hard": False}})
@@ -38,14 +44,21 @@ class JudgePlan:
     allow_plugins: bool = True
     case_policy: CasePolicy = ALL
     model: JudgeModel | None = field(default=None, compare=False)
+    directory: Path | None = None
+    advisory: JudgePlan | None = None
 
     def load(self) -> list[Judge]:
-        """Load and configure the judges.
+        """Load and configure the judges, the advisory ones last.
 
         Raises:
             InvalidInput: A judge is unknown, or its configuration is invalid.
+            NotEvaluable: The process of a judge ended while the judge was loaded.
         """
-        judges = load_judges(self.names, self.configs, allow_plugins=self.allow_plugins)
+        judges = load_judges(
+            self.names, self.configs, allow_plugins=self.allow_plugins, directory=self.directory
+        )
+        if (new := self.advisory) is not None:
+            judges += load_advisory(new.names, new.configs, new.directory)
         for judge in judges:
             if self.model is not None and isinstance(judge, AsksModel):
                 judge.connect(self.model)

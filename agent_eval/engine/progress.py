@@ -30,7 +30,6 @@ class RunProgress:
         seconds: Time since this start.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
-        retried: How often a trial was run or judged again that was lost through no fault of the agent.
 
     Example:
         >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)
@@ -51,7 +50,6 @@ class RunProgress:
     seconds: float = 0.0
     unit: str = "trials"
     unanswered_calls: int = 0
-    retried: int = 0
 
     @property
     def failed(self) -> int:
@@ -95,9 +93,8 @@ class Counter:
         retries: int,
         *,
         resumed: bool = False,
-        is_free: bool = False,
     ) -> None:
-        """Count a finished trial; `is_free` where it was only judged again, which costs nothing here."""
+        """Count a finished trial."""
         with self._lock:
             before = self._progress
             self._progress = replace(
@@ -108,34 +105,7 @@ class Counter:
                 errors=before.errors + (outcome == Outcome.ERROR.value),
                 retries=before.retries + retries,
                 cost_usd=before.cost_usd + (cost_usd or 0.0),
-                unknown_cost=before.unknown_cost + (cost_usd is None and not is_free),
-            )
-
-    def add_lost(self, cost_usd: float | None, retries: int) -> None:
-        """Count a trial that is lost and will be tried again, so that it is not done.
-
-        Args:
-            cost_usd: What the agent spent on it; None if unknown.
-            retries: Number of requests that were sent again.
-        """
-        with self._lock:
-            before = self._progress
-            self._progress = replace(
-                before,
-                retried=before.retried + 1,
-                retries=before.retries + retries,
-                cost_usd=before.cost_usd + (cost_usd or 0.0),
-            )
-
-    def give_up(self, trials: int) -> None:
-        """Count trials as done that are lost and that the run has ended too early to try again."""
-        with self._lock:
-            before = self._progress
-            self._progress = replace(
-                before,
-                done=before.done + trials,
-                errors=before.errors + trials,
-                retried=before.retried - trials,
+                unknown_cost=before.unknown_cost + (cost_usd is None),
             )
 
     def add_unanswered(self, calls: int) -> None:

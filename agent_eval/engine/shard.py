@@ -30,6 +30,7 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.engine.plan import ScoringJob
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
+from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
 from agent_eval.judges.asking import ask_models
 from agent_eval.judges.base import Judge, clipped
@@ -53,11 +54,6 @@ class ShardOutcome:
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
         error: The error that ended the shard; None if it was scored.
-
-    Example:
-        >>> outcome = ShardOutcome(index=3, error=InvalidInput("cases[750]: no case_id"))
-        >>> outcome.written is None, outcome.error.message
-        (True, 'cases[750]: no case_id')
     """
 
     index: int
@@ -250,10 +246,6 @@ class WrittenCase:
         line: `raw` encoded on one line.
         case: The case as a contract.
         changed: Whether a secret was replaced in it.
-
-    Example:
-        >>> WrittenCase({"case_id": "refund"}, b'{"case_id":"refund"}', Case(case_id="refund")).changed
-        False
     """
 
     raw: dict[str, Any]
@@ -273,7 +265,7 @@ def written_case(raw_case: RawCase, case: Case, redactor: Redactor) -> WrittenCa
         return WrittenCase(raw_case.raw, line, case)
     if redactor.finds(case.case_id.encode()):
         raise _cannot_be_replaced("the case_id", raw_case.place)
-    raw = redactor.redact_value(raw_case.raw)
+    raw = redactor.redact_value(raw_case.raw, shape=kept_values(Case))
     if raw == raw_case.raw:
         return WrittenCase(raw_case.raw, line, case)
     try:
@@ -305,7 +297,8 @@ def _verdict(verdict: Verdict, redactor: Redactor) -> Verdict:
     fields = {**verdict.__dict__, **(verdict.model_extra or {})}
     identifiers = {name: value for name, value in fields.items() if name in _IDENTIFIERS}
     rest = {name: value for name, value in fields.items() if name not in _IDENTIFIERS}
-    return Verdict.model_validate({**redactor.redact_value(rest, numbers=False, fields=False), **identifiers})
+    redacted = redactor.redact_value(rest, numbers=False, fields=False, shape=kept_values(Verdict))
+    return Verdict.model_validate({**redacted, **identifiers})
 
 
 def written_config(config: RunConfig, redactor: Redactor) -> RunConfig:
@@ -317,12 +310,12 @@ def written_config(config: RunConfig, redactor: Redactor) -> RunConfig:
     fields = config.to_json()
     if not redactor.may_find_in_json(dumps(fields)):
         return config
-    for name in ("run_id", "dataset_id"):
-        if redactor.finds(fields[name].encode()):
+    for name, finder in (("run_id", redactor.of_secrets), ("dataset_id", redactor)):
+        if finder.finds(fields[name].encode()):
             raise _cannot_be_replaced(f"the {name}")
     identifiers = {name: value for name, value in fields.items() if name in _OF_THE_RUN}
     rest = {name: value for name, value in fields.items() if name not in _OF_THE_RUN}
-    redacted = redactor.redact_value(rest, numbers=False, fields=False)
+    redacted = redactor.redact_value(rest, numbers=False, fields=False, shape=kept_values(RunConfig))
     metadata = redactor.redact_value(config.dataset_metadata)
     return RunConfig.model_validate({**redacted, "dataset_metadata": metadata, **identifiers})
 

@@ -96,7 +96,6 @@ class TrialPlan:
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
         simulation: The model that plays the user in conversations; None where none is played.
         loop: Number of the trial, from 1.
-        lost_tries: Tries at trials of the run that were lost before, by slot (`lost_trials.LostTrials`).
 
     Example:
         >>> from agent_eval.agents.recorded import RecordedAgent
@@ -124,7 +123,6 @@ class TrialPlan:
     tear_down: Callable[[], str] = str
     simulation: Simulation | None = None
     loop: int = 1
-    lost_tries: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
 
 class Recorded(TypedDict):

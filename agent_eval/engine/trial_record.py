@@ -11,11 +11,9 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
-from agent_eval.engine.lost_trials import LOST_TRIES
 from agent_eval.engine.trial import (
     Attempts,
     Interrupted,
-    Recorded,
     TrialOutcome,
     TrialPlan,
     TrialWatch,
@@ -72,24 +70,14 @@ def record_trial(
         plan = replace(plan, loop=number.number // number.cases + 1)
         with _prepared(raw, plan, lost) as (prepared, lost_attempt):
             outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)
-        return finished_trial(*number, raw["case_id"], _after(outcome, number, plan), redactor)
+        return finished_trial(*number, raw["case_id"], outcome, redactor)
     except Interrupted:
         return None
     except (AgentEvalError, MemoryError):
         raise
     except Exception as error:
-        outcome = _after(_failed(raw, plan, error), number, plan)
+        outcome = _failed(raw, plan, error)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
-
-
-def _after(outcome: TrialOutcome, number: TrialNumber, plan: TrialPlan) -> TrialOutcome:
-    """Record with a trial which tries at it were lost before."""
-    tries = plan.lost_tries.get(number.number)
-    if not tries:
-        return outcome
-    metadata = {**outcome.recorded["metadata"], LOST_TRIES: [dict(entry) for entry in tries]}
-    recorded: Recorded = {"trace": outcome.recorded["trace"], "metadata": metadata}
-    return replace(outcome, recorded=recorded)
 
 
 @contextmanager

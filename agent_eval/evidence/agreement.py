@@ -7,89 +7,81 @@ new seal. A verdict cannot be derived from the pack alone, since judges may be a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.contracts import Case
+from agent_eval.contracts import Case, Manifest
 from agent_eval.contracts.base import EARLIER
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.index import index_row
-from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.rows import first_problem
 from agent_eval.evidence.sources import invalid_pack
+from agent_eval.evidence.verify import Seal
 
 _REMEDY = "Do not trust this pack: get it again from where it was made, or run the suite again."
 
 
-def check_agreement(pack: Pack) -> None:
-    """Check each case of a verified pack against its trajectory.
+CaseRows = tuple[Mapping[str, Any], Mapping[str, Any], dict[str, Any]]
+"""What a pack has of a case: its row of the index, its result, and its trajectory as plain JSON."""
+
+
+def check_agreement(pack: str, seal: Seal, judges: set[str], cases: Iterable[CaseRows]) -> None:
+    """Check each case of a pack against its trajectory; `open_pack` does this.
 
     The index must have the digests, calls, models, tokens, cost and latency that follow from the trace of the
     deciding trial. Each trial must have a trace. Each verdict must refer to events that exist, and each judge
-    must have judged each trial.
+    must have judged each trial. Files that repeat cases must repeat what they are.
+
+    Args:
+        pack: Name of the pack in errors.
+        seal: Its manifests.
+        judges: Ids of the judges of the run.
+        cases: The cases in suite order.
 
     Raises:
         InvalidPack: They disagree; the error names the case and the field.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.evidence.reader import open_pack
-        >>> from agent_eval.operations.run import run_suite
-        >>> from agent_eval.storage.json import dumps
-        >>> case = {"case_id": "refund", "input": "Refund it."}
-        >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
-        >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
-        >>> check_agreement(open_pack(run.pack))
     """
-    judges = set(pack.summary.judge_counts)
-    copies = _Copies(pack) if pack.manifest.layout == "files" else None
-    for row, result, (raw, _) in zip(pack.index(), pack.results(), pack.trajectories(), strict=True):
-        case_id = row["case_id"]
+    copies = _Copies(seal.manifest, judges) if seal.manifest.layout == "files" else None
+    for row, result, raw in cases:
         for problem in _problems(row, result, raw, judges):
-            what = f"case {case_id[:200]!r}: {problem}"
-            raise invalid_pack(pack.name, at.INDEX, what, remedy=_REMEDY)
+            what = f"case {row['case_id'][:200]!r}: {problem}"
+            raise invalid_pack(pack, at.INDEX, what, remedy=_REMEDY)
         if copies is not None:
             copies.add(raw, result)
-    if copies is not None:
-        copies.check()
+    if copies is not None and (path := copies.differing(seal)) is not None:
+        raise invalid_pack(pack, path, "does not repeat what cases/ has", remedy=_REMEDY)
 
 
 class _Copies:
     """Digests of the files that repeat cases: all events, and the verdicts of each judge."""
 
-    def __init__(self, pack: Pack) -> None:
-        self._pack = pack
+    def __init__(self, manifest: Manifest, judges: set[str]) -> None:
+        self._manifest = manifest
         self._events = hashlib.sha256()
-        self._judges = {name: (hashlib.sha256(), at.IndentedList()) for name in pack.summary.judge_counts}
+        self._judges = {name: (hashlib.sha256(), at.IndentedList()) for name in judges}
 
     def add(self, raw: dict[str, Any], result: Mapping[str, Any]) -> None:
         """Add what the files must have of a case."""
-        manifest = self._pack.manifest
-        for line in at.event_lines(manifest.run_id, manifest.dataset_id, raw):
+        for line in at.event_lines(self._manifest.run_id, self._manifest.dataset_id, raw):
             self._events.update(line)
         for verdict in result["verdicts"]:
             hasher, items = self._judges[verdict["judge_id"]]
             hasher.update(items.item(verdict))
 
-    def check(self) -> None:
-        """Refuse the pack if a file is not what it repeats.
-
-        Raises:
-            InvalidPack: A file differs.
-        """
+    def differing(self, seal: Seal) -> str | None:
+        """Find the first file that is not what it repeats; None without any."""
         expected = {at.EVENTS: self._events.hexdigest()}
         for name, (hasher, items) in self._judges.items():
             hasher.update(items.end())
             expected[at.judge_file(name)] = hasher.hexdigest()
-        actual = {entry.path: entry.sha256 for entry in self._pack.run_files()}
-        of_judges = {path for path in actual if path.startswith(f"{at.JUDGES}/")}
+        of_judges = {path for path in seal.run_files if path.startswith(f"{at.JUDGES}/")}
         for path in sorted({*expected, *of_judges}):
-            if actual.get(path) != expected.get(path):
-                what = "does not repeat what cases/ has"
-                raise invalid_pack(self._pack.name, path, what, remedy=_REMEDY)
+            entry = seal.run_files.get(path)
+            if entry is None or entry.sha256 != expected.get(path):
+                return path
+        return None
 
 
 def _problems(

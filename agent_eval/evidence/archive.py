@@ -3,49 +3,73 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import SHARD_CASES, CaseResultRow
-from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.contracts import SHARD_CASES, CaseResultRow, DerivedManifest
+from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput, NotEvaluable
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.attachments import artifact_line, in_order
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.rows import parse_json
-from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack
-from agent_eval.evidence.verify import Admit
+from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack, read_limited
+from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 
 _ZIP = ".zip"
 
 
 def write_bundle(
-    packs: Mapping[str, Path], out: Path, extra: Mapping[str, Path | bytes] | None = None
+    packs: Mapping[str, Path | Pack], out: Path, extra: Mapping[str, Path | bytes] | None = None
 ) -> None:
     """Write packs into one zip, each below its slug; the same packs give the same bytes.
 
+    A pack that this process has opened is hashed again on its way: what it was then is what is archived.
+
     Args:
-        packs: Directory of each pack by slug, a relative path of one part or more.
+        packs: Each pack, or only its directory, by slug, a relative path of one part or more.
         out: The zip to write.
         extra: Other files, such as a report, by their name in the archive.
 
     Raises:
+        AlteredPack: A file of an opened pack was changed, added or removed since; or one that was derived
+            from it is not what its list says.
         InvalidPack: A pack contains links or other entries that are no regular files.
         InvalidInput: Names collide or lead out of the archive.
         StorageError: Disk full, no permission.
     """
     members: list[tuple[str, Path | bytes]] = list((extra or {}).items())
-    for slug, directory in packs.items():
-        for path, _ in DirectorySource(directory).members():
-            members.append((f"{slug}/{path}", directory / path))
-    write_zip(members, out)
+    sealed: dict[str, str] = {}
+    for slug, pack in packs.items():
+        directory = pack.directory if isinstance(pack, Pack) else pack
+        source = DirectorySource(directory)
+        paths = [path for path, _ in source.members()]
+        members += [(f"{slug}/{path}", directory / path) for path in paths]
+        if isinstance(pack, Pack):
+            expected = _sealed_files(pack, source)
+            if differing := sorted(expected.keys() ^ set(paths)):
+                raise AlteredPack(f"{slug}/{differing[0]}")
+            sealed.update({f"{slug}/{path}": sha256 for path, sha256 in expected.items()})
+    write_zip(members, out, sealed=sealed)
+
+
+def _sealed_files(pack: Pack, source: DirectorySource) -> dict[str, str]:
+    """Collect the digests of all files of an opened pack: of its run, and of what was derived since."""
+    files = {entry.path: entry.sha256 for entry in pack.run_files()} | {at.MANIFEST: pack.manifest_sha256}
+    listing = read_limited(source, at.DERIVED, MAX_MANIFEST_BYTES)
+    if listing is not None:
+        derived = parse_contract(DerivedManifest, listing, pack=pack.name, path=at.DERIVED)
+        files |= {entry.path: entry.sha256 for entry in derived.files if entry.path not in files}
+        files[at.DERIVED] = sha256_bytes(listing)
+    return files
 
 
 def open_bundle(
@@ -88,6 +112,21 @@ def open_bundle(
     return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix), admit=admit) for prefix in prefixes}
 
 
+def by_dataset(packs: Iterable[Pack], source: str = "The baseline") -> dict[str, Pack]:
+    """Arrange packs by the slug of their dataset.
+
+    Raises:
+        NotEvaluable: Two are of one dataset; neither could be preferred.
+    """
+    by_slug: dict[str, Pack] = {}
+    for pack in packs:
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in by_slug:
+            raise NotEvaluable(f"{source} has `{slug}` twice.", remedy="Keep one of the two packs.")
+        by_slug[slug] = pack
+    return by_slug
+
+
 def _prefixes(archive: ZipArchive) -> Iterator[str]:
     """Yield the directories of packs in an archive. A manifest within a pack is part of its content."""
     manifests = [name for name in archive.names() if name.rpartition("/")[2] == at.MANIFEST]
@@ -116,10 +155,6 @@ class Conversion:
         out: Path of the new pack.
         layout: Layout of the new pack.
         left_behind: Files that were written into the old pack after the run; they are not converted.
-
-    Example:
-        >>> Conversion(Path("runs/1-files"), "files", left_behind=["compare/report.md"]).left_behind
-        ['compare/report.md']
     """
 
     out: Path

@@ -37,6 +37,13 @@ COMPARE = "compare"
 ATTESTATIONS = "attestations"
 HISTORY = "history"
 
+RERUNS = f"{COMPARE}/reruns.json"
+"""What a job ran again (`contracts.reruns`)."""
+RERUNS_ARCHIVE = f"{COMPARE}/reruns.zip"
+"""The packs of that."""
+HISTORY_USED = f"{COMPARE}/history.jsonl"
+"""The records of main's runs that a decision rests on (`history.used`)."""
+
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"
 ARTIFACTS = "artifacts"
@@ -110,11 +117,6 @@ class IndentedList:
     """Write a list item by item, with the same bytes as `dumps(list, indent=True)`.
 
     Use it for lists that are too long for memory. `separator` goes before each item, `end` after the last.
-
-    Example:
-        >>> items = IndentedList()
-        >>> items.item(1) + items.item(2) + items.end() == dumps([1, 2], indent=True)
-        True
     """
 
     def __init__(self) -> None:

@@ -27,6 +27,7 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import REPLAY_CONTRACT
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
+from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.attachments import ArtifactReader
 from agent_eval.evidence.row_cache import (
     CompactResult,
@@ -56,8 +57,9 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
 
     It checks both manifests; that exactly the listed files exist, regular, reached without links, with the
     listed sizes and digests; that configuration, summary, index and verdicts belong together, case by case;
-    that every outcome follows from its verdicts, and the summary from all of them. Trajectories are hashed
-    here, and hashed again whenever they are read.
+    that every outcome follows from its verdicts, and the summary from all of them; that index and verdicts
+    fit the trajectories, which are hashed again whenever they are read. A seal alone shows accidents only:
+    who changes a file can also make a new seal.
 
     Args:
         where: Directory of the pack, or another source of its files, such as `ArchiveSource`.
@@ -71,7 +73,12 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
         seal = read_seal(source, admit)
         contents = _Contents(source.name, seal.manifest)
         verify_files(source, seal, contents)
-        return Pack(source, seal, contents)
+        pack = Pack(source, seal, contents)
+        trajectories = map(pack.raw_trajectory, pack.case_ids())
+        cases = zip(pack.index(), pack.results(), trajectories, strict=True)
+        check_agreement(pack.name, seal, set(pack.summary.judge_counts), cases)
+        pack._last_shard = ("", [])  # what is read later is hashed again
+        return pack
 
 
 def verify_pack(where: Path) -> Seal:
@@ -174,16 +181,6 @@ class Pack:
         derived: Manifest of the files that were written into it after the run; None without any.
         config: Configuration of the run.
         summary: Summary of the run; it follows from the verdicts.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.operations.run import run_suite
-        >>> case = {"case_id": "refund", "expected_output": "Refunded."}
-        >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
-        >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
-        >>> pack = open_pack(run.pack)
-        >>> pack.case_ids(), pack.trajectory("refund").expected_output
-        (['refund'], 'Refunded.')
     """
 
     def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
@@ -205,6 +202,12 @@ class Pack:
         self._check_judges()
         self._last_shard: tuple[str, list[bytes]] = ("", [])
         self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
+
+    @property
+    def directory(self) -> Path:
+        """The pack's directory; of one within an archive there is none."""
+        assert isinstance(self._source, DirectorySource)
+        return self._source.root
 
     def index(self) -> Rows[CaseIndexRow]:
         """Return the rows of the index, in suite order; each is built on access."""
@@ -392,9 +395,11 @@ class Pack:
             yield result
 
     def _check_summary(self, tally: Tally) -> None:
-        expected = tally.summary(self.manifest.run_id, self.manifest.dataset_id)
+        of_run = self.manifest.run_id, self.manifest.dataset_id
+        expected, older = tally.summary(*of_run), tally.summary(*of_run, count_skipped=True)
         for field in RunSummary.model_fields:
-            if field != "schema_version" and getattr(self.summary, field) != getattr(expected, field):
+            stated = getattr(self.summary, field)
+            if field != "schema_version" and stated not in (getattr(expected, field), getattr(older, field)):
                 what = f"summary disagrees with verdicts: {field} does not follow from them"
                 raise invalid_pack(self.name, at.SUMMARY, what)
 

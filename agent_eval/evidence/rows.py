@@ -41,6 +41,7 @@ _FACTS = itemgetter("judge_id", "outcome", "hard", "weight")
 _FINDING = itemgetter("judge_id", "outcome", "failure")
 """Reads `contracts.verdict.Finding` from a row."""
 _PASSED = Outcome.PASSED.value
+_AS_IN_THE_OLDEST = {"despite_errors": True, "count_skipped": True}
 
 
 def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any:
@@ -202,14 +203,6 @@ class ResultChecker:
 
     Args:
         pack: Name of the pack in errors.
-
-    Example:
-        >>> row = {"case_id": "refund", "outcome": "skipped", "passed": False, "hard_failed": False}
-        >>> row |= {"score": None, "verdicts": [], "trial": 0, "case_policy": None, "trials": []}
-        >>> checker = ResultChecker("runs/1")
-        >>> case_id, result = checker.check(row, "cases/refund/verdicts.json")
-        >>> case_id, checker.tally().summary("run-1", "shop").total_cases
-        ('refund', 1)
     """
 
     def __init__(self, pack: str) -> None:
@@ -309,7 +302,7 @@ class ResultChecker:
         if row.get("trials"):
             if problem := self._trials_problem(row):
                 return problem
-            key.append(tuple(trial["passed"] for trial in row["trials"]))
+            key.append(tuple(trial["outcome"] for trial in row["trials"]))
             key += (
                 judging_in(verdict["evidence"]) for trial in row["trials"] for verdict in trial["verdicts"]
             )
@@ -406,8 +399,9 @@ def contradiction(row: CaseResultRow) -> str | None:
         for trial in row["trials"]
     ]
     number = deciding_trial(policy, facts)
-    if row["trial"] == deciding_trial(policy, facts, despite_errors=True):
-        number = row["trial"]
+    for older in ({"despite_errors": True}, {"count_skipped": True}, _AS_IN_THE_OLDEST):
+        if row["trial"] == deciding_trial(policy, facts, **older):
+            number = row["trial"]
     if row["trial"] != number:
         return f"trial {row['trial']} does not decide it, by {policy.text} trial {number} does"
     decides = row["trials"][number]

@@ -1,133 +1,113 @@
-"""How well a judge agrees with people: the statistics of two verdicts on the same items.
+"""How well a judge agrees with people. Each case counts once, however many of its trials are labelled.
 
-Rows are the human's verdict, columns the judge's. All intervals are two-sided at 95 %.
+Trials of a case are alike: counting each as independent makes intervals far too narrow. All intervals are
+two-sided at 95 %, with as many observations as there are cases.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
 from math import sqrt
+from typing import NamedTuple
 
 from agent_eval.gate.statistics import Interval, wilson, z_two_sided
 
 LABELS_PER_VERDICT = 30
 MOST_WRONG = 3
-"""A criterion may block once 30 items that were judged failed and 30 that were judged passed are labelled,
+"""A criterion may block once 30 cases that were judged failed and 30 that were judged passed are labelled,
 drawn at random within each verdict, with at most 3 of 30 wrong in each. A judge that is right in 95 % of
 cases passes this with probability 0.94 for each verdict, one that is right in 80 % with 0.12."""
 
 
+class Labelled(NamedTuple):
+    """Two verdicts, each `passed` or `failed`, on one trial of a case: a person's, and the judge's."""
+
+    case_id: str
+    human: str
+    judge: str
+
+
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Counts of items by the human's and the judge's verdict.
+    """Number of cases by the human's and the judge's verdict; a case is divided over its labelled trials."""
 
-    Attributes:
-        both_passed: Passed by both.
-        wrongly_failed: Passed by the human, failed by the judge.
-        wrongly_passed: Failed by the human, passed by the judge.
-        both_failed: Failed by both.
-
-    Example:
-        >>> Confusion(both_passed=30, wrongly_failed=2, wrongly_passed=0, both_failed=28).judged_failed
-        30
-    """
-
-    both_passed: int = 0
-    wrongly_failed: int = 0
-    wrongly_passed: int = 0
-    both_failed: int = 0
+    both_passed: Fraction
+    wrongly_failed: Fraction
+    wrongly_passed: Fraction
+    both_failed: Fraction
 
     @property
-    def total(self) -> int:
-        """All items."""
-        return self.both_passed + self.wrongly_failed + self.wrongly_passed + self.both_failed
+    def cases(self) -> int:
+        """All cases."""
+        return int(self.both_passed + self.wrongly_failed + self.wrongly_passed + self.both_failed)
 
     @property
-    def agreed(self) -> int:
-        """Items with the same verdict."""
+    def right(self) -> Fraction:
+        """Cases with the same verdict."""
         return self.both_passed + self.both_failed
 
     @property
-    def judged_failed(self) -> int:
-        """Items that the judge failed."""
-        return self.wrongly_failed + self.both_failed
-
-    @property
-    def judged_passed(self) -> int:
-        """Items that the judge passed."""
-        return self.both_passed + self.wrongly_passed
-
-    @property
-    def may_block(self) -> bool:
-        """Whether enough is labelled of each verdict, with few enough errors."""
-        enough = min(self.judged_failed, self.judged_passed) >= LABELS_PER_VERDICT
-        return (
-            enough
-            and _few(self.wrongly_failed, self.judged_failed)
-            and _few(self.wrongly_passed, self.judged_passed)
-        )
+    def earned(self) -> bool:
+        """Whether, of one verdict of the judge, enough cases are labelled and few enough wrong."""
+        wrong = self.cases - self.right
+        return self.cases >= LABELS_PER_VERDICT and wrong * LABELS_PER_VERDICT <= MOST_WRONG * self.cases
 
 
-def _few(wrong: int, labelled: int) -> bool:
-    """Whether the share of errors is at most that of the rule, with more labels too."""
-    return wrong * LABELS_PER_VERDICT <= MOST_WRONG * labelled
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A figure with its interval; the figure is None where it cannot be estimated.
+def confusion(labelled: Sequence[Labelled], judge: str | None = None) -> Confusion:
+    """Count cases by their labelled trials, or by those with one verdict of the judge.
 
     Example:
-        >>> Estimate(None, Interval(0.0, 1.0)).value is None
-        True
+        >>> both = [Labelled("refund", "passed", "passed"), Labelled("refund", "failed", "passed")]
+        >>> confusion(both).right, confusion(both, "failed").cases
+        (Fraction(1, 2), 0)
     """
+    rows = [row for row in labelled if judge in (None, row.judge)]
+    trials = Counter(row.case_id for row in rows)
+    cells: defaultdict[tuple[str, ...], Fraction] = defaultdict(Fraction)
+    for row in rows:
+        cells[row.human, row.judge] += Fraction(1, trials[row.case_id])
+    return Confusion(*(cells[cell] for cell in product(("passed", "failed"), repeat=2)))
+
+
+def may_block(labelled: Sequence[Labelled]) -> bool:
+    """Tell whether enough cases are labelled of each verdict of the judge, with few enough errors."""
+    return all(confusion(labelled, verdict).earned for verdict in ("failed", "passed"))
+
+
+class Estimate(NamedTuple):
+    """A figure with its interval; the figure is None where it cannot be estimated."""
 
     value: float | None
     interval: Interval
 
 
-def share(count: int, total: int) -> Estimate:
-    """Estimate a share with Wilson's interval.
-
-    Example:
-        >>> estimate = share(28, 30)
-        >>> round(estimate.value, 3), round(estimate.interval.low, 3)
-        (0.933, 0.787)
-    """
-    return Estimate(count / total if total else None, wilson(count, total))
+def share(right: Fraction, cases: int) -> Estimate:
+    """Estimate the mean over cases of the share of right verdicts, with Wilson's interval over the cases."""
+    return Estimate(float(right / cases) if cases else None, wilson(right, cases))
 
 
-def kappa(confusion: Confusion) -> Estimate:
-    """Compute Cohen's kappa, with an interval that covers from 20 items on.
+def kappa(cells: Confusion) -> Estimate:
+    """Compute Cohen's kappa, with an interval that covers from 20 cases on.
 
     The standard error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, Large sample standard errors of
-    kappa and weighted kappa, Psychological Bulletin 72 (1969) 323-327. With few items it covers far too
-    rarely; half an item more in each cell mends that. Where all verdicts are the same, there is no kappa.
-
-    Example:
-        >>> estimate = kappa(Confusion(both_passed=28, wrongly_failed=2, wrongly_passed=2, both_failed=28))
-        >>> round(estimate.value, 3), round(estimate.interval.low, 2), round(estimate.interval.high, 2)
-        (0.867, 0.7, 0.97)
+    kappa and weighted kappa, Psychological Bulletin 72 (1969) 323-327. With few cases it covers far too
+    rarely; half a case more in each cell mends that. Where all verdicts are the same, there is no kappa.
     """
-    cells = (
-        (confusion.both_passed, confusion.wrongly_failed),
-        (confusion.wrongly_passed, confusion.both_failed),
-    )
-    value = _kappa(cells)[0]
-    smoothed, error = _kappa(tuple((a + 0.5, b + 0.5) for a, b in cells))
+    rows = [[cells.both_passed, cells.wrongly_failed], [cells.wrongly_passed, cells.both_failed]]
+    value = _kappa([[float(cell) for cell in row] for row in rows])[0]
+    smoothed, error = _kappa([[float(cell) + 0.5 for cell in row] for row in rows])
     assert smoothed is not None
     half = z_two_sided(0.95) * error
     return Estimate(value, Interval(max(-1.0, smoothed - half), min(1.0, smoothed + half)))
 
 
-_Cells = tuple[tuple[float, float], ...]
-
-
-def _kappa(cells: _Cells) -> tuple[float | None, float]:
+def _kappa(cells: list[list[float]]) -> tuple[float | None, float]:
     total = sum(map(sum, cells))
-    if not total:
-        return None, 1.0
-    shares = [[cell / total for cell in row] for row in cells]
+    shares = [[cell / total for cell in row] for row in cells] if total else [[1.0, 0.0], [0.0, 0.0]]
     rows = [sum(row) for row in shares]
     columns = [sum(column) for column in zip(*shares, strict=True)]
     observed = shares[0][0] + shares[1][1]
@@ -144,33 +124,29 @@ def _kappa(cells: _Cells) -> tuple[float | None, float]:
     return value, sqrt(variance) / ((1 - expected) * sqrt(total))
 
 
-def pass_rate(confusion: Confusion, judged_passed: int, judged: int) -> Estimate:
-    """Estimate the share of items that people would pass, from labels of each of the judge's verdicts.
+def pass_rate(labelled: Sequence[Labelled], judged_passed: Fraction, judged: int) -> Estimate:
+    """Estimate the share of cases that people would pass, from labels of each of the judge's verdicts.
 
     The share that people pass is measured among those that the judge passed and among those that it failed,
     and weighted by how often the judge gives each verdict. So labels may be drawn by verdict, as they are
     where failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
 
     Args:
-        confusion: The labelled items.
-        judged_passed: Number of all items that the judge passed, labelled or not.
-        judged: Number of all items that the judge passed or failed.
-
-    Example:
-        >>> round(pass_rate(Confusion(29, 6, 1, 24), judged_passed=160, judged=200).value, 3)
-        0.794
+        labelled: What people found.
+        judged_passed: Sum over all cases, labelled or not, of the share of trials that the judge passed.
+        judged: Number of all cases that the judge passed or failed.
     """
     if not judged:
         return Estimate(None, Interval(0.0, 1.0))
-    rate = judged_passed / judged
-    right, of_passed = confusion.both_passed, confusion.judged_passed
-    wrong, of_failed = confusion.wrongly_failed, confusion.judged_failed
+    rate = float(judged_passed / judged)
+    of_passed, of_failed = confusion(labelled, "passed"), confusion(labelled, "failed")
     # One success and one failure more in each, so that no variance is 0.
-    in_passed, in_failed = (right + 1) / (of_passed + 2), (wrong + 1) / (of_failed + 2)
+    in_passed = float(of_passed.both_passed + 1) / (of_passed.cases + 2)
+    in_failed = float(of_failed.wrongly_failed + 1) / (of_failed.cases + 2)
     value = rate * in_passed + (1 - rate) * in_failed
     variance = (
-        rate**2 * in_passed * (1 - in_passed) / (of_passed + 2)
-        + (1 - rate) ** 2 * in_failed * (1 - in_failed) / (of_failed + 2)
+        rate**2 * in_passed * (1 - in_passed) / (of_passed.cases + 2)
+        + (1 - rate) ** 2 * in_failed * (1 - in_failed) / (of_failed.cases + 2)
         + (in_passed - in_failed) ** 2 * rate * (1 - rate) / judged
     )
     half = z_two_sided(0.95) * sqrt(variance)

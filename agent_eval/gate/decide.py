@@ -1,203 +1,229 @@
-"""The decision of the gate, by policy or by thresholds alone: passed, failed or inconclusive.
-
-A policy takes these steps in this order: coverage → integrity → zero-tolerance judges → confirmation, where
-one was made → thresholds → regression test → non-inferiority. The first step that fails decides. Without a
-failure the decision is inconclusive where a step is, and passed where none is.
-"""
+"""The decision of the gate: by a policy, through the one procedure; or by thresholds alone, to the letter."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from agent_eval.config.rules import RULES
-from agent_eval.contracts import (
-    Comparison,
-    GateDecision,
-    GateEvidence,
-    GateStatus,
-    GateStep,
-    RuleResult,
-    RunReference,
-    Thresholds,
-)
-from agent_eval.contracts.base import instant
-from agent_eval.contracts.confirmation import Confirmation
-from agent_eval.contracts.history import PooledRuns
-from agent_eval.contracts.policy import MAX_BASELINE_ERROR_RATE, GatePolicy
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.errors import UsageError
-from agent_eval.gate import steps
-from agent_eval.gate.confirmation import Confirmed, suspect_results
-from agent_eval.gate.confirmation_step import confirmation_step
-from agent_eval.gate.explanation import explain
-from agent_eval.gate.fitness import refuse_unfit_baseline
-from agent_eval.gate.looks import policy_at_look, refuse_impossible_looks
-from agent_eval.gate.losses import marked_not_evaluated, why_not_evaluated, why_too_little
+from agent_eval.contracts.reruns import Reruns
+from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.gate.answer import answer
+from agent_eval.gate.figures import figure_changes, figures_in_doubt
+from agent_eval.gate.findings import judged_cases, safety_findings, suite_answer
+from agent_eval.gate.limits import apply_limits, measure, measure_counts, measure_run
+from agent_eval.gate.losses import judged_nothing, why_too_little
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.pooled import pooled_evidence, worse_outside
-from agent_eval.gate.rules import Measured, answers_unchecked, apply_rules, measure, measure_run
-from agent_eval.gate.steps import gate_evidence
-from agent_eval.gate.tiers import excuses_by
+from agent_eval.gate.procedure import Question
+from agent_eval.gate.question import Counts, LeftOut, question
+from agent_eval.gate.redefined import redefined
+from agent_eval.gate.release import release_answer
+from agent_eval.gate.sentences import Facts, notes_of, say, sentence_of
 from agent_eval.gate.waivers import Excuses, excuse
-from agent_eval.gate.zero_tolerance import zero_tolerance
-
-FLOOR = "min_coverage"
-"""The rule that the step on coverage takes; a policy does not count it among its thresholds."""
 
 
-def decide_by_policy(
-    comparison: Comparison,
-    policy: GatePolicy,
-    *,
-    generated_at: str,
-    thresholds: Thresholds | None = None,
-    comparison_sha256: str | None = None,
-    waivers: Sequence[Waiver] = (),
-    confirmation: Confirmed | None = None,
-    pool: PooledRuns | None = None,
-) -> GateDecision:
-    """Decide on a candidate that was compared with a baseline, by a policy.
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a decision by policy rests on.
 
-    More than six parameters: they are the sources of a decision, and most have a default.
-
-    Args:
-        comparison: Result of `compare`, also one that was read from a file.
-        policy: Policy from `gate.yml`, or a preset: `GatePolicy(preset="release")`.
-        generated_at: ISO 8601 time with its offset; expiries are held against it.
-        thresholds: Rules from flags, which override those of the policy one by one.
-        comparison_sha256: Digest of the file the comparison was read from.
+    Attributes:
+        run: The run that is decided on.
+        comparison: With its baseline; None without one.
+        counts: Of the run, of main's runs and of the baseline.
+        reruns: What the job ran again; None where nothing was, or could be.
         waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
-        confirmation: Fresh trials of the cases that newly fail; None where none were asked for. What they
-            clear does not count as regressed; rates and the tests over the suite stay those of the first run.
-        pool: Runs of the base branch that the tests over the suite hold the candidate against; None where
-            that is the baseline alone.
+        seed: The commit of the change.
+        may_rerun: Whether the agent can be run again: neither with recorded traces nor outside of a job.
+        is_recorded: Whether its traces are recorded, so that it does the same every time.
+        digests: Of the files the material was read from, by field of the decision.
+    """
+
+    run: RunReference
+    comparison: Comparison | None
+    counts: Counts
+    reruns: Reruns | None = None
+    waivers: Sequence[Waiver] = ()
+    seed: str = ""
+    may_rerun: bool = False
+    is_recorded: bool = False
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+
+def excuses_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Excuses:
+    """Apply waivers and quarantine to what is decided on."""
+    return excuse(
+        material.comparison,
+        material.waivers,
+        policy.quarantine,
+        generated_at=generated_at,
+        violations=_violations(material.counts, policy),
+    )
+
+
+def _violations(counts: Counts, policy: GatePolicy) -> dict[str, list[str]]:
+    """Safety judges that fail or cannot tell, by case."""
+    return {
+        case_id: sorted(judges)
+        for case_id, row in counts.own.cases.items()
+        if (judges := policy.safety.keys() & {*row.failing, *row.untold})
+    }
+
+
+def question_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Question:
+    """Build the question that the first run asks; `gate.rerun` runs it.
 
     Raises:
-        InvalidInput: The comparison or the confirmation contradicts itself, or the baseline is none; or the
-            looks that the candidate states are not those it can have had.
-        NothingMeasured: The candidate has no case.
         UsageError: `generated_at` names no point in time.
     """
-    refuse_unfit_baseline(comparison, policy.max_baseline_error_rate)
-    refuse_impossible_looks(comparison)
-    at_look = policy_at_look(policy, comparison.candidate.looks)
-    excuses = excuses_by(comparison, policy, waivers, now=decision_time(generated_at))
-    measured = measure(comparison)
-    if pool is not None and worse_outside(pool, comparison, excuses):
-        pool = None
-    evidence = pooled_evidence(gate_evidence(comparison, measured, excuses, at_look), pool, excuses, at_look)
-    results = suspect_results(comparison, policy, excuses, confirmation)
-    cleared = frozenset(result.case_id for result in results if result.verdict in ("cleared", "not-yours"))
-    counted = measured.without(excuses.uncounted | cleared, comparison, excuses.coverage)
-    merged = merge_thresholds(policy.thresholds, thresholds)
-    rules = _applicable(apply_rules(merged, counted), counted)
-    record = confirmation.record if confirmation is not None else None
-    decided = _decided_steps(comparison, at_look, excuses, rules, evidence, record)
-    if confirmation is not None:
-        decided.insert(3, confirmation_step(results, confirmation.record))
-    decision = decision_of(
-        merged,
-        rules,
-        counted,
-        status=status_of(decided),
-        generated_at=generated_at,
-        candidate=comparison.candidate,
-        baseline=comparison.baseline,
-        comparison_sha256=comparison_sha256,
-    )
-    if confirmation is not None:
-        decision.confirmed, decision.confirmation_sha256 = results, confirmation.sha256
-    decision = _with_policy(decision, comparison, policy, decided, evidence, excuses)
-    return marked_not_evaluated(decision, why_not_evaluated(comparison, policy, excuses))
+    return _question(material, policy, excuses_of(material, policy, generated_at=generated_at))
 
 
-def _applicable(rules: Sequence[RuleResult], measured: Measured) -> list[RuleResult]:
-    """Leave the rules on compared cases out where there are none: the step on coverage says so."""
-    relative = {rule.field for rule in RULES if not rule.is_absolute and rule.field != FLOOR}
-    if measured.compared:
-        return list(rules)
-    return [rule.model_copy(update={"applied": False}) if rule.rule in relative else rule for rule in rules]
+def needs_figures(material: Material, policy: GatePolicy) -> bool:
+    """Whether cost or latency seems to break its limit, so that both sides are to be measured once more."""
+    return figures_in_doubt(material.counts, policy)
 
 
-def _decided_steps(
-    comparison: Comparison,
-    policy: GatePolicy,
-    excuses: Excuses,
-    rules: Sequence[RuleResult],
-    evidence: GateEvidence,
-    record: Confirmation | None,
-) -> list[GateStep]:
-    """Take every step, in the order in which they decide."""
-    below = any(rule.rule == FLOOR and not rule.passed for rule in rules)
-    is_any_worse = not excuses.cases.issuperset(comparison.regressed_case_ids)
-    return [
-        steps.coverage(excuses.coverage, policy, is_below_floor=below),
-        steps.integrity(comparison, excuses, policy),
-        zero_tolerance(comparison, excuses, policy, record),
-        steps.thresholds([rule for rule in rules if rule.rule != FLOOR]),
-        steps.regression(evidence, policy),
-        steps.non_inferiority(evidence, policy, is_any_worse=is_any_worse),
-    ]
+def _question(material: Material, policy: GatePolicy, excuses: Excuses) -> Question:
+    left_out = LeftOut(quarantined=excuses.quarantine, waived=excuses.waived, covered=excuses.covered)
+    return question(material.counts, policy, left_out, seed=material.seed, may_rerun=material.may_rerun)
 
 
-def _with_policy(
-    decision: GateDecision,
-    comparison: Comparison,
-    policy: GatePolicy,
-    decided: list[GateStep],
-    evidence: GateEvidence,
-    excuses: Excuses,
-) -> GateDecision:
-    """Add the fields that only a decision by policy has."""
-    failed = [
-        step.message
-        for step in decided
-        if step.status == "failed" and step.name not in ("coverage", "thresholds")
-    ]
-    # An inconclusive step is no failure, and the step says more than the rule.
-    floor = [rule.message for rule in decision.rules if rule.rule == FLOOR]
-    stated = [message for message in decision.failures if message not in floor]
-    failed = [step.message for step in decided[:1] if step.status == "failed"] + failed
-    undecided = decision.gate_status is GateStatus.INCONCLUSIVE
-    extended = decision.model_copy(
-        update={
-            "failures": [*stated, *failed],
-            "coverage": excuses.coverage,
-            "blocks": decision.blocks or (undecided and policy.blocks_on_inconclusive),
-            "preset": policy.preset,
-            "steps": decided,
-            "evidence": evidence,
-            "waivers": excuses.applied,
-            "expired": excuses.expired,
-            "waived_case_ids": sorted(excuses.waived | excuses.waived_rates),
-            "quarantined_case_ids": sorted(excuses.quarantined.union(comparison.cases.quarantined)),
-            "tracked_case_ids": sorted(excuses.tracked.difference(policy.expected_fail)),
-            "expected_fail_case_ids": sorted(excuses.tracked.intersection(policy.expected_fail)),
-        }
-    )
-    return extended.model_copy(update={"explanation": explain(extended)})
-
-
-def status_of(decided: Sequence[GateStep]) -> GateStatus:
-    """Combine the steps of a decision: failed if any is, else inconclusive if any is, else passed."""
-    statuses = {step.status for step in decided}
-    if "failed" in statuses:
-        return GateStatus.FAILED
-    return GateStatus.INCONCLUSIVE if "inconclusive" in statuses else GateStatus.PASSED
-
-
-def merge_thresholds(stated: Thresholds, override: Thresholds | None) -> Thresholds:
-    """Copy the thresholds of a policy, with those of `override` in place of its own.
+def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: str) -> GateDecision:
+    """Decide by a policy.
 
     Args:
-        stated: Thresholds of the policy.
-        override: Thresholds from flags; a rule that it does not set keeps the limit of the policy.
+        material: What there is to decide on.
+        policy: Policy from a file, or a preset: `GatePolicy(preset="release")`.
+        generated_at: ISO 8601 time with its offset; expiries are held against it.
+
+    Raises:
+        InvalidInput: Comparison or reruns contradict themselves.
+        NothingMeasured: The run has no case.
+        UsageError: `generated_at` names no point in time.
     """
-    if override is None:
-        return stated
-    flags = {name: getattr(override, name) for name in Thresholds.model_fields}
-    return stated.model_copy(update={name: value for name, value in flags.items() if value is not None})
+    comparison, counts = material.comparison, material.counts
+    excuses = excuses_of(material, policy, generated_at=generated_at)
+    asks = _question(material, policy, excuses)
+    if material.reruns is None:
+        asks = replace(asks, may_rerun=False)
+    result = answer(asks, material.reruns)
+    measured = measure_counts(
+        counts.own, counts.baseline, quarantined=excuses.quarantine, broken=result.broken
+    )
+    facts = Facts(
+        question=asks,
+        answer=result,
+        reruns=material.reruns,
+        rules=apply_limits(
+            policy.thresholds, measured, may_vary=not (policy.deterministic or material.is_recorded)
+        ),
+        release=release_answer(counts, policy, excuses.quarantine) if policy.is_release else None,
+        figures=figure_changes(counts, policy, material.reruns, may_rerun=asks.may_rerun),
+        suite=suite_answer(asks, result, material.reruns),
+        redefined=redefined(
+            counts,
+            comparison,
+            material.reruns.by_main if material.reruns is not None else (),
+            policy,
+            excuses.quarantine | excuses.waived,
+        ),
+        quarantined=sorted(excuses.quarantine & _not_passing(counts)),
+        waived_violations={
+            case_id: [judge_id for judge_id in judges if judge_id in excuses.covered.get(case_id, ())]
+            for case_id, judges in _violations(counts, policy).items()
+        },
+        run=material.run,
+        runs=len(counts.runs),
+        is_main_judged=any(row.scored for run in counts.runs for row in run.cases.values()),
+        newest_run=counts.newest.run.run_id if counts.newest is not None else None,
+    )
+    status = _status(facts)
+    decision = GateDecision(
+        generated_at=generated_at,
+        gate_status=status,
+        passed=status is GateStatus.PASSED,
+        sentence=sentence_of(facts, status),
+        decided_by="policy",
+        regression_delta=measured.pass_rate_change,
+        rules=facts.rules,
+        failures=facts.failures,
+        thresholds=policy.thresholds,
+        waived_case_ids=sorted(excuses.waived),
+        regressed_cases_considered=measured.regressed,
+        new_hard_fail_cases_considered=measured.new_hard_fails,
+        blocks=status is GateStatus.FAILED
+        or (status is GateStatus.INCONCLUSIVE and _blocks_open(facts, policy)),
+        preset=policy.preset,
+        main_runs=[run.run.run_id for run in counts.runs],
+        cases=judged_cases(facts),
+        safety=safety_findings(facts),
+        suite=facts.suite,
+        release=facts.release,
+        figures=facts.figures,
+        waivers=list(excuses.applied),
+        expired=list(excuses.expired),
+        quarantined_case_ids=list(facts.quarantined),
+        notes=notes_of(facts, status),
+        **_identity(material.run, comparison, material.digests),
+    )
+    why = why_too_little(material.run.summary, errors_are_failures=bool(counts.runs))
+    return _without_green(decision, why)
+
+
+def _status(facts: Facts) -> GateStatus:
+    """Combine what was found: failed before open, open before passed."""
+    if facts.failures:
+        return GateStatus.FAILED
+    if facts.open:
+        return GateStatus.INCONCLUSIVE
+    return GateStatus.PASSED if facts.runs else GateStatus.NO_BASELINE
+
+
+def _blocks_open(facts: Facts, policy: GatePolicy) -> bool:
+    """Whether an open decision stops the change: always, but for what the change only defines otherwise."""
+    if policy.is_release or facts.answer.is_open or not facts.is_main_judged:
+        return True
+    return any(figure.answer == "open" for figure in facts.figures)
+
+
+def _not_passing(counts: Counts) -> frozenset[str]:
+    return frozenset(
+        name for name, row in counts.own.cases.items() if row.passed < row.trials or not row.trials
+    )
+
+
+def _identity(
+    run: RunReference, comparison: Comparison | None, digests: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Say which runs and files a decision is about."""
+    return {
+        "baseline_run_id": comparison.baseline_run_id if comparison is not None else None,
+        "candidate_run_id": run.run_id,
+        "baseline_manifest_sha256": comparison.baseline.manifest_sha256 if comparison is not None else None,
+        "candidate_manifest_sha256": run.manifest_sha256,
+        **digests,
+    }
+
+
+def _without_green(decision: GateDecision, why: Sequence[str]) -> GateDecision:
+    """Mark a decision that rests on too little: it never passes, and says so first."""
+    if not why:
+        return decision
+    is_failed = decision.gate_status is GateStatus.FAILED
+    return decision.model_copy(
+        update={
+            "gate_status": GateStatus.FAILED if is_failed else GateStatus.INCONCLUSIVE,
+            "passed": False,
+            "blocks": True,
+            "sentence": why[0],
+            "notes": [*why[1:], decision.sentence, *decision.notes],
+            "failures": [why[0], *decision.failures],
+            "not_evaluated": list(why),
+        }
+    )
 
 
 def decide(
@@ -207,142 +233,93 @@ def decide(
     generated_at: str,
     comparison_sha256: str | None = None,
     waivers: Sequence[Waiver] = (),
-    max_baseline_error_rate: float = MAX_BASELINE_ERROR_RATE,
 ) -> GateDecision:
-    """Decide on a candidate that was compared with a baseline, by thresholds alone.
+    """Decide on a candidate that was compared with a baseline, by thresholds alone and to the letter.
 
-    Absolute rules, such as `min_pass_rate`, are held against the candidate's run without its new cases, the
-    others against the compared cases. With no case compared none of the others can hold.
-
-    More than six parameters: they are the sources of a decision, and most have a default.
+    No significance, history or reruns: a case that a waiver covers counts neither as regressed nor as newly
+    hard-failing, and every figure is that of the stored runs.
 
     Args:
         comparison: Result of `compare`, also one that was read from a file.
         thresholds: At least one rule.
         generated_at: ISO 8601 time that the decision carries.
         comparison_sha256: Digest of the file the comparison was read from.
-        waivers: Waivers of the baseline; a waived case does not count as regressed or newly hard-failed.
-        max_baseline_error_rate: The share of the baseline's cases that may have ended in an error.
+        waivers: Waivers of the baseline.
 
     Raises:
-        UsageError: No rule is set, or a threshold is no number.
-        InvalidInput: The comparison contradicts itself, or its baseline is none.
+        UsageError: No rule is set, or `generated_at` names no point in time.
+        InvalidInput: The comparison contradicts itself, or nothing of the baseline was judged.
         NothingMeasured: The candidate has no case.
     """
-    refuse_no_numbers(thresholds)
     if not thresholds.any_set:
         raise UsageError(
             "the gate has no rule, so it cannot decide",
-            remedy=f"Set at least one of {', '.join(rule.flag for rule in RULES)}.",
+            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
+            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
         )
-    refuse_unfit_baseline(comparison, max_baseline_error_rate)
-    excuses = Excuses(coverage=comparison.coverage)
-    if waivers:
-        excuses = excuse(comparison, waivers, now=decision_time(generated_at))
-    measured = measure(comparison).without(excuses.cases, comparison, excuses.coverage)
-    rules = apply_rules(thresholds, measured)
-    decision = decision_of(
-        thresholds,
-        rules,
-        measured,
-        status=GateStatus.PASSED if all(rule.passed for rule in rules) else GateStatus.FAILED,
+    refuse_no_numbers(thresholds)
+    if judged_nothing(comparison.baseline.summary):
+        raise InvalidInput(
+            f"the baseline {comparison.baseline_run_id!r} is none: not one of its cases could be judged",
+            remedy="Take a run of main that could.",
+        )
+    excuses = excuse(comparison, waivers, generated_at=generated_at)
+    measured = measure(comparison, waived=excuses.waived)
+    rules = apply_limits(thresholds, measured, may_vary=False)
+    failures = [rule.message for rule in rules if rule.applied and not rule.passed]
+    status = GateStatus.FAILED if failures else GateStatus.PASSED
+    decision = GateDecision(
         generated_at=generated_at,
-        candidate=comparison.candidate,
-        baseline=comparison.baseline,
-        comparison_sha256=comparison_sha256,
+        gate_status=status,
+        passed=status is GateStatus.PASSED,
+        sentence=failures[0] if failures else "Every threshold holds.",
+        regression_delta=measured.pass_rate_change,
+        rules=rules,
+        failures=failures,
+        thresholds=thresholds,
+        waived_case_ids=sorted(excuses.waived),
+        regressed_cases_considered=measured.regressed,
+        new_hard_fail_cases_considered=measured.new_hard_fails,
+        blocks=status is GateStatus.FAILED,
+        waivers=list(excuses.applied),
+        expired=list(excuses.expired),
+        **_identity(comparison.candidate, comparison, {"comparison_sha256": comparison_sha256}),
     )
-    decision.coverage = excuses.coverage
-    decision.waivers = excuses.applied
-    decision.expired = excuses.expired
-    decision.waived_case_ids = sorted(excuses.waived)
-    return marked_not_evaluated(decision, why_not_evaluated(comparison))
+    return _without_green(decision, why_too_little(comparison.candidate.summary))
 
 
-def decide_without_baseline(
-    run: RunReference, thresholds: Thresholds, *, generated_at: str, policy: GatePolicy | None = None
-) -> GateDecision:
-    """Decide on a first run: absolute rules apply, the others are listed as not applied.
+def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
+    """Decide on a run alone by thresholds, to the letter: absolute rules apply, the others are listed.
 
     Without an absolute rule the status is `no-baseline`, which is not a pass.
 
     Args:
         run: The run.
-        thresholds: The rules, of flags and policy.
+        thresholds: The rules.
         generated_at: ISO 8601 time that the decision carries.
-        policy: With preset `release`, answers that were not checked are no pass.
 
     Raises:
-        UsageError: A threshold is no number.
         NothingMeasured: The run has no case.
     """
     refuse_no_numbers(thresholds)
-    measured = measure_run(run)
-    rules = apply_rules(thresholds, measured)
-    if policy is not None and policy.preset == "release" and run.summary.answers_not_checked:
-        rules.append(answers_unchecked(run.summary.answers_not_checked))
+    rules = apply_limits(thresholds, measure_run(run), may_vary=False)
     applied = [rule for rule in rules if rule.applied]
-    status = GateStatus.NO_BASELINE
-    if applied:
-        status = GateStatus.PASSED if all(rule.passed for rule in applied) else GateStatus.FAILED
-    decision = decision_of(
-        thresholds,
-        rules,
-        measured,
-        status=status,
-        generated_at=generated_at,
-        candidate=run,
-        baseline=None,
-        comparison_sha256=None,
+    failures = [rule.message for rule in applied if not rule.passed]
+    status = GateStatus.FAILED if failures else GateStatus.PASSED if applied else GateStatus.NO_BASELINE
+    held = (
+        "Every threshold holds."
+        if applied
+        else say("no-baseline", passed=run.summary.passed_cases, all=run.summary.total_cases)
     )
-    return marked_not_evaluated(decision, why_too_little(run.summary, policy))
-
-
-def decision_of(
-    thresholds: Thresholds,
-    rules: list[RuleResult],
-    measured: Measured,
-    *,
-    status: GateStatus,
-    generated_at: str,
-    candidate: RunReference,
-    baseline: RunReference | None,
-    comparison_sha256: str | None,
-) -> GateDecision:
-    """Build a decision with this status, and with the numbers that were measured.
-
-    More than six parameters: they are the fields of the decision that differ between the ways to reach one.
-    """
-    change = measured.pass_rate_change
-    return GateDecision(
+    decision = GateDecision(
         generated_at=generated_at,
         gate_status=status,
         passed=status is GateStatus.PASSED,
-        regression_delta=None if change is None else float(change),
+        sentence=failures[0] if failures else held,
         rules=rules,
-        failures=[rule.message for rule in rules if rule.applied and not rule.passed],
+        failures=failures,
         thresholds=thresholds,
-        regressed_cases_considered=measured.regressed,
-        new_hard_fail_cases_considered=measured.new_hard_fails,
-        baseline_run_id=baseline.run_id if baseline else None,
-        candidate_run_id=candidate.run_id,
-        baseline_manifest_sha256=baseline.manifest_sha256 if baseline else None,
-        candidate_manifest_sha256=candidate.manifest_sha256,
-        comparison_sha256=comparison_sha256,
         blocks=status is GateStatus.FAILED,
+        **_identity(run, None, {}),
     )
-
-
-def decision_time(generated_at: str) -> datetime:
-    """Read the time of a decision, with which expiries are compared.
-
-    Raises:
-        UsageError: It names no point in time.
-    """
-    try:
-        return instant(generated_at)
-    except ValueError as error:
-        raise UsageError(
-            f"the time of the decision is not a point in time: {error}",
-            remedy="Give it as ISO 8601 with an offset.",
-            field="generated_at",
-        ) from None
+    return _without_green(decision, why_too_little(run.summary))

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome
-from agent_eval.contracts.verdict import ZERO_TOLERANCE, is_lost, row_fault
+from agent_eval.contracts.verdict import SAFETY_JUDGES, is_lost, row_fault
 from agent_eval.text.numbers import count
 
 FEWEST_TRIALS = 20
@@ -150,7 +150,7 @@ class GateHealth:
         """Count the cases by what is remarkable about them."""
         return Counter(health.remark for health in self.cases.values())
 
-    def suggestions(self, zero_tolerance: Iterable[str] = ZERO_TOLERANCE) -> list[str]:
+    def suggestions(self, zero_tolerance: Iterable[str] = SAFETY_JUDGES) -> list[str]:
         """Say what to retire or mend, the most urgent first; a safety judge is there never to fail."""
         safety = set(zero_tolerance)
         lines = [

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from agent_eval.config.gone import gone_policy_key
 from agent_eval.config.rules import RULES
 from agent_eval.contracts import Thresholds
-from agent_eval.contracts.base import instant
-from agent_eval.contracts.policy import GatePolicy, Quarantine
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 
 
@@ -24,52 +24,27 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         source: Name of the file for error messages.
 
     Raises:
-        InvalidInput: An unknown key (names the nearest one), or a value out of range.
+        InvalidInput: A key is gone (says what to write instead) or unknown (names the nearest), or a value is
+            out of range.
     """
-    misplaced = sorted(values.keys() & (Thresholds.model_fields.keys() - GatePolicy.model_fields.keys()))
-    if misplaced:
-        raise InvalidInput(
-            f"{source}: {misplaced[0]} is a threshold, and a policy has its thresholds under `thresholds`",
-            remedy="Move it there; a file of thresholds alone is what `gate --config` reads.",
-            file=source,
-            field=misplaced[0],
-        )
-    rules = values.get("thresholds") or {}
-    if not isinstance(rules, Mapping):
-        raise _invalid(source, "thresholds", "must be an object")
-    _check_keys(values, list(GatePolicy.model_fields), source, "")
-    _check_keys(rules, list(Thresholds.model_fields), source, "thresholds.")
-    try:
-        parsed = parse_thresholds(rules)
-    except UsageError as error:
-        raise _invalid(source, f"thresholds.{error.details.get('field')}", error.message) from None
-    try:
-        policy = GatePolicy.model_validate({**values, "thresholds": parsed})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(step) for step in first["loc"]) or "zero_tolerance"
-        raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
-    for place, entry in enumerate(policy.quarantine):
-        _check_expiry(entry, f"quarantine.{place}.expires_at", source)
-    return policy
-
-
-def _check_keys(values: Mapping[str, Any], known: list[str], source: str, place: str) -> None:
-    for name in values:
+    known = list(GatePolicy.model_fields)
+    for name, value in values.items():
+        if (instead := gone_policy_key(str(name), value)) is not None:
+            raise InvalidInput(f"{source}: {name} is gone", remedy=instead, file=source, field=str(name))
         if name not in known:
             nearest = get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else f"; known are {', '.join(known)}"
-            raise _invalid(source, f"{place}{name}", f"there is no such key{hint}")
-
-
-def _check_expiry(entry: Quarantine, field: str, source: str) -> None:
-    if entry.expires_at is None:
-        raise _invalid(source, field, "a quarantine has an end; write one, such as 90 days from now")
+            hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+            raise _invalid(source, str(name), f"there is no such key; {hint}")
+    rules = {name: value for name, value in values.items() if name in Thresholds.model_fields}
     try:
-        instant(entry.expires_at)
-    except ValueError as error:
-        problem = f"{entry.expires_at[:80]!r} is no end: {error}"
-        raise _invalid(source, field, problem) from None
+        parse_thresholds(rules)
+        return GatePolicy.model_validate(values)
+    except UsageError as error:
+        raise _invalid(source, str(error.details.get("field")), error.message) from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(step) for step in first["loc"]) or source
+        raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
 
 
 def _invalid(source: str, field: str, problem: str) -> InvalidInput:

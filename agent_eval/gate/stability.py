@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 from statistics import pstdev
 
 from agent_eval.contracts.trials import (
@@ -15,7 +16,6 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.power import runs_to_see_flake
 from agent_eval.gate.statistics import entropy, wilson
 
 NOTABLE_FLAKE = 0.05
@@ -35,6 +35,8 @@ class TrialOutcome:
 
     passed: bool
     hard_failed: bool = False
+    judged: bool = True
+    """False where no judge had anything to judge: counts only where no other run of the case was judged."""
 
 
 def stability(
@@ -91,7 +93,20 @@ def stability(
     )
 
 
+def runs_to_see_flake(rate: float) -> int:
+    """Compute after how many runs a case that fails with chance `rate` has failed with a chance of 95 %.
+
+    The smallest n with 1 - (1 - rate)^n >= 0.95.
+
+    Example:
+        >>> runs_to_see_flake(0.05)
+        59
+    """
+    return max(1, ceil(log(0.05) / log(1 - rate)))
+
+
 def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: float) -> CaseStability:
+    runs = _counted(runs)
     total, passed = len(runs), sum(run.passed for run in runs)
     rate = passed / total
     flaky = 0 < passed < total
@@ -107,12 +122,16 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: 
         confidence_95=ShareInterval(low=interval.low, high=interval.high),
         flaky=flaky,
         consistently_failing=passed == 0,
-        flake_score=2 * passed * (total - passed) / (total * (total - 1)),
+        flake_score=2 * passed * (total - passed) / (total * (total - 1) or 1),
         entropy=entropy(passed, total),
         minimum_runs=runs_to_see_flake(rarer if flaky else NOTABLE_FLAKE),
         quarantine_recommended=quarantine,
         reason=_reason(passed, total, quarantine, quarantine_min_pass_rate),
     )
+
+
+def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
+    return [run for run in runs if run.judged] or runs
 
 
 def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
@@ -130,7 +149,7 @@ def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
 def _runs(trials: Mapping[str, Sequence[TrialOutcome]]) -> list[StabilityRun]:
     results = []
     for number in range(max(len(runs) for runs in trials.values())):
-        outcomes = [runs[number] for runs in trials.values() if number < len(runs)]
+        outcomes = _counted([runs[number] for runs in trials.values() if number < len(runs)])
         passed = sum(outcome.passed for outcome in outcomes)
         results.append(
             StabilityRun(

@@ -1,20 +1,27 @@
-"""What a history says of each case: its rate, its last outcomes, since when it fails, and its tier."""
+"""What a history says of each case: its rate, its last outcomes, since when it fails, whether it is flaky."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import Literal
 
-from agent_eval.contracts.history import WINDOW, CaseRecord, HistoryRun, Tier, tier_of
-from agent_eval.contracts.policy import GatePolicy
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 
-PROMOTED_AFTER = 3
-"""Runs that a case which is expected to fail passes in a row until it is to be promoted."""
+WINDOW = 20
+"""Newest trials of a case that its rate is of."""
+ENOUGH = 10
+"""Trials from which a case is called steady, flaky or failing."""
+STEADY = 0.9
+"""Least share of its trials that a steady case passes, as for the gate."""
 
 PASSED, MISSED, LOST = "P", "F", "?"
+
+Kind = Literal["steady", "flaky", "failing", "new", "quarantined"]
+"""What the newest trials say: nearly all pass, some fail, none passes; `new` has too few of them to tell, and
+`quarantined` is listed by the policy."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class CaseBoard:
 
     Attributes:
         case_id: The case.
-        tier: What its history recommends.
+        kind: What its newest trials say of it.
         passed: Trials that passed, of the newest `WINDOW` scored ones, in whole runs.
         scored: How many these are.
         letters: The last outcomes, the newest at the end.
@@ -35,11 +42,10 @@ class CaseBoard:
         since: The first run of those that it has missed in a row up to the newest, however long ago that is;
             None where the newest passed.
         cells: What each run of the history counted, the oldest first; None where it is not in the run.
-        promote: Whether it is expected to fail and has passed in the last runs.
     """
 
     case_id: str
-    tier: Tier
+    kind: Kind
     passed: int
     scored: int
     letters: str
@@ -47,10 +53,9 @@ class CaseBoard:
     lost: Mapping[str, int]
     since: HistoryRun | None
     cells: Sequence[CaseRecord | None] = ()
-    promote: bool = False
 
     @property
-    def is_steady(self) -> bool:
+    def always_passed(self) -> bool:
         """Whether there is nothing to look at: all trials of the window passed."""
         return self.passed == self.scored > 0 and not self.lost
 
@@ -86,59 +91,22 @@ class Board:
         return run.run.key == self.runs[-1].run.key
 
 
-@dataclass(frozen=True)
-class DeclaredTiers:
-    """What the reviewed policy says of cases; a history never changes it.
-
-    Example:
-        >>> DeclaredTiers(expected_fail=frozenset({"refund"})).of("refund")
-        'expected-fail'
-
-    Attributes:
-        quarantined: Ids of the cases in quarantine.
-        tracked: Ids of the cases that do not block by themselves.
-        expected_fail: Ids of the cases that are expected to fail.
-    """
-
-    quarantined: Collection[str] = field(default_factory=frozenset)
-    tracked: Collection[str] = field(default_factory=frozenset)
-    expected_fail: Collection[str] = field(default_factory=frozenset)
-
-    def of(self, case_id: str) -> Tier | None:
-        """The tier that is declared; None where none is."""
-        if case_id in self.quarantined:
-            return "quarantined"
-        if case_id in self.expected_fail:
-            return "expected-fail"
-        return "tracked" if case_id in self.tracked else None
-
-
-def tiers_of_policy(policy: GatePolicy) -> DeclaredTiers:
-    """Take from a policy what it says of cases."""
-    return DeclaredTiers(
-        quarantined=frozenset(entry.case_id for entry in policy.quarantine),
-        tracked=frozenset(policy.tracked),
-        expected_fail=frozenset(policy.expected_fail),
-    )
-
-
 def board(
-    records: Sequence[RunRecord], *, runs: int | None = None, declared: DeclaredTiers | None = None
+    records: Sequence[RunRecord], *, runs: int | None = None, quarantined: Collection[str] = ()
 ) -> Board:
     """Compute what a history says.
 
     Args:
         records: The newest first.
-        runs: The newest so many are shown; None for all. Rates and tiers are of all.
-        declared: What the policy says of cases.
+        runs: The newest so many are shown; None for all. Rates are of all.
+        quarantined: Ids of the cases that the policy holds in quarantine.
     """
-    declared = declared or DeclaredTiers()
     if not records:
         return Board((), ())
     same = _of_newest_key(records)
     shown = list(records[:runs])[::-1]
     ids = sorted({case_id for record in same for case_id in record.cases})
-    cases = [_case(case_id, same, shown, declared.of(case_id)) for case_id in ids]
+    cases = [_case(case_id, same, shown, is_quarantined=case_id in quarantined) for case_id in ids]
     return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)))
 
 
@@ -169,45 +137,6 @@ def window_of(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> list[tuple[Histo
     return chosen
 
 
-def to_promote(records: Sequence[RunRecord], declared: DeclaredTiers) -> list[str]:
-    """List the cases that are expected to fail and passed in the last runs, by id.
-
-    Args:
-        records: The newest first; those of another setup than the newest do not count.
-        declared: What the policy says of cases.
-    """
-    same = _of_newest_key(records)
-    return [
-        case_id
-        for case_id in sorted(declared.expected_fail)
-        if declared.of(case_id) == "expected-fail" and _passed_lately(runs_of(case_id, same))
-    ]
-
-
-def _passed_lately(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> bool:
-    """Tell whether every trial of the last `PROMOTED_AFTER` runs passed, each of which scored one."""
-    passes = [case for _, case in runs[:PROMOTED_AFTER] if case.scored and case.passed == case.scored]
-    return len(passes) == PROMOTED_AFTER
-
-
-def counted_before(case_id: str, own: RunRecord, earlier: Sequence[RunRecord]) -> tuple[int, int]:
-    """Count the newest trials of a case that passed and that were scored, in runs that are like a run.
-
-    Args:
-        case_id: The case.
-        own: The run: its setup, and how it defines the case.
-        earlier: Runs of the base branch, the newest first; those of another setup do not count.
-
-    Returns:
-        Both counts; 0 and 0 where the case was defined otherwise in the newest of these runs.
-    """
-    same = [record for record in earlier if record.run.key == own.run.key]
-    window = window_of(runs_of(case_id, [record for record in same if record.run.run_id != own.run.run_id]))
-    if not window or case_id not in own.cases or window[0][1].definition != own.cases[case_id].definition:
-        return 0, 0
-    return sum(case.passed for _, case in window), sum(case.scored for _, case in window)
-
-
 def letters_of(case: CaseRecord) -> str:
     """Write the outcomes of a run's trials, those that passed first: their order is not recorded.
 
@@ -221,7 +150,7 @@ def letters_of(case: CaseRecord) -> str:
 
 
 def _case(
-    case_id: str, records: Sequence[RunRecord], shown: Sequence[RunRecord], declared: Tier | None
+    case_id: str, records: Sequence[RunRecord], shown: Sequence[RunRecord], *, is_quarantined: bool
 ) -> CaseBoard:
     runs = runs_of(case_id, records)
     window = window_of(runs)
@@ -233,7 +162,7 @@ def _case(
         lost.update(case.lost)
     return CaseBoard(
         case_id=case_id,
-        tier=tier_of(passed, scored, declared),
+        kind="quarantined" if is_quarantined else _kind(passed, scored),
         passed=passed,
         scored=scored,
         letters="".join(letters_of(case) for _, case in reversed(window))[-WINDOW:],
@@ -241,8 +170,15 @@ def _case(
         lost=dict(lost.most_common()),
         since=_since(runs),
         cells=tuple(record.cases.get(case_id) for record in shown),
-        promote=declared == "expected-fail" and _passed_lately(runs),
     )
+
+
+def _kind(passed: int, scored: int) -> Kind:
+    if scored < ENOUGH:
+        return "new"
+    if not passed:
+        return "failing"
+    return "steady" if passed >= STEADY * scored else "flaky"
 
 
 def _since(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:

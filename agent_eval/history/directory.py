@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import InvalidInput
 from agent_eval.history.files import (
     MAX_RECORD_BYTES,
@@ -14,7 +15,6 @@ from agent_eval.history.files import (
     is_record_name,
     newest_first,
 )
-from agent_eval.history.record import RunRecord
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, safe_name
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
 from agent_eval.history.directory import of_dataset
 from agent_eval.history.files import MAX_RUNS, decode, encode_all, newest_first
-from agent_eval.history.record import RunRecord
 
 HISTORY = f"{layout.HISTORY}/runs.jsonl"
 """The file in a pack; `derived.json` lists it with its digest."""

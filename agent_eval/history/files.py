@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.contracts.base import READABLE_SCHEMA_VERSIONS, canonical_json, instant
-from agent_eval.contracts.history import CaseRecord, HistoryRun
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.errors import AgentEvalError, InvalidInput
-from agent_eval.history.record import RunRecord
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import Limits, parse
 

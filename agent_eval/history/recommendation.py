@@ -1,88 +1,46 @@
-"""What a policy would say of single cases if it followed a history. A person reviews and commits it."""
+"""Which cases a policy would hold in quarantine if it followed a history. A person reviews and commits it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 
-from agent_eval.contracts.history import Tier, tier_of
-from agent_eval.history.board import Board, CaseBoard, DeclaredTiers
+from agent_eval.history.board import ENOUGH, STEADY, Board, CaseBoard
 
-
-@dataclass(frozen=True)
-class TierChange:
-    """A case of which the policy would say something else.
-
-    Example:
-        >>> TierChange("refund", "blocking", "tracked", passed=11, scored=20).now
-        'tracked'
-
-    Attributes:
-        case_id: The case.
-        before: What the policy says; `blocking` where it does not name the case.
-        now: What the history recommends.
-        passed: Newest trials that passed.
-        scored: All of these trials.
-    """
-
-    case_id: str
-    before: Tier
-    now: Tier
-    passed: int
-    scored: int
+DAYS = 30
+"""Days from the newest run for which a quarantine is proposed: it is to be mended, not forgotten."""
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The lists of a policy that follows a history.
-
-    Example:
-        >>> from agent_eval.history.board import board
-        >>> recommendation(board([]), DeclaredTiers(tracked=frozenset({"refund"}))).tracked
-        ['refund']
+    """Changes of a policy's quarantine.
 
     Attributes:
-        tracked: Cases that are to be tracked, sorted.
-        expected_fail: Cases that are to be expected to fail, sorted.
-        changes: What differs from the policy, sorted by id.
+        add: Flaky and failing cases that are not in quarantine, sorted by id.
+        remove: Cases in quarantine whose newest trials nearly all pass, sorted by id.
+        until: The day that is proposed, as `2027-01-31`.
     """
 
-    tracked: Sequence[str]
-    expected_fail: Sequence[str]
-    changes: Sequence[TierChange]
+    add: Sequence[CaseBoard]
+    remove: Sequence[CaseBoard]
+    until: str
 
 
-def recommendation(history: Board, declared: DeclaredTiers) -> Recommendation:
-    """Recommend tiers: what is too young to judge, in quarantine or not in the history stays as it is.
-
-    A case that is not named and passed too seldom in its newest trials is to be tracked, and expected to fail
-    where it never passed. A tracked case that passes often enough is to block, and so is one that is expected
-    to fail and passed in the last runs.
+def recommendation(history: Board, quarantined: Collection[str]) -> Recommendation:
+    """Recommend which cases to quarantine; those with too few trials to judge stay as they are.
 
     Args:
-        history: From `board` with what the policy declares.
-        declared: What the policy says of cases.
+        history: From `board` with what the policy holds in quarantine.
+        quarantined: Ids of these cases.
     """
-    changes = [change for case in history.cases if (change := _change(case, declared)) is not None]
-    tiers = dict.fromkeys(declared.tracked, "tracked")
-    tiers |= dict.fromkeys(declared.expected_fail, "expected-fail")
-    tiers |= {change.case_id: change.now for change in changes}
-    listed = {
-        name: sorted(case_id for case_id, tier in tiers.items() if tier == name)
-        for name in ("tracked", "expected-fail")
-    }
-    ordered = sorted(changes, key=lambda change: change.case_id)
-    return Recommendation(listed["tracked"], listed["expected-fail"], ordered)
-
-
-def _change(case: CaseBoard, declared: DeclaredTiers) -> TierChange | None:
-    before: Tier = declared.of(case.case_id) or "blocking"
-    by_history = tier_of(case.passed, case.scored)
-    now = before
-    if before == "blocking" and by_history == "tracked":
-        now = "tracked" if case.passed else "expected-fail"
-    elif (before == "tracked" and by_history == "blocking") or case.promote:
-        now = "blocking"
-    if now == before:
-        return None
-    return TierChange(case.case_id, before, now, case.passed, case.scored)
+    cases = sorted(history.cases, key=lambda case: case.case_id)
+    add = [case for case in cases if case.kind in ("flaky", "failing")]
+    remove = [
+        case
+        for case in cases
+        if case.case_id in quarantined and case.scored >= ENOUGH and case.passed >= STEADY * case.scored
+    ]
+    newest = history.runs[-1].run.started_at[:10] if history.runs else date.min.isoformat()
+    until = date.fromisoformat(newest) + timedelta(days=DAYS)
+    return Recommendation(add, remove, until.isoformat())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome
-from agent_eval.contracts.history import CaseRecord, HistoryRun
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.verdict import TrialResultRow, row_fault
 from agent_eval.errors import FailureKind, Fault
 from agent_eval.evidence.reader import Pack
 from agent_eval.history.key import history_key
 
 DEFINITION_LENGTH = 12
+_FAILED = Outcome.FAILED.value
+_UNTOLD = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
 
 INCONCLUSIVE = "inconclusive"
 """As a kind of miss: a judge looked and could not tell."""
@@ -31,36 +32,10 @@ _NOT_OF_THE_AGENT = frozenset(
 """Kinds of failure that are never why the agent missed."""
 
 
-@dataclass(frozen=True)
-class RunRecord:
-    """One run of the history.
-
-    Example:
-        >>> facts = {"run_id": "ci-1", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
-        >>> run = HistoryRun(schema_version="1.2.0", key="0f", cases=1, **facts)
-        >>> case = CaseRecord(case_id="refund", definition="9b", passed=3, scored=4, missed={"timeout": 1})
-        >>> RunRecord(run, {"refund": case}).pass_rate
-        0.75
-
-    Attributes:
-        run: The run.
-        cases: What it counted, by case id.
-    """
-
-    run: HistoryRun
-    cases: dict[str, CaseRecord]
-
-    @property
-    def pass_rate(self) -> float | None:
-        """Mean over the cases of the share of scored trials that passed; None where none was scored."""
-        shares = [case.passed / case.scored for case in self.cases.values() if case.scored]
-        return sum(shares) / len(shares) if shares else None
-
-
 def record_of(pack: Pack) -> RunRecord:
     """Count what a verified pack says of each case."""
     config, index = pack.config, pack.index_by_id()
-    cases = {row["case_id"]: _case(row, index[row["case_id"]]) for row in pack.results()}
+    cases = {row["case_id"]: case_record(row, index[row["case_id"]]) for row in pack.results()}
     run = HistoryRun(
         schema_version=config.schema_version,
         run_id=config.run_id,
@@ -75,19 +50,31 @@ def record_of(pack: Pack) -> RunRecord:
     return RunRecord(run, dict(sorted(cases.items())))
 
 
-def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
+def case_record(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
+    """Count what the result of a case, and its row of the index, say of it."""
     lost: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     passed = 0
+    failing: Counter[str] = Counter()
+    untold: Counter[str] = Counter()
+    hard_failed = 0
     trials: list[CaseResultRow | TrialResultRow] = [*(row.get("trials") or [row])]
     for trial in trials:
+        hard_failed += trial["hard_failed"]
+        failing.update(
+            {verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] == _FAILED}
+        )
+        untold.update({verdict["judge_id"] for verdict in trial["verdicts"] if verdict["outcome"] in _UNTOLD})
         if trial["passed"]:
             passed += 1
         elif (why := lost_to(trial)) is not None:
             lost[why] += 1
         else:
             missed[_kind_of_miss(trial)] += 1
-    counts = {"lost": dict(sorted(lost.items())), "missed": dict(sorted(missed.items()))}
+    counts = {
+        name: dict(sorted(count.items()))
+        for name, count in (("lost", lost), ("missed", missed), ("failing", failing), ("untold", untold))
+    }
     figures = {
         "cost_usd": _rounded(index["cost_usd"], 6),
         "latency_ms": _rounded(index["latency_ms"], 0),
@@ -97,6 +84,7 @@ def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
         definition=index["definition_digest"][:DEFINITION_LENGTH],
         passed=passed,
         scored=passed + missed.total(),
+        **({"hard_failed": hard_failed} if hard_failed else {}),
         **{name: value for name, value in counts.items() if value},
         **{name: value for name, value in figures.items() if value is not None},
     )
@@ -112,12 +100,10 @@ def lost_to(trial: CaseResultRow | TrialResultRow) -> str | None:
 
 def _kind_of_miss(trial: CaseResultRow | TrialResultRow) -> str:
     """Name the kind of the first failure that is the agent's."""
-    kinds = [
-        verdict["failure"]
-        for verdict in trial["verdicts"]
-        if verdict["failure"] is not None and verdict["failure"] not in _NOT_OF_THE_AGENT
-    ]
-    return kinds[0] if kinds else INCONCLUSIVE
+    kinds = [str(verdict["failure"]) for verdict in trial["verdicts"] if verdict["failure"] is not None]
+    if trial["outcome"] == Outcome.INCONCLUSIVE.value or not kinds:
+        return INCONCLUSIVE
+    return next((kind for kind in kinds if kind not in _NOT_OF_THE_AGENT), kinds[0])
 
 
 def _rounded(figure: float | None, digits: int) -> float | None:

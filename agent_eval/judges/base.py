@@ -9,8 +9,8 @@
                 return self.failed(case, "the final output apologises", FailureKind.POLICY_VIOLATION)
             return self.passed(case, "the final output does not apologise")
 
-Use it as `--judge my_module:NoApologies`, or by name through the entry point group
-`agent_eval.judges`.
+Use it as `--judge my_module:NoApologies`, which runs in a child process (`hosted`), or by name through the
+entry point group `agent_eval.judges` of an installed package.
 """
 
 from __future__ import annotations
@@ -253,6 +253,82 @@ class BaseJudge(Judge, Generic[ConfigT]):
             weight=self.config.weight,
             category=self.config.category,
         )
+
+
+def config_of(judge: Judge) -> JudgeConfig:
+    """Return what every judge is configured with; the defaults where it has no configuration."""
+    config = getattr(judge, "config", None)
+    return config if isinstance(config, JudgeConfig) else JudgeConfig()
+
+
+def judge_error(judge: Judge, case: Case, reason: str, evidence: Mapping[str, Any] | None = None) -> Verdict:
+    """Build the error verdict of a judge that did not do its work."""
+    config = config_of(judge)
+    return Verdict(
+        judge_id=judge.judge_id,
+        case_id=case.case_id,
+        outcome=Outcome.ERROR,
+        passed=False,
+        reason=clipped(reason),
+        hard=judge.hard,
+        failure=FailureKind.JUDGE_ERROR,
+        evidence=dict(evidence or {}),
+        weight=config.weight,
+        category=config.category,
+    )
+
+
+class AdvisoryJudge(Judge):
+    """A judge whose verdicts are shown and count nowhere, such as one that a change adds.
+
+    It refuses no case, and no field of a case is judged by it.
+
+    Args:
+        judge_id: Its id; its name where it could not be loaded.
+        judge: The judge; None where it could not be loaded.
+        problem: Why not.
+
+    Example:
+        >>> AdvisoryJudge("mine", None, "no module named mine").finding(Case(case_id="a"), Trace([]))
+        {'judge_id': 'mine', 'outcome': 'error', 'reason': 'no module named mine'}
+    """
+
+    hard = False
+    reads: frozenset[str] = frozenset()
+
+    def __init__(self, judge_id: str, judge: Judge | None, problem: str = "") -> None:
+        self.judge_id, self._judge, self._problem = judge_id, judge, problem
+
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        """Return the judge's own verdict."""
+        if self._judge is None:
+            return judge_error(self, case, self._problem)
+        try:
+            verdict = self._judge.evaluate(case, trace)
+        # A plug-in may raise anything.
+        except Exception as problem:
+            return judge_error(self, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return verdict if isinstance(verdict, Verdict) else judge_error(self, case, "it gave no verdict")
+
+    def finding(self, case: Case, trace: Trace) -> dict[str, str]:
+        """Return what the evidence keeps of its verdict."""
+        verdict = self.evaluate(case, trace)
+        return {
+            "judge_id": self.judge_id,
+            "outcome": verdict.outcome.value,
+            "reason": clipped(verdict.reason),
+        }
+
+
+def ended_without_verdict(judge_id: str, case_id: str) -> str:
+    """Say in one sentence that a judge gave no verdict on a case.
+
+    Example:
+        >>> ended_without_verdict("facts", "order-1")
+        'Judge `facts` ended without a verdict in `order-1`.'
+    """
+    judge, case = (clipped(" ".join(name.split()).replace("`", "'"), 80) for name in (judge_id, case_id))
+    return f"Judge `{judge}` ended without a verdict in `{case}`."
 
 
 NO_EVENTS = "the trace has no events"

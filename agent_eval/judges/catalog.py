@@ -6,25 +6,29 @@ A new built-in judge is one file in `builtin/` and one line in `JUDGES`.
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
+from agent_eval.contracts.advisory import ADVISORY
 from agent_eval.contracts.verdict import EXECUTION, FIELDS_NOT_JUDGED
-from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
+from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
+    AdvisoryJudge,
     Judge,
     JudgeConfig,
     clipped,
+    config_of,
     fields_not_judged,
+    judge_error,
     quoted,
 )
 from agent_eval.judges.matching.attempts import simulated_user_failed
+from agent_eval.judges.origin import CodePlace, is_installed_module
 from agent_eval.judges.reading import read_config
 from agent_eval.judges.threshold import with_threshold
 
@@ -82,9 +86,16 @@ ENTRY_POINT_GROUP = "agent_eval.judges"
 
 
 def load_judges(
-    names: Sequence[str], configs: Mapping[str, Any] | None = None, *, allow_plugins: bool = True
+    names: Sequence[str],
+    configs: Mapping[str, Any] | None = None,
+    *,
+    allow_plugins: bool = True,
+    directory: Path | None = None,
 ) -> list[Judge]:
     """Find and configure judges, in the order of `names`.
+
+    A judge that is named `module:Class`, or that an editable install offers, runs in a child process
+    (`hosted`). One of a package that was installed runs in this process, as built-in ones do.
 
     Args:
         names: Built-in names, names from the entry point group `agent_eval.judges`, or `module:Class`.
@@ -93,10 +104,13 @@ def load_judges(
             `replay_contract` adds that judge with this configuration.
         allow_plugins: False finds built-in judges only, and refuses those that run a command; use it for
             names and configurations that come from an evidence pack.
+        directory: Where the code of judges is imported from, and where judges that run a command run it, in
+            place of the working directory.
 
     Raises:
         InvalidInput: Unknown judge or configuration key (with the nearest name), a wrong value, a
             plug-in that cannot be imported or is not a judge, a judge named twice.
+        NotEvaluable: The process of a judge ended while the judge was loaded.
 
     Example:
         >>> [judge.hard for judge in load_judges(["policy", "cost_budget"], {"cost_budget": {"hard": True}})]
@@ -108,11 +122,10 @@ def load_judges(
         names.insert(0, REPLAY_CONTRACT)
     judges: list[Judge] = []
     used_keys: set[str] = set()
+    place = CodePlace.of_directory(directory)
     for name in names:
-        factory = _find(name, allow_plugins=allow_plugins)
-        key = _config_key(name, getattr(factory, "judge_id", name), configs)
+        key, judge = _load(name, configs, place, allow_plugins=allow_plugins)
         used_keys.add(key)
-        judge = _build(name, factory, configs.get(key))
         _refuse_clash(name, judge, judges)
         judges.append(judge)
     _refuse_unknown(set(configs) - used_keys, allow_plugins=allow_plugins)
@@ -143,9 +156,10 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     else is judged, an agent that crashed does not pass. A judge that raises, or that returns anything but its
     own verdict on this case, gets an error verdict (`judge_error`); the other verdicts are kept.
     Of a conversation whose simulated user failed nothing else is judged, and the case is inconclusive.
-    The evidence of the first verdict lists the fields of the case that none of the judges looks at.
+    The evidence of the first verdict lists the fields of the case that none of the judges looks at, and what
+    advisory judges found.
     """
-    ordered = list(judges)
+    ordered = [judge for judge in judges if not isinstance(judge, AdvisoryJudge)]
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = simulated_user_failed(case)
@@ -158,10 +172,14 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     verdicts = with_threshold(ordered, verdicts)
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
         verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
+    beside: dict[str, Any] = {}
     if not_judged := fields_not_judged(ordered, case):
+        beside[FIELDS_NOT_JUDGED] = not_judged[:EVIDENCE_LIMIT]
+    if advisory := [judge.finding(case, trace) for judge in judges if isinstance(judge, AdvisoryJudge)]:
+        beside[ADVISORY] = advisory[:EVIDENCE_LIMIT]
+    if beside:
         first = verdicts[0]
-        evidence = {**first.evidence, FIELDS_NOT_JUDGED: not_judged[:EVIDENCE_LIMIT]}
-        verdicts[0] = first.model_copy(update={"evidence": evidence})
+        verdicts[0] = first.model_copy(update={"evidence": {**first.evidence, **beside}})
     return verdicts
 
 
@@ -206,7 +224,17 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
 
 @cache
 def _always(name: str) -> Judge:
-    return _build(name, _import(JUDGES[name]), None)
+    return build_judge(name, import_judge(JUDGES[name]), None)
+
+
+def runs_code(name: str) -> bool:
+    """Tell whether a judge that is named so comes from a project's files, or runs a program.
+
+    Example:
+        >>> runs_code("my_judges:Tone"), runs_code("command"), runs_code("regex")
+        (True, True, False)
+    """
+    return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
 
 
 def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
@@ -214,19 +242,21 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
         verdict: object = judge.evaluate(case, trace)
     # A plug-in may raise anything, RecursionError included.
     except Exception as problem:
-        return _judge_error(judge, case, f"raised {type(problem).__name__}: {problem}")
+        return judge_error(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
     if not isinstance(verdict, Verdict):
-        return _judge_error(judge, case, f"returned {type(verdict).__name__} instead of a Verdict")
+        return judge_error(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
-        return _judge_error(
-            judge, case, f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
+        return judge_error(
+            judge,
+            case,
+            f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}",
         )
     return verdict
 
 
 def _not_judged(judge: Judge, case: Case) -> Verdict:
     """Make the verdict on a conversation whose simulated user failed, which shows nothing of the agent."""
-    config = _config_of(judge)
+    config = config_of(judge)
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
@@ -239,29 +269,29 @@ def _not_judged(judge: Judge, case: Case) -> Verdict:
     )
 
 
-def _config_of(judge: Judge) -> JudgeConfig:
-    config = getattr(judge, "config", None)
-    return config if isinstance(config, JudgeConfig) else JudgeConfig()
+def _load(
+    name: str, configs: Mapping[str, Any], place: CodePlace, *, allow_plugins: bool
+) -> tuple[str, Judge]:
+    """Load one judge. Returns the key of its configuration, and the judge."""
+    factory = _find(name, allow_plugins=allow_plugins)
+    if isinstance(factory, str):
+        from agent_eval.judges.hosted import hosted_judge  # most runs have no such judge
+
+        # Its process says which of them is its own.
+        own = {key: config for key, config in configs.items() if key not in JUDGES}
+        hosted = hosted_judge(factory, own, place)
+        return hosted.key, hosted
+    key = config_key(name, getattr(factory, "judge_id", name), configs)
+    judge = build_judge(name, factory, configs.get(key))
+    if getattr(judge, "runs_commands", False):
+        judge.place = place  # type: ignore[attr-defined]  # every judge that runs commands has one
+    return key, judge
 
 
-def _judge_error(judge: Judge, case: Case, problem: str) -> Verdict:
-    config = _config_of(judge)
-    return Verdict(
-        judge_id=judge.judge_id,
-        case_id=case.case_id,
-        outcome=Outcome.ERROR,
-        passed=False,
-        reason=clipped(f"the judge {problem}"),
-        hard=judge.hard,
-        failure=FailureKind.JUDGE_ERROR,
-        weight=config.weight,
-        category=config.category,
-    )
-
-
-def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
+def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any] | str:
+    """Find a judge: what builds it, or for one that runs in a child process its `module:Class`."""
     if name in JUDGES:
-        factory = _import(JUDGES[name])
+        factory = import_judge(JUDGES[name])
         if not allow_plugins and getattr(factory, "runs_commands", False):
             raise InvalidInput(
                 f"judge {quoted(name)} runs a command, and here only built-in checks may run",
@@ -271,14 +301,15 @@ def _find(name: str, *, allow_plugins: bool) -> Callable[..., Any]:
         return factory
     if allow_plugins:
         if ":" in name:
-            return _import(name, from_working_directory=True)
+            return name
         for entry in _entry_points():
             if entry.name == name:
-                return _import(entry.value)
+                is_installed = is_installed_module(entry.value.partition(":")[0])
+                return import_judge(entry.value) if is_installed else str(entry.value)
     raise _unknown_judge(name, "judges", allow_plugins=allow_plugins)
 
 
-def _config_key(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
+def config_key(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
     """Return the one of a judge's two names that `configs` has an entry for; `name` if it has neither."""
     keys = [key for key in dict.fromkeys((name, judge_id)) if key in configs] or [name]
     if len(keys) > 1:
@@ -332,18 +363,22 @@ def _known_names(allow_plugins: bool) -> list[str]:
     return sorted({*JUDGES, *plugins})
 
 
+@cache
 def _entry_points() -> list[Any]:
+    """List what installed packages offer: once, so that what the set-up of a change installs adds nothing."""
     # Imported here: reading the metadata of every installed package is slow and rarely needed.
     from importlib.metadata import entry_points
 
     return list(entry_points(group=ENTRY_POINT_GROUP))
 
 
-def _import(spec: str, *, from_working_directory: bool = False) -> Callable[..., Any]:
+def import_judge(spec: str) -> Callable[..., Any]:
+    """Import what builds a judge, named `module:Class`, into this process.
+
+    Raises:
+        InvalidInput: It cannot be imported, or is no class.
+    """
     module_name, _, path = spec.partition(":")
-    if from_working_directory and os.getcwd() not in sys.path:
-        # Appended, so that a file in the working directory never hides an installed module.
-        sys.path.append(os.getcwd())
     try:
         factory: Any = importlib.import_module(module_name)
         for part in path.split("."):
@@ -360,7 +395,12 @@ def _import(spec: str, *, from_working_directory: bool = False) -> Callable[...,
     return factory  # type: ignore[no-any-return]
 
 
-def _build(name: str, factory: Callable[..., Any], raw_config: Any) -> Judge:
+def build_judge(name: str, factory: Callable[..., Any], raw_config: Any) -> Judge:
+    """Build a judge with its configuration.
+
+    Raises:
+        InvalidInput: The configuration is wrong, or it is no judge.
+    """
     config_class = getattr(factory, "Config", None)
     try:
         if isinstance(config_class, type) and issubclass(config_class, JudgeConfig):

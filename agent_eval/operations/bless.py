@@ -10,7 +10,6 @@ from agent_eval.contracts import Comparison, digest
 from agent_eval.contracts.registry import Approval
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.fitness import LUCKY
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import open_run
 from agent_eval.registry.baselines import promote_baseline, resolve_baseline
@@ -171,7 +170,7 @@ def refuse_unfit(pack: Pack) -> None:
         (bool(config.git_dirty), "it was made of changes that are not committed"),
         (config.git_commit is None, "it does not know its commit"),
         (config.model == "unknown", "it does not know its model"),
-        (config.execution_config.looks is not None, LUCKY),
+        (config.execution_config.looks is not None, "an earlier version ended it as soon as it was decided"),
     ]
     stated = [problem for holds, problem in problems if holds]
     if stated:

@@ -14,6 +14,7 @@ from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.evidence.redacted import without_secrets as without_secrets
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.judged_twice import judge_twice
@@ -29,7 +30,6 @@ from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signe
 from agent_eval.registry.baselines import resolve_baseline
 from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,6 @@ def compared(
     *,
     changed: Changed,
     generated_at: str,
-    quarantined: frozenset[str] = frozenset(),
     with_traces: bool = True,
 ) -> Comparison:
     """Compare two verified packs.
@@ -123,7 +122,6 @@ def compared(
         after: The candidate.
         changed: What to do about cases that differ between the runs.
         generated_at: ISO 8601 time of the comparison.
-        quarantined: Ids of cases that are left out of both runs.
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
     Raises:
@@ -139,17 +137,8 @@ def compared(
         traces=(lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)))
         if with_traces
         else None,
-        quarantined=quarantined,
         judged_twice=judge_twice(before, after),
     )
-
-
-def without_secrets(comparison: Comparison, redactor: Redactor) -> Comparison:
-    """Replace secrets in a comparison: evidence of an earlier run may hold what is known to be secret now."""
-    stated = comparison.to_json()
-    if not redactor.finds(dumps(stated)):
-        return comparison
-    return Comparison.model_validate(redactor.redact_value(stated, numbers=False))
 
 
 def _relative(pack: Path, comparison: Path) -> str:

@@ -9,27 +9,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
-from agent_eval.contracts.history import PooledRuns
+from agent_eval.config.rules import find_rule
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
-from agent_eval.errors import ExitCode, InvalidInput, UsageError
-from agent_eval.evidence.derived import clear_unfinished, write_output
-from agent_eval.gate.confirmation import Confirmed
-from agent_eval.gate.decide import decide, decide_by_policy, decision_time
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
+from agent_eval.evidence.derived import STDOUT, clear_unfinished, write_output
+from agent_eval.gate.decide import decide, decide_by_policy
 from agent_eval.gate.policy_file import parse_policy, parse_thresholds
-from agent_eval.gate.waivers import active_quarantine
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.confirmation import read_confirmation
-from agent_eval.operations.decided_before import (
-    GateInputs,
-    left_out,
-    refuse_to_replace,
-    refuse_without_policy,
-)
-from agent_eval.operations.packs import ReadComparison, comparison_file, read_comparison
-from agent_eval.operations.pool import read_pool
+from agent_eval.operations.material import material_of_packs
+from agent_eval.operations.packs import comparison_file, parse_decision, read_comparison
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
@@ -96,11 +87,8 @@ def decide_on(
     *,
     config: Path | None = None,
     policy: GatePolicy | None = None,
-    max_baseline_error_rate: float | None = None,
     waived: WaiverSource | None = None,
     packs: PackSources | None = None,
-    confirmation: Path | None = None,
-    pool: Path | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
@@ -112,16 +100,12 @@ def decide_on(
         comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
             must be the comparison's candidate.
         limits: Thresholds by name; None for a rule that is not set.
-        config: File with thresholds under the same names; `limits` override it.
-        policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide.
-        max_baseline_error_rate: Overrides that of the policy, and the default where there is none.
+        config: File with keys of a policy, which override those of `policy`.
+        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
+            decide, to the letter. A policy also takes what the job ran again from the candidate's pack.
         waived: Source of waivers; None to apply no waivers.
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
-        confirmation: Record of fresh trials of what newly fails; None for none, `NO_CONFIRMATION` for none
-            although the job ran some.
-        pool: Records of the runs that the job held this one against; None for none, `NO_POOL` for none
-            although the job pooled.
         out: File to write; None for `gate_decision.json` beside the comparison.
         environ: The environment variables; they may pin the clock.
 
@@ -130,19 +114,10 @@ def decide_on(
             judge is unknown, a pack cannot be found, or the comparison does not follow from the packs.
         InvalidPack: A pack does not verify, or the one that holds the comparison is another run's.
         UsageError: Neither a threshold nor a policy: nothing checked is not a pass. Or a release, of which
-            only the comparison's file says which packs it is about. Or the job decided on more than is given.
+            only the comparison's file says which packs it is about. Or the job's decision, which rests on
+            terms of its own, would be replaced.
     """
-    rules = read_thresholds(limits, config)
-    if policy is None and not rules.any_set:
-        raise UsageError(
-            "the gate has no rule, so it cannot decide",
-            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
-            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
-        )
-    applied = (policy or GatePolicy()).overridden(max_baseline_error_rate=max_baseline_error_rate)
-    rate = applied.max_baseline_error_rate
-    if policy is None:
-        refuse_without_policy(confirmation=confirmation, pool=pool)
+    rules, policy = parse_thresholds(limits), policy_with(policy, config)
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     comparison = comparison_file(comparison)
@@ -153,26 +128,60 @@ def decide_on(
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
         compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
-        if applied.preset == "release":
+        if policy is not None and policy.is_release:
             compared_packs.refuse_chosen(comparison)
-        inputs = GateInputs(confirmation, pool, by_policy=policy is not None)
-        without = left_out(compared_packs, inputs)
-        refuse_to_replace(path, comparison.with_name(DECISION_NAME), inputs)
-        followed = _followed(compared_packs, applied, now)
-        trials = pooled = None
-        if confirmation is not None and inputs.confirms:
-            trials = read_confirmation(confirmation, compared_packs.candidate, followed)
-        if pool is not None and inputs.pools:
-            pooled = read_pool(pool, compared_packs.candidate, compared_packs.baseline, followed)
-        followed_file = ReadComparison(followed, read.sha256)
-        decision = _decide(followed_file, rules, policy and applied, waivers, now, trials, pooled, rate)
+        followed = compared_packs.check()
+        if policy is None:
+            decision = decide(
+                followed, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+            )
+        else:
+            material = material_of_packs(
+                compared_packs.candidate,
+                compared_packs.baseline,
+                followed,
+                comparison_sha256=read.sha256,
+                waivers=waivers,
+            )
+            decision = decide_by_policy(material, policy.with_thresholds(rules), generated_at=now)
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
         raise
-    decision = decision.model_copy(update={"explanation": [*decision.explanation, *without]})
+    _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
+
+
+def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
+    """Refuse to write over a decision that rests on more than this one does.
+
+    That is a job's, where it broke terms of the job's own, or rests on reruns or main's runs, as this does
+    not.
+
+    Raises:
+        UsageError: There is one.
+    """
+    if path == STDOUT or not path.is_file():
+        return
+    try:
+        before = parse_decision(path)
+    except AgentEvalError:
+        return
+    own = sorted({rule.rule for rule in before.rules if find_rule(rule.rule) is None})
+    more = f"breaks the job's own rule {own[0][:60]}" if own else None
+    for kept, now, what in (
+        (before.reruns_sha256, decision.reruns_sha256, "what the job ran again"),
+        (before.history_sha256, decision.history_sha256, "main's last runs"),
+    ):
+        more = f"rests on {what}, which this one does not" if kept and not now else more
+    if more is not None:
+        raise UsageError(
+            f"{path} would be replaced: the decision there {more}",
+            remedy="Write this decision to another file with --out.",
+            file=str(path),
+            field="out",
+        )
 
 
 def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
@@ -189,48 +198,6 @@ def _waivers(source: WaiverSource, now: str) -> list[Waiver]:
     return list_waivers(store, at=now, baseline_name=source.baseline_name)
 
 
-def _followed(packs: ComparedPacks, policy: GatePolicy, now: str) -> Comparison:
-    """Return what follows from the packs, without the cases that the policy has in quarantine."""
-    comparison = packs.check()
-    in_quarantine = packs.known_cases(active_quarantine(policy.quarantine, now=decision_time(now)))
-    return comparison if in_quarantine == set(comparison.cases.quarantined) else packs.compare(in_quarantine)
-
-
-def _decide(
-    read: ReadComparison,
-    rules: Thresholds,
-    policy: GatePolicy | None,
-    waivers: list[Waiver],
-    now: str,
-    trials: Confirmed | None,
-    pool: PooledRuns | None,
-    max_baseline_error_rate: float,
-) -> GateDecision:
-    """Decide by policy, or by thresholds alone where there is none.
-
-    More than six parameters: each is one source of the decision.
-    """
-    if policy is None:
-        return decide(
-            read.comparison,
-            rules,
-            generated_at=now,
-            comparison_sha256=read.sha256,
-            waivers=waivers,
-            max_baseline_error_rate=max_baseline_error_rate,
-        )
-    return decide_by_policy(
-        read.comparison,
-        policy,
-        generated_at=now,
-        thresholds=rules,
-        comparison_sha256=read.sha256,
-        waivers=waivers,
-        confirmation=trials,
-        pool=pool,
-    )
-
-
 def refuse_unknown_judges(
     policy: GatePolicy | None, waivers: Sequence[Waiver], judge_ids: Iterable[str]
 ) -> None:
@@ -244,7 +211,7 @@ def refuse_unknown_judges(
     Raises:
         InvalidInput: There is no such judge; names the nearest one.
     """
-    named = [(name, "the policy's zero_tolerance") for name in (policy.zero_tolerance if policy else ())]
+    named = [(name, "the policy's safety") for name in (policy.safety if policy else ())]
     named += [
         (waiver.judge_id, f"waiver {waiver.waiver_id}")
         for waiver in waivers
@@ -258,56 +225,21 @@ def refuse_unknown_judges(
             raise InvalidInput(
                 f"{where} names the judge {name[:200]!r}, and there is none",
                 remedy=f"Did you mean {near[0]}?" if near else f"Known judges: {', '.join(every)}.",
-                field="judge_id" if where.startswith("waiver") else "zero_tolerance",
+                field="judge_id" if where.startswith("waiver") else "safety",
             )
 
 
-def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:
-    """Read the thresholds from a file and from flags; flags override the file.
+def policy_with(policy: GatePolicy | None, config: Path | None) -> GatePolicy | None:
+    """Add what a file says to a policy: it may hold all keys of one, or thresholds alone.
 
     Raises:
-        InvalidInput: The file has an unknown name or a value out of range.
-        UsageError: A flag is out of range.
+        InvalidInput: The file cannot be read, has an unknown key, or a value is out of range.
     """
-    thresholds = _from_file(config) if config is not None else {}
-    return parse_thresholds(
-        {**thresholds, **{name: limit for name, limit in limits.items() if limit is not None}}
-    )
-
-
-def _from_file(config: Path) -> dict[str, Any]:
-    from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
-
-    thresholds = read_settings(config)
-    thresholds.pop(SCHEMA_OF_EDITORS, None)
-    of_a_policy = sorted(
-        thresholds.keys() & (GatePolicy.model_fields.keys() - Thresholds.model_fields.keys())
-    )
-    if of_a_policy:
-        raise InvalidInput(
-            f"{config} is a policy, not thresholds: it says {of_a_policy[0]}",
-            remedy="Give it with --policy.",
-            file=str(config),
-            field=of_a_policy[0],
-        )
-    for name, value in thresholds.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InvalidInput(
-                f"{config}: {name} must be a number, not {value!r}",
-                remedy="Write it without quotes.",
-                file=str(config),
-                field=name,
-            )
-    try:
-        parse_thresholds(thresholds)
-    except UsageError as error:
-        raise InvalidInput(
-            f"{config}: {error.message}",
-            remedy=error.remedy,
-            file=str(config),
-            field=error.details.get("field"),
-        ) from None
-    return thresholds
+    if config is None:
+        return policy
+    values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+    stated = parse_policy(values, source=str(config))
+    return (policy or GatePolicy()).model_copy(update={name: getattr(stated, name) for name in values})
 
 
 def read_policy(path: Path) -> GatePolicy:
@@ -366,4 +298,4 @@ def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None
     if file is None:
         return GatePolicy(preset=preset) if preset is not None else None
     policy = read_policy(file)
-    return policy.overridden(preset=preset)
+    return policy if preset is None else policy.model_copy(update={"preset": preset})

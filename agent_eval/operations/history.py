@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts.history import HistoryRun
+from agent_eval.contracts.history import HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.evidence import read_history
 from agent_eval.history.files import decode_file, is_record_name, newest_first
-from agent_eval.history.record import RunRecord
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.storage.files import read_bytes
 
@@ -89,7 +87,7 @@ def _by_dataset(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
 
 
 def policy_at(path: Path | None) -> GatePolicy:
-    """Read the policy that says which cases are in quarantine, tracked or expected to fail; none lists none.
+    """Read the policy that says which cases are in quarantine; none lists none.
 
     Raises:
         InvalidInput: The policy cannot be read.
@@ -100,9 +98,13 @@ def policy_at(path: Path | None) -> GatePolicy:
 
 
 def unknown_cases(policy: GatePolicy, records: Sequence[RunRecord]) -> list[str]:
-    """Warn of cases that a policy lists and that no run of a history has, as sentences."""
+    """Warn of cases that a policy holds in quarantine and that no run of a history has, as sentences."""
     known = {case_id for record in records for case_id in record.cases}
-    return unknown_case_warnings(policy, known, where="none of these runs has it")
+    unknown = dict.fromkeys(entry.case for entry in policy.quarantine if entry.case not in known)
+    return [
+        f"`quarantine` of the policy names `{case_id[:200]}`, but none of these runs has it."
+        for case_id in unknown
+    ]
 
 
 def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -125,12 +127,11 @@ def _case_json(case: CaseBoard) -> dict[str, Any]:
     since: HistoryRun | None = case.since
     return {
         "case_id": case.case_id,
-        "tier": case.tier,
+        "kind": case.kind,
         "passed": case.passed,
         "scored": case.scored,
         "letters": case.letters,
         "missed": dict(case.missed),
         "lost": dict(case.lost),
         "since": since.to_json() if since is not None else None,
-        "promote": case.promote,
     }

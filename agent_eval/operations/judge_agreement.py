@@ -7,7 +7,8 @@ A file of labels says what people found, and how they came to label these conver
 
 `drawn` is `random` (from all conversations), `by-verdict` (at random from those judged passed, and from those
 judged failed), or `other`: people label the failures that they see, and figures are of these labels alone.
-`trial` counts from 0. Labels of two people on one conversation say how far people agree.
+`trial` counts from 0. Labels of two people on one conversation say how far people agree. Each case
+counts once, also where several of its trials are labelled.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -25,19 +27,32 @@ from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.agreement import LABELS_PER_VERDICT, Confusion, Estimate, kappa, pass_rate, share
-from agent_eval.operations.agreement_record import KIND
+from agent_eval.gate.agreement import (
+    LABELS_PER_VERDICT,
+    Confusion,
+    Estimate,
+    Labelled,
+    confusion,
+    kappa,
+    may_block,
+    pass_rate,
+    share,
+)
 from agent_eval.operations.packs import open_to_show
 from agent_eval.storage.json import dumps, read_json
 
-LABELS = "judge_labels"
 _SHOWN = 20
 """Disagreements and wanted labels that the record lists for each criterion."""
 
 Verdict = Literal["passed", "failed"]
 Drawn = Literal["random", "by-verdict", "other"]
-Item = tuple[str, int]
-"""A conversation: id of its case, number of its trial."""
+
+
+class Item(NamedTuple):
+    """A conversation: id of its case, number of its trial from 0."""
+
+    case_id: str
+    trial: int
 
 
 class Label(BaseModel):
@@ -64,12 +79,26 @@ class LabelFile(BaseModel):
     labels: list[Label]
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """One conversation as the judge found it."""
+class CriterionAgreement(BaseModel):
+    """What labels say of one criterion, as exactly one judge and prompt read it."""
 
-    verdict: str
-    reason: str
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    criterion: str
+    digest: str = Field(min_length=1)
+    blocking: bool
+
+
+class AgreementRecord(BaseModel):
+    """What `judge-agreement` writes."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    kind: Literal["judge_agreement"]
+    criteria: list[CriterionAgreement]
+
+
+_File = TypeVar("_File", bound=BaseModel)
 
 
 @dataclass
@@ -78,51 +107,21 @@ class _Criterion:
 
     text: str
     digest: str
-    judged: dict[Item, _Judged] = field(default_factory=dict)
+    judged: dict[Item, tuple[str, str]] = field(default_factory=dict)
+    """Verdict and reason of the judge."""
     labels: dict[Item, list[Label]] = field(default_factory=lambda: defaultdict(list))
 
-    def items(self, verdict: str) -> list[Item]:
-        return [item for item, judged in self.judged.items() if judged.verdict == verdict]
-
-    def labelled(self) -> Iterator[tuple[Item, str, str]]:
-        """Yield each labelled item with the first person's verdict and the judge's."""
+    def labelled(self) -> Iterator[tuple[Item, Labelled]]:
+        """Yield each labelled conversation that was judged, with the first person's verdict."""
         for item, labels in self.labels.items():
-            judged = self.judged[item].verdict
-            if judged in ("passed", "failed"):
-                yield item, labels[0].human, judged
-
-    def confusion(self) -> Confusion:
-        cells = [(human, judge) for _, human, judge in self.labelled()]
-        return Confusion(
-            cells.count(("passed", "passed")),
-            cells.count(("passed", "failed")),
-            cells.count(("failed", "passed")),
-            cells.count(("failed", "failed")),
-        )
-
-    def of_people(self) -> Confusion:
-        """Compare the first two people who labelled the same conversation."""
-        pairs = [(labels[0].human, labels[1].human) for labels in self.labels.values() if len(labels) > 1]
-        return Confusion(
-            pairs.count(("passed", "passed")),
-            pairs.count(("passed", "failed")),
-            pairs.count(("failed", "passed")),
-            pairs.count(("failed", "failed")),
-        )
+            verdict, _ = self.judged[item]
+            if verdict in ("passed", "failed"):
+                yield item, Labelled(item.case_id, labels[0].human, verdict)
 
 
 @dataclass(frozen=True)
 class JudgeAgreement:
-    """Result of `judge_agreement`.
-
-    Attributes:
-        record: The record as JSON values.
-        lines: The same in prose.
-
-    Example:
-        >>> JudgeAgreement({"criteria": []}, []).record["criteria"]
-        []
-    """
+    """Result of `judge_agreement`: the record as JSON values, and the same in prose."""
 
     record: dict[str, Any]
     lines: list[str]
@@ -142,19 +141,19 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
         NothingMeasured: There is no label on anything that was judged passed or failed.
         StorageError: The record cannot be written.
     """
-    read = _read_labels(labels)
+    remedy = "Write it as the guide to LLM judges shows."
+    read = _read(LabelFile, labels, "file of labels", remedy)
     criteria = _criteria(open_to_show(path) for path in runs)
     _add_labels(criteria, read, labels)
-    used = [criterion for criterion in criteria if criterion.confusion().total]
-    if not used:
+    rows = [_row(criterion, read.drawn) for criterion in criteria if any(criterion.labelled())]
+    if not rows:
         raise NothingMeasured(
             f"{labels} has no label on a conversation that was judged passed or failed",
             remedy="Label some conversations of the packs.",
             file=str(labels),
         )
-    rows = [_row(criterion, read.drawn) for criterion in used]
     record = {
-        "kind": KIND,
+        "kind": "judge_agreement",
         "schema_version": SCHEMA_VERSION,
         "drawn": read.drawn,
         "labels": len(read.labels),
@@ -165,43 +164,50 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
     return JudgeAgreement(record, [line for row in rows for line in _prose(row, read.drawn)])
 
 
-def _read_labels(path: Path) -> LabelFile:
+def earned_digests(path: Path) -> frozenset[str]:
+    """Return the digests of the criteria that count by a record.
+
+    Raises:
+        InvalidInput: The file is no record of `judge-agreement`.
+    """
+    remedy = "Write it with agent-eval judge-agreement --out."
+    record = _read(AgreementRecord, path, "record of judge-agreement", remedy)
+    return frozenset(row.digest for row in record.criteria if row.blocking)
+
+
+def _read(kind: type[_File], path: Path, name: str, remedy: str) -> _File:
     value = read_json(path)
     try:
-        return LabelFile.model_validate(value)
+        return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"])
-        raise InvalidInput(
-            f"{path} is no file of labels: {place}: {first['msg'][:200]}",
-            remedy="Write it as the guide to LLM judges shows.",
-            file=str(path),
-            field=place,
-        ) from None
+        what = f"{path} is no {name}: {place}: {first['msg'][:200]}"
+        raise InvalidInput(what, remedy=remedy, file=str(path), field=place) from None
 
 
 def _criteria(packs: Iterator[Pack]) -> list[_Criterion]:
     """Collect what the packs say of each criterion; another judge or prompt makes another one."""
     criteria: dict[str, _Criterion] = {}
-    for pack in packs:
-        for row in pack.results():
-            for number, trial in enumerate(row.get("trials") or [row]):
-                for verdict in trial["verdicts"]:
-                    if verdict["judge_id"] == "llm":
-                        _add_ruling(criteria, (row["case_id"], number), verdict["evidence"])
+    verdicts = (
+        (Item(row["case_id"], number), verdict)
+        for pack in packs
+        for row in pack.results()
+        for number, trial in enumerate(row.get("trials") or [row])
+        for verdict in trial["verdicts"]
+        if verdict["judge_id"] == "llm"
+    )
+    for item, verdict in verdicts:
+        for row in verdict["evidence"].get("criteria") or []:
+            text, digest = str(row.get("criterion")), str(row.get("digest"))
+            criterion = criteria.setdefault(digest, _Criterion(text, digest))
+            criterion.judged.setdefault(item, (str(row.get("outcome")), str(row.get("reason"))))
     return list(criteria.values())
-
-
-def _add_ruling(criteria: dict[str, _Criterion], item: Item, evidence: Mapping[str, Any]) -> None:
-    for row in evidence.get("criteria") or []:
-        text, digest = str(row.get("criterion")), str(row.get("digest"))
-        criterion = criteria.setdefault(digest, _Criterion(text, digest))
-        criterion.judged.setdefault(item, _Judged(str(row.get("outcome")), str(row.get("reason"))))
 
 
 def _add_labels(criteria: Sequence[_Criterion], read: LabelFile, path: Path) -> None:
     for number, label in enumerate(read.labels):
-        item = (label.case_id, label.trial)
+        item = Item(label.case_id, label.trial)
         fitting = [row for row in criteria if row.text == label.criterion and item in row.judged]
         if not fitting:
             raise InvalidInput(
@@ -216,75 +222,80 @@ def _add_labels(criteria: Sequence[_Criterion], read: LabelFile, path: Path) -> 
 
 
 def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
-    confusion = criterion.confusion()
-    passed, failed = len(criterion.items("passed")), len(criterion.items("failed"))
-    people = criterion.of_people()
+    differing = [(item, row) for item, row in criterion.labelled() if row.human != row.judge]
+    labelled = [row for _, row in criterion.labelled()]
+    people = confusion(
+        [
+            Labelled(item.case_id, labels[0].human, labels[1].human)
+            for item, labels in criterion.labels.items()
+            if len(labels) > 1
+        ]
+    )
+    verdicts = [verdict for verdict, _ in criterion.judged.values()]
+    passed, failed = verdicts.count("passed"), verdicts.count("failed")
+    cells = confusion(labelled)
+    # What the judge found of every case, whether or not people did: agreement of the judge with itself.
+    alone = confusion(
+        [Labelled(item.case_id, v, v) for item, (v, _) in criterion.judged.items() if v in _RULED]
+    )
     return {
         "criterion": criterion.text,
         "digest": criterion.digest,
-        "blocking": confusion.may_block and drawn != "other",
-        "judged": {
-            "passed": passed,
-            "failed": failed,
-            "neither": len(criterion.judged) - passed - failed,
-        },
-        "confusion": {name: getattr(confusion, name) for name in Confusion.__dataclass_fields__},
-        "right_when_failed": _figure(
-            share(confusion.both_failed, confusion.judged_failed),
-            right=confusion.both_failed,
-            of=confusion.judged_failed,
-        ),
-        "right_when_passed": _figure(
-            share(confusion.both_passed, confusion.judged_passed),
-            right=confusion.both_passed,
-            of=confusion.judged_passed,
-        ),
-        "accuracy": _figure(share(confusion.agreed, confusion.total)),
-        "kappa": _figure(kappa(confusion)),
-        "human_kappa": _figure(kappa(people)) if people.total else None,
-        "pass_rate": _figure(pass_rate(confusion, passed, passed + failed)),
-        "disagreements": _disagreements(criterion),
-        "labels_wanted": _wanted(criterion, confusion),
+        "blocking": may_block(labelled) and drawn != "other",
+        "judged": {"passed": passed, "failed": failed, "neither": len(verdicts) - passed - failed},
+        "cases": cells.cases,
+        "confusion": {name: _number(getattr(cells, name)) for name in Confusion.__dataclass_fields__},
+        "right_when_failed": _right(confusion(labelled, "failed")),
+        "right_when_passed": _right(confusion(labelled, "passed")),
+        "accuracy": _figure(share(cells.right, cells.cases)),
+        "kappa": _figure(kappa(cells)),
+        "human_kappa": _figure(kappa(people)) if people.cases else None,
+        "pass_rate": _figure(pass_rate(labelled, alone.both_passed, alone.cases)),
+        "disagreements": [
+            {
+                **item._asdict(),
+                "human": row.human,
+                "judge": row.judge,
+                "reason": criterion.judged[item][1][:500],
+            }
+            for item, row in differing[:_SHOWN]
+        ],
+        "labels_wanted": {verdict: _wanted(criterion, verdict) for verdict in ("failed", "passed")},
     }
 
 
-def _figure(estimate: Estimate, **counts: int) -> dict[str, Any]:
+_RULED = ("passed", "failed")
+
+
+def _number(cases: Fraction) -> float:
+    return int(cases) if cases.denominator == 1 else round(float(cases), 4)
+
+
+def _right(cells: Confusion) -> dict[str, Any]:
+    return {"right": _number(cells.right), "of": cells.cases, **_figure(share(cells.right, cells.cases))}
+
+
+def _figure(estimate: Estimate) -> dict[str, Any]:
     interval = [round(estimate.interval.low, 4), round(estimate.interval.high, 4)]
-    value = None if estimate.value is None else round(estimate.value, 4)
-    return {**counts, "value": value, "interval": interval}
+    return {"value": None if estimate.value is None else round(estimate.value, 4), "interval": interval}
 
 
-def _disagreements(criterion: _Criterion) -> list[dict[str, Any]]:
-    rows = [
-        {
-            "case_id": item[0],
-            "trial": item[1],
-            "human": human,
-            "judge": judge,
-            "reason": criterion.judged[item].reason[:500],
-        }
-        for item, human, judge in criterion.labelled()
-        if human != judge
-    ]
-    return rows[:_SHOWN]
-
-
-def _wanted(criterion: _Criterion, confusion: Confusion) -> dict[str, Any]:
-    """Say which conversations to label next: at random within each verdict, the same ones in every run."""
-    wanted: dict[str, Any] = {}
-    for verdict, labelled in (("failed", confusion.judged_failed), ("passed", confusion.judged_passed)):
-        missing = max(0, LABELS_PER_VERDICT - labelled)
-        open_items = [item for item in criterion.items(verdict) if item not in criterion.labels]
-        drawn = sorted(open_items, key=lambda item: _draw(criterion.digest, item))[: min(missing, _SHOWN)]
-        wanted[verdict] = {
-            "missing": missing,
-            "next": [{"case_id": case_id, "trial": trial} for case_id, trial in drawn],
-        }
-    return wanted
+def _wanted(criterion: _Criterion, verdict: str) -> dict[str, Any]:
+    """Say which cases to label next, one trial each: drawn at random, the same ones in every run."""
+    done = {item.case_id for item, row in criterion.labelled() if row.judge == verdict}
+    missing = max(0, LABELS_PER_VERDICT - len(done))
+    judged = [item for item, (ruled, _) in criterion.judged.items() if ruled == verdict]
+    drawn: dict[str, Item] = {}
+    for item in sorted(judged, key=lambda item: _draw(criterion.digest, item)):
+        if item.case_id not in done:
+            drawn.setdefault(item.case_id, item)
+    following = [item._asdict() for item in drawn.values()][: min(missing, _SHOWN)]
+    return {"missing": missing, "next": following}
 
 
 def _draw(digest: str, item: Item) -> str:
-    return hashlib.sha256(f"{digest} {item[1]} {item[0]}".encode("utf-8", "backslashreplace")).hexdigest()
+    text = f"{digest} {item.trial} {item.case_id}"
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
@@ -292,13 +303,13 @@ def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
     lines = [
         f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})",
         *(
-            f"  When it says {verdict}, it is right {figure['right']} of {figure['of']}"
+            f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
             f" (at least {figure['interval'][0]:.0%})."
             for verdict in ("failed", "passed")
             if (figure := row[f"right_when_{verdict}"])["of"]
         ),
-        f"  Both passed {cells['both_passed']}, both failed {cells['both_failed']}, wrongly failed"
-        f" {cells['wrongly_failed']}, wrongly passed {cells['wrongly_passed']}.",
+        f"  Both passed {cells['both_passed']:g}, both failed {cells['both_failed']:g}, wrongly failed"
+        f" {cells['wrongly_failed']:g}, wrongly passed {cells['wrongly_passed']:g}.",
         f"  {_kappa_words('Kappa', row['kappa'])}"
         + (f" {_kappa_words('Between people', row['human_kappa'])}" if row["human_kappa"] else ""),
         f"  People would pass {rate['value']:.0%} ({rate['interval'][0]:.0%} to {rate['interval'][1]:.0%}).",
@@ -313,7 +324,9 @@ def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
         if wanted["missing"]:
             names = ", ".join(item["case_id"][:60] for item in wanted["next"][:5])
             more = f"; next: {names}" if names else "; make some, for instance with a defect of the agent"
-            lines.append(f"  {wanted['missing']} more labels of those judged {verdict} are wanted{more}.")
+            lines.append(
+                f"  {wanted['missing']} more labelled cases of those judged {verdict} are wanted{more}."
+            )
     return lines
 
 

@@ -167,7 +167,7 @@ class ModelAccess:
 def _earned(spec: LlmSpec) -> frozenset[str]:
     if spec.agreement is None:
         return frozenset()
-    from agent_eval.operations.agreement_record import earned_digests
+    from agent_eval.operations.judge_agreement import earned_digests
 
     return earned_digests(spec.agreement)
 

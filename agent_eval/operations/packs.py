@@ -14,7 +14,6 @@ from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
 from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence import layout
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack, is_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
@@ -137,15 +136,13 @@ class PackFacts:
 
 
 def pack_facts(path: Path) -> PackFacts:
-    """Open and verify a pack, or an archive of one, and check that what it says twice agrees.
+    """Open and verify a pack, or an archive of one.
 
     Raises:
         InvalidInput: There is no pack.
         InvalidPack: The pack does not verify, or contradicts itself.
     """
-    pack = open_run(path)
-    check_agreement(pack)
-    return PackFacts(path, pack)
+    return PackFacts(path, open_run(path))
 
 
 def sealed_execution(pack: Path) -> ExecutionConfig:

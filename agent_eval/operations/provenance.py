@@ -23,7 +23,7 @@ from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_reg
 _FIGURES = (
     *("baseline_run_id", "candidate_run_id", "dataset_id", "baseline", "candidate", "cases", "metrics"),
     *("judge_metrics", "case_regressions", "new_hard_fail_case_ids", "resolved_hard_fail_case_ids"),
-    *("trials", "coverage", "failures_apart"),
+    *("trials", "new_expectations", "more_help"),
 )
 """The fields of a comparison that a decision rests on. The others are for readers."""
 
@@ -138,8 +138,8 @@ class ComparedPacks:
         Raises:
             InvalidInput: A figure does not follow from the packs.
         """
-        comparison = self.compare(frozenset(self._stated.cases.quarantined))
-        if "coverage" not in self._stated.model_fields_set:
+        comparison = self._compare()
+        if "new_expectations" not in self._stated.model_fields_set:
             return comparison
         stated, follows = self._stated.to_json(), comparison.to_json()
         # A version before counted no new cases.
@@ -153,20 +153,13 @@ class ComparedPacks:
                 )
         return comparison
 
-    @without_collection()
-    def compare(self, quarantined: frozenset[str]) -> Comparison:
-        """Compare the packs without the cases in quarantine."""
+    def _compare(self) -> Comparison:
         return compared(
             *self._packs,
             changed=_changed(self._stated),
             generated_at=self._stated.generated_at,
-            quarantined=quarantined,
             with_traces=False,
         )
-
-    def known_cases(self, case_ids: frozenset[str]) -> frozenset[str]:
-        """Select the ids of cases that the baseline has."""
-        return case_ids.intersection(self._packs[0].case_ids())
 
 
 def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:

@@ -20,6 +20,7 @@ from agent_eval.contracts.replay import CaseMismatch, PinnedDifference, ReplayRe
 from agent_eval.errors import ExitCode, InvalidPack, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
@@ -124,10 +125,9 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     drift = list(_drift(saved, current, request.allowed_drift))
     report = _report(pack, request.pack, judges, drift, environ)
     report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
-    redacted = redactor_for(environ).redact_value(report.to_json(), numbers=False)
-    report = ReplayReport.model_validate(redacted)
+    report = without_secrets(report, redactor_for(environ))
     if out is not None:
-        write_output(out, dumps(redacted, indent=True))
+        write_output(out, dumps(report.to_json(), indent=True))
     return ReplayResult(report, out)
 
 

@@ -142,7 +142,8 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     Raises:
         InvalidInput: The configuration or the case policy is invalid.
     """
-    configs = read_judge_configs(judging.judge_config, names) if judging.judge_config else {}
+    file, directory = judging.judge_config, judging.directory
+    configs = read_judge_configs(file, names, directory) if file else {}
     if not judging.judges:
         configs = default_configs(configs)
     if judging.pass_threshold < 100:
@@ -153,7 +154,20 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
         configs=configs,
         case_policy=case_policy(judging.case_policy),
         model=model_access(judging.llm, environ),
+        directory=directory,
+        advisory=_advisory(judging.advisory),
     )
+
+
+def _advisory(judging: Judging | None) -> JudgePlan | None:
+    """Make the plan of judges that count nowhere; a configuration that cannot be read counts as none."""
+    if judging is None:
+        return None
+    try:
+        configs = read_settings(judging.judge_config) if judging.judge_config is not None else {}
+    except InvalidInput:
+        configs = {}
+    return JudgePlan(judging.judges, configs, directory=judging.directory)
 
 
 @contextmanager
@@ -183,13 +197,13 @@ def idle_judges(judging: Judging) -> list[str]:
     if judging.judge_config is None:
         return []
     names = judging.judges or DEFAULT_JUDGES
-    configs = read_judge_configs(judging.judge_config, names)
-    ids = (judge.judge_id for judge in load_judges(names, configs))
+    configs = read_judge_configs(judging.judge_config, names, judging.directory)
+    ids = (judge.judge_id for judge in load_judges(names, configs, directory=judging.directory))
     expected = {*names, *ids, *DEFAULT_JUDGES, REPLAY_CONTRACT, EXECUTION}
     return [name for name in configs if name not in expected]
 
 
-def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
+def read_judge_configs(path: Path, names: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
     """Read configurations by judge name from a JSON or YAML file, and check them with the judges.
 
     Raises:
@@ -197,7 +211,7 @@ def read_judge_configs(path: Path, names: Sequence[str]) -> dict[str, Any]:
     """
     configs = read_settings(path)
     try:
-        load_judges(names, configs)
+        load_judges(names, configs, directory=directory)
     except InvalidInput as error:
         if str(error.details.get("field", "")).startswith("judge_configs"):
             error.details.setdefault("file", str(path))

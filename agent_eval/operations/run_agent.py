@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent_eval.agents.base import Agent, AgentOptions
@@ -48,7 +47,6 @@ from agent_eval.operations.agent_packs import LOOP_MODE
 from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
 from agent_eval.operations.conversations import completed, literal_secrets, with_key
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.looks import Look, failing_cases, fixed_trials, run_in_looks, with_most_trials
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
@@ -75,12 +73,8 @@ class RunLoopResult:
         pack: Path of the pack.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
         progress: Counts of trials, and what they cost.
-        outage: The same, where an outage ended it, or cut a further look short.
+        outage: The same, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
-        cut_short: Why a further look ended before all of its trials were run, as a clause; the pack is then
-            that of the look before, and the journal has all trials.
-        failing_when_cut: Where a further look was cut short, the cases that each judge failed in any trial
-            that was run by then, by judge id.
 
     Example:
         >>> from agent_eval.config.spec import Output
@@ -104,9 +98,7 @@ class RunLoopResult:
     stopped: str
     progress: RunProgress
     was_complete: bool = False
-    cut_short: str = ""
     outage: str = ""
-    failing_when_cut: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:
@@ -141,7 +133,6 @@ def run_agent(
     stop: Callable[[], str] = lambda: "",
     baseline: Pack | None = None,
     own_parts: OwnParts | None = None,
-    next_look: Callable[[RunLoopResult], int | None] | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
@@ -160,7 +151,6 @@ def run_agent(
             go on. Trials that have finished by then are in the pack.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
         own_parts: Agent and model, where Python code made them.
-        next_look: Called with each complete run; says whether more trials of every case follow.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -175,7 +165,6 @@ def run_agent(
     agent_spec = spec.agent
     if agent_spec is None:
         raise ValueError("the specification names no agent")
-    trials = fixed_trials(agent_spec.trials)
     redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
     redactor = redactor.with_secrets(*literal_secrets(source))
     options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
@@ -199,8 +188,7 @@ def run_agent(
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         finished = _prepare_output(spec, agent_spec, config, run_id)
         if finished is not None:
-            return _already_complete(finished, spec, trials)
-        config = config if next_look is None else with_most_trials(config)
+            return _already_complete(finished, spec, agent_spec.trials)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(redactor)
@@ -220,18 +208,9 @@ def run_agent(
             )
             run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
             with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                run_look = partial(run.run, chosen.suite, trial, on_progress, stop)
-                result, done = run_in_looks(run_look, trials, next_look)
-                if done.complete:
+                result = run.run(chosen.suite, trial, on_progress, stop)
+                if not result.stopped:
                     journal.remove()
-                elif not result.stopped:
-                    result = replace(
-                        result,
-                        cut_short=done.stopped,
-                        progress=done.progress,
-                        outage=done.outage,
-                        failing_when_cut=failing_cases(done.suite),
-                    )
                 return result
 
 
@@ -315,25 +294,19 @@ class _PreparedRun:
         trial: TrialPlan,
         on_progress: Callable[[RunProgress], None],
         stop: Callable[[], str],
-        current: Look,
-    ) -> tuple[RunLoopResult | None, Execution]:
-        """Run the trials of a look, then score them into the pack, unless a limit cut a later look short."""
+    ) -> RunLoopResult:
+        """Run the trials, then score them into the pack."""
         output = self.spec.output
-        plan = self._execution(trial, current)
         try:
-            done = execute(
-                source, plan, self.journal, on_progress=on_progress, stop=stop, earlier=current.earlier
-            )
+            done = execute(source, self._execution(trial), self.journal, on_progress=on_progress, stop=stop)
         except NothingMeasured as nothing:
             if reason := stop():
                 SUPERVISORS.end_children()
                 raise RunInterrupted(f"{reason} before any case was done") from nothing
             raise
         self._end_interrupted(done)
-        if current.earlier is not None and not done.complete:
-            return None, done
         self._write_cassette()
-        config = current.recorded(self._config(done.progress))
+        config = self._config(done.progress)
         summary = score_suite(
             done.suite,
             self.plan,
@@ -345,8 +318,7 @@ class _PreparedRun:
             complete=done.complete,
         )
         _write_summary(output, summary)
-        result = RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
-        return result, done
+        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
 
     def _config(self, progress: RunProgress) -> RunConfig:
         """Add how many records of the journal were damaged, and how many trials were not run."""
@@ -357,15 +329,14 @@ class _PreparedRun:
             return self.config
         return self.config.model_copy(update={"execution_config": execution.model_copy(update=counts)})
 
-    def _execution(self, trial: TrialPlan, current: Look) -> ExecutionPlan:
+    def _execution(self, trial: TrialPlan) -> ExecutionPlan:
         return ExecutionPlan(
             trial=trial,
-            trials=current.trials,
-            lost_retries=self.agent_spec.trial_retries,
+            trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
             workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
-            limits=current.remaining(self.spec.limits.run),
+            limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
             keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import Case, CaseResult, CaseResultRow, Outcome
+from agent_eval.contracts import Case, CaseResult, Outcome
 from agent_eval.contracts.trials import StabilityReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
@@ -121,7 +121,7 @@ def check_recorded(
         recorded_once += not case.trials
         measured |= any(result.outcome not in (Outcome.SKIPPED, Outcome.ERROR) for result in results)
         error = error or next((_reason(row) for row in results if row.outcome is Outcome.ERROR), "")
-        trials[case.case_id] = [TrialOutcome(result.passed, result.hard_failed) for result in results]
+        trials[case.case_id] = [_outcome(result.outcome, result.hard_failed) for result in results]
     if error and not measured:
         raise NotEvaluable(
             f"No case of `{request.suite}` could be judged: {error}.",
@@ -195,7 +195,7 @@ def check_agent(
             refuse_unreachable(pack, request.suite)
             refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
             for row in pack.results():
-                trials.setdefault(row["case_id"], []).append(_outcome(row))
+                trials.setdefault(row["case_id"], []).append(_outcome(row["outcome"], row["hard_failed"]))
     report = stability(
         trials,
         dataset_id=dataset_id,
@@ -227,8 +227,8 @@ def _reason(result: CaseResult) -> str:
     return one_line(next(errors, "no verdict"), limit=200).rstrip(".")
 
 
-def _outcome(row: CaseResultRow) -> TrialOutcome:
-    return TrialOutcome(row["passed"], row["hard_failed"])
+def _outcome(outcome: str, hard_failed: bool) -> TrialOutcome:
+    return TrialOutcome(outcome == Outcome.PASSED, hard_failed, judged=outcome != Outcome.SKIPPED)
 
 
 def _refuse_too_few(runs: int) -> None:

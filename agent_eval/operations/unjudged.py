@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.fitness import judged_nothing
 from agent_eval.gate.losses import why_too_little
+from agent_eval.judges.base import ended_without_verdict
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
 
@@ -42,6 +42,27 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
     return f"No case of `{one_line(name, limit=_REASON_LIMIT)}` could be judged: {reason}{affected}."
 
 
+def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | None:
+    """Say which judge, in its process, ended without a verdict, and in which case first; None where none did.
+
+    Its code may have been brought to that by what the agent said, so that a job decides nothing then.
+
+    Args:
+        summary: The run's.
+        results: Of every case, in suite order; only read where a judge has errors.
+    """
+    if not any(counts.error for counts in summary.judge_counts.values()):
+        return None
+    for row in results:
+        for trial in row.get("trials") or [row]:
+            for verdict in trial["verdicts"]:
+                if WITHOUT_VERDICT in verdict["evidence"]:
+                    how = one_line(str(verdict["evidence"][WITHOUT_VERDICT]), limit=_REASON_LIMIT)
+                    sentence = ended_without_verdict(verdict["judge_id"], row["case_id"])
+                    return f"{sentence} It {how}."
+    return None
+
+
 def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:
     """Refuse a run that judged no case, or lost too many trials. Its pack stays, with every error.
 
@@ -66,7 +87,7 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
 
 
 def _is_unjudged(summary: RunSummary) -> bool:
-    return judged_nothing(summary) and summary.error_cases > 0
+    return summary.error_cases + summary.skipped_cases >= summary.total_cases and summary.error_cases > 0
 
 
 def _reason(row: CaseResultRow) -> str:

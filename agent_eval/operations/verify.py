@@ -13,16 +13,18 @@ from agent_eval.attestations.errors import UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack
-from agent_eval.evidence.agreement import check_agreement
+from agent_eval.evidence.layout import HISTORY_USED, RERUNS
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations.attest import DECISION
-from agent_eval.operations.confirmation import CONFIRMATION
 from agent_eval.operations.packs import PackFacts, decision_in, listed_digests, open_run
-from agent_eval.operations.pool import POOL, pooled_in
 from agent_eval.operations.replay_pack import JudgesAgain, judged_again, mismatching_cases
+from agent_eval.operations.reruns import read_reruns
 from agent_eval.operations.trusted_packs import open_trusted
 from agent_eval.storage.json import parse
+
+OF_EARLIER_VERSIONS = "compare/confirmation.json"
+"""The record of what was run again, in packs of earlier versions."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
         else:
             pack = open_run(path)
             signature = _claimed(pack)
-        check_agreement(pack)
         _check_records(pack)
     except InvalidPack as error:
         if isinstance(error, UntrustedPack) or error.details.get("file") is not None:
@@ -164,18 +165,22 @@ def _check_records(pack: Pack) -> None:
     decision, listed = decision_in(pack), listed_digests(pack)
     if decision is None:
         return
-    pooled = pooled_in(decision)
     rests_on = {
-        POOL: pooled.sha256 if pooled is not None else None,
-        CONFIRMATION: decision.confirmation_sha256,
+        RERUNS: decision.reruns_sha256,
+        HISTORY_USED: decision.history_sha256,
+        OF_EARLIER_VERSIONS: (decision.model_extra or {}).get("confirmation_sha256"),
     }
     for path, sha256 in rests_on.items():
-        if sha256 is not None and listed.get(path.as_posix()) != sha256:
+        if sha256 is not None and listed.get(path) != sha256:
             raise InvalidPack(
                 f"{pack.name}: {path} is not the one that {DECISION} rests on",
                 remedy="Restore it from the archive that the job wrote.",
-                file=path.as_posix(),
+                file=path,
             )
+    try:
+        read_reruns(pack)
+    except InvalidInput as error:
+        raise InvalidPack(error.message, remedy=error.remedy, file=RERUNS) from error
 
 
 def _gate(pack: Pack) -> str:

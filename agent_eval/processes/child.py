@@ -6,9 +6,8 @@
 
 The program runs in a session of its own, with the environment that the caller passes and no other. Its time
 and its output are limited. When `run_child` returns, the program and all its descendants have ended, also
-those that detached themselves. Any number of threads may run children at the same time.
-
-Each child runs under a supervisor process (`supervisor`), which ends the child's descendants.
+those that detached themselves: each child runs under a `supervisor` process, which ends its descendants. Any
+number of threads may run children at the same time.
 """
 
 from __future__ import annotations
@@ -39,23 +38,18 @@ _REMEDIES = {
     errno.E2BIG: "Pass less in its arguments and environment.",
 }
 
-TOOL_HOMES = {
-    "ASDF_DATA_DIR": ".asdf",
-    "MISE_DATA_DIR": ".local/share/mise",
-    "NODENV_ROOT": ".nodenv",
-    "NVM_DIR": ".nvm",
-    "PYENV_ROOT": ".pyenv",
-    "RBENV_ROOT": ".rbenv",
-    "RUSTUP_HOME": ".rustup",
-    "VOLTA_HOME": ".volta",
-}
+TOOL_HOMES = (
+    *(("ASDF_DATA_DIR", ".asdf"), ("MISE_DATA_DIR", ".local/share/mise"), ("NODENV_ROOT", ".nodenv")),
+    *(("NVM_DIR", ".nvm"), ("PYENV_ROOT", ".pyenv"), ("RBENV_ROOT", ".rbenv")),
+    *(("RUSTUP_HOME", ".rustup"), ("VOLTA_HOME", ".volta")),
+)
 """Variables that say where installed tools are, and where below the home directory that is without them."""
 
 PASSED_ON = frozenset(
     (
         *("HOME", "LOGNAME", "PATH", "SHELL", "SSL_CERT_DIR", "SSL_CERT_FILE", "TMPDIR", "USER"),
         *("VIRTUAL_ENV", "LANG", "LANGUAGE", "TZ"),
-        *TOOL_HOMES,
+        *(name for name, _ in TOOL_HOMES),
     )
 )
 """Variables for paths, languages and certificates, beside the `LC_` ones; none of them is a secret."""

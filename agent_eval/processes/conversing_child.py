@@ -113,6 +113,11 @@ class ConversingChild:
         self._stdout.data = bytearray(rest)
         return self._result(0, answer, None, "", began)
 
+    @property
+    def has_unread(self) -> bool:
+        """Whether the program wrote more than its last answer, as far as that has been read."""
+        return bool(self._stdout.data)
+
     def close(self) -> None:
         """End the program and its descendants."""
         if not self._is_alive:
@@ -176,9 +181,7 @@ class ConversingChild:
             self._close_pipes()
             raise not_started(self._name, self._directory, CannotStart(errno))
         words = ending_in_words(status) if status else "ended"
-        result = self._failed(
-            FailureKind.AGENT_ERROR, f"{words} without an answer to this turn", began, status
-        )
+        result = self._failed(FailureKind.AGENT_ERROR, f"{words} without an answer", began, status)
         self._close_pipes()
         return result
 

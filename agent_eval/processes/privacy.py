@@ -30,7 +30,12 @@ def hide_environment() -> dict[str, str]:
     before = dict(os.environ)
     for name in OF_THE_SIGNER:
         os.environ.pop(name, None)
+    become_private()
+    return before
+
+
+def become_private() -> None:
+    """Keep this process's environment, memory and files from other processes of the same user."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    return before

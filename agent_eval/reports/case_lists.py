@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import islice
 
 from agent_eval.comparison.compare import DETAIL_LIMIT
-from agent_eval.config.rules import RULES
-from agent_eval.contracts import CaseRegression, Comparison, GateStatus, TrialChange
+from agent_eval.contracts import CaseRegression, Comparison
 from agent_eval.reports import cases
 from agent_eval.reports.blocks import bullets, folded, names
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.sentences import capital
 from agent_eval.text.escape import code_span
 from agent_eval.text.numbers import count, verb
 
@@ -43,7 +41,9 @@ def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: 
     others = list(islice((row for row in suite.regressed if row.case_id not in open_ids), room))
     full = _in_full([*opened, *others[:behind]], comparison, command, detail)
     excused = total - len(suite.worse) if suite.excused else 0
-    blocks = [f"### {_title_of_regressed(suite, total - excused)}" if total > excused else ""]
+    # A decision by policy has named them, in a table of their own.
+    has_title = total > excused and not suite.judged_cases
+    blocks = [f"### {_title_of_regressed(suite, total - excused)}" if has_title else ""]
     for cause, case_blocks in zip(open_causes, full, strict=False):
         blocks += [case_blocks[0], _alike(cause, detail), *case_blocks[1:]]
     folded_away = [block for case_blocks in full[len(opened) :] for block in case_blocks]
@@ -70,13 +70,13 @@ def _title_of_regressed(suite: SuiteReport, counted: int) -> str:
 
 
 def _title_of_more(rows: Sequence[CaseRegression], suite: SuiteReport) -> str:
-    """Count further cases in a title: those that count, and those that are excused."""
+    """Count further cases in a title: those that count, and those that do not."""
     excused = sum(row.case_id in suite.excused for row in rows)
     counted = len(rows) - excused
     if not counted:
-        return count(excused, "excused case")
+        return f"What changed in {count(excused, 'case')} that {verb(excused, 'does', 'do')} not block"
     more = count(counted, "more regressed case")
-    return f"{more}, {excused:,} excused" if excused else more
+    return f"{more}, and {excused:,} that {verb(excused, 'does', 'do')} not block" if excused else more
 
 
 def _alike(cause: Cause, detail: Detail) -> str:
@@ -84,7 +84,8 @@ def _alike(cause: Cause, detail: Detail) -> str:
     others = [row.case_id for row in cause.cases[1:]]
     if not others:
         return ""
-    words = capital(cause.words(partial(code_span, limit=detail.quote)))
+    words = cause.words(partial(code_span, limit=detail.quote))
+    words = f"{words[:1].upper()}{words[1:]}"
     listed = names(others, most=min(_LIKE_IT, detail.ids), limit=detail.name)
     return f"{words}, as in {count(len(others), 'more case')}: {listed}"
 
@@ -145,9 +146,8 @@ def failing(suite: SuiteReport, detail: Detail) -> list[str]:
 
 def _only_a_limit_failed(suite: SuiteReport) -> bool:
     """Whether what fails as before is what blocks: a limit does not hold, and nothing regressed."""
-    absolute = {rule.field for rule in RULES if rule.is_absolute}
     broken = {rule.rule for rule in suite.decision.rules if rule.applied and not rule.passed}
-    return not suite.causes and bool(absolute & broken)
+    return not suite.causes and not broken.isdisjoint(("min_pass_rate", "max_hard_fail_rate"))
 
 
 def improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
@@ -162,49 +162,16 @@ def improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Det
     return folded(count(total, "improved case"), [bullets(lines)])
 
 
-def less_often(suite: SuiteReport, detail: Detail) -> list[str]:
-    """List the cases that pass less often, each with its trials; open where the decision rests on them."""
-    rows = [row for row in fallen(suite.comparison) if row.case_id not in suite.excused]
-    excused = [row for row in fallen(suite.comparison) if row.case_id in suite.excused]
-    return [*_less_often(rows, suite, detail), *_less_often(excused, suite, detail, kind="excused case")]
-
-
-def _less_often(
-    rows: Sequence[TrialChange], suite: SuiteReport, detail: Detail, *, kind: str = "case"
-) -> list[str]:
+def less_often(suite: SuiteReport, detail: Detail) -> str:
+    """Fold away the cases of which fewer trials pass than in the baseline, each with its trials."""
+    rows = fallen(suite.comparison)
     most = detail.cases + detail.listed
     if not rows or not most:
-        return []
-    judges = _judges_that_fell(suite.comparison)
+        return ""
     lines = [
-        f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials passed"
-        f"{_by_judges(judges.get(row.case_id, ()), detail)}"
-        for row in rows[:most]
+        f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials passed" for row in rows[:most]
     ]
     if len(rows) > len(lines):
         lines.append(f"and {len(rows) - len(lines):,} more")
-    title = f"{count(len(rows), kind)} {verb(len(rows), 'passes', 'pass')} less often"
-    if suite.status is GateStatus.PASSED or kind != "case":
-        return [folded(title, [bullets(lines)])]
-    first = lines[: detail.cases]
-    return [
-        f"### {title}",
-        bullets(first),
-        folded(f"{len(rows) - len(first):,} more", [bullets(lines[len(first) :])]),
-    ]
-
-
-def _judges_that_fell(comparison: Comparison | None) -> Mapping[str, Sequence[str]]:
-    """List by case the judges that pass fewer of its trials than before."""
-    judges: dict[str, list[str]] = {}
-    for change in (
-        comparison.trials.changes if comparison is not None and comparison.trials is not None else ()
-    ):
-        before, now = change.baseline, change.candidate
-        if change.judge_id is not None and now.passed * before.judged < before.passed * now.judged:
-            judges.setdefault(change.case_id, []).append(change.judge_id)
-    return judges
-
-
-def _by_judges(judges: Sequence[str], detail: Detail) -> str:
-    return f" ({names(judges, most=detail.judges, limit=detail.name)})" if judges and detail.judges else ""
+    title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often than in the baseline"
+    return folded(title, [bullets(lines)])

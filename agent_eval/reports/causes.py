@@ -212,7 +212,7 @@ def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
     several = sum(cause.count for cause in causes) - len(distinct)
     if several > 0 and not more:
         others = f"; {several:,} {'has' if several == 1 else 'have'} two of these causes"
-    return f"Mostly: {', '.join(clauses)}{others}."
+    return f"Why: {', '.join(clauses)}{others}."
 
 
 def are_all_of(causes: Sequence[Cause], fault: Fault) -> bool:

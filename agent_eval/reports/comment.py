@@ -6,23 +6,17 @@ from dataclasses import replace
 from functools import partial
 
 from agent_eval.contracts import GateStatus
-from agent_eval.reports import case_lists
+from agent_eval.reports import case_lists, decision
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import Alert, alert, bullets, document, folded, names
+from agent_eval.reports.blocks import alert, bullets, document, folded
 from agent_eval.reports.case_lists import most_regressed
-from agent_eval.reports.confirmation import run_again, run_again_and_excused
 from agent_eval.reports.counts import judging_words, not_judged, passing
-from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.headline import Headline
 from agent_eval.reports.history import placed
-from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
-from agent_eval.reports.sentences import ICONS, decision_word, overall
-from agent_eval.reports.standing import Voice
-from agent_eval.reports.tiers import cases_apart, first_named, new_case_words
-from agent_eval.text.escape import code_span, link, plain, prose
+from agent_eval.reports.story import NOT_EVALUATED, SIGNS, Story, overall, state_of, story_of
+from agent_eval.text.escape import code_span, fence, link, plain, prose
 from agent_eval.text.numbers import count
 
 
@@ -82,23 +76,20 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
     return fit(render, _LEVELS, limit=limit, size=utf8_bytes, regressed=regressed)
 
 
-NOT_EVALUATED = ("🛑", "not evaluated")
-"""Shown in the heading in place of a decision where none was possible."""
-
-
 def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
     """Whether there is nothing in a suite to look at: three lines are enough in a comment."""
-    comparison, decision = suite.comparison, suite.decision
-    if report.not_evaluated or report.rule_changes.sentences or report.warnings or not report.run_url:
+    comparison = suite.comparison
+    if report.not_evaluated or report.warnings or not report.run_url:
         return False
     if suite.status is not GateStatus.PASSED or comparison is None or suite.nothing_shared:
         return False
     sets = comparison.cases
+    story = story_of(suite)
     to_look_at = (
         comparison.overview.regressed_cases,
         [*sets.new, *sets.changed, *sets.removed],
-        comparison.behaviour.notices,
-        [*decision.waivers, *decision.expired, *decision.quarantined_case_ids],
+        suite_section.notices_of(suite),
+        [*story.cases, *story.findings, *story.set_aside],
         not_judged(suite.candidate.summary),
         suite.baseline_note,
     )
@@ -107,10 +98,9 @@ def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
 
 def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
     suite = report.suites[0]
-    compared = suite_section.compared_with(suite, report.head_sha, detail)
-    happened = Headline(suite, _voice(detail)).what_happened
-    last = f"{compared} {pointers} {_placed(report, detail)}".strip()
-    return [f"## {heading(report, report.title, detail)}", happened, last]
+    last = f"{_compared(suite, report, detail)} {pointers} {_placed(report, detail)}".strip()
+    notes = decision.notes(story_of(suite), detail)
+    return [heading(report, detail), notes, suite_section.numbers_line(suite, detail), last]
 
 
 def _placed(report: EvaluationReport, detail: Detail) -> str:
@@ -139,50 +129,34 @@ def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[
         cases=max(1, detail.cases // share) if detail.cases else 0,
         listed=max(1, detail.listed // share) if detail.listed else 0,
     )
-    blocks = [*_title(report, detail), _overall(report, detail), *_cautions(report, detail)]
+    blocks = [heading(report, detail), _suite_list(report, detail), *_cautions(report, detail)]
     for suite in suites[: detail.suites]:
-        blocks += [f"## {_suite_heading(suite, report, detail)}", *_verdict(suite, report, each)]
-        blocks += _sections(suite, report, each)
+        story = _story(suite, report)
+        title = story.word if report.is_evaluated(suite) else NOT_EVALUATED
+        blocks += [
+            f"## {story.sign} {plain(suite.slug, limit=detail.name)}: {title}",
+            decision.box(story, detail, boxes=report.boxes),
+            *_sections(suite, report, each),
+        ]
     return [*blocks, pointers]
 
 
 def _one_suite(report: EvaluationReport, detail: Detail) -> list[str]:
     suite = report.suites[0]
-    box, numbers, compared = _verdict(suite, report, detail)
-    cautions = _cautions(report, detail)
-    # How the change is judged comes before what it is compared with: it decides what the numbers mean.
-    verdict = [*cautions, box, numbers] if report.not_evaluated else [box, numbers, *cautions]
-    return [*_title(report, detail), *verdict, compared, *_sections(suite, report, detail)]
+    story = story_of(suite, is_evaluated=report.is_evaluated(suite))
+    box = decision.box(story, detail, boxes=report.boxes)
+    return [heading(report, detail), box, *_cautions(report, detail), *_sections(suite, report, detail)]
 
 
-def _title(report: EvaluationReport, detail: Detail) -> list[str]:
-    if not report.not_evaluated:
-        return [f"## {heading(report, report.title, detail)}"]
-    icon, word = NOT_EVALUATED
-    return [
-        f"## {icon} {plain(report.title, limit=detail.name)}: {word}",
-        alert(
-            "WARNING",
-            [
-                f"**{prose(report.not_evaluated, limit=2 * detail.quote)}**",
-                "This says nothing about the change.",
-            ],
-            boxes=report.boxes,
-        ),
-    ]
+def _compared(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
+    """Name the evaluation, as a change can have several comments, and what it was compared with."""
+    name = f"{plain(report.title, limit=detail.name)}: " if len(report.suites) == 1 else ""
+    return f"{name}{suite_section.compared_with(suite, report.head_sha, detail)}".strip().removesuffix(":")
 
 
-def _suite_heading(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
-    if report.is_evaluated(suite):
-        return heading(suite, suite.slug, detail)
-    icon, word = NOT_EVALUATED
-    return f"{icon} {plain(suite.slug, limit=detail.name)}: {word}"
-
-
-def heading(decided: EvaluationReport | SuiteReport, name: str, detail: Detail) -> str:
-    """`❌ Agent evaluation: failed`."""
-    word = decision_word(decided.status, shares_nothing=decided.nothing_shared)
-    return f"{ICONS[decided.status]} {plain(name, limit=detail.name)}: {word}"
+def heading(report: EvaluationReport, detail: Detail) -> str:
+    """Write the first line: the sign, and how it ended in one sentence."""
+    return f"## {SIGNS[state_of(report)]} {decision.said(overall(report), detail)}"
 
 
 def evidence(report: EvaluationReport, detail: Detail) -> str:
@@ -195,56 +169,28 @@ def evidence(report: EvaluationReport, detail: Detail) -> str:
     )
 
 
-_KINDS: dict[GateStatus, Alert] = {
-    GateStatus.FAILED: "CAUTION",
-    GateStatus.INCONCLUSIVE: "WARNING",
-    GateStatus.NO_BASELINE: "NOTE",
-}
-
-
-def _verdict(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
-    """Render what happened and what to do, in a box unless the suite passed; then the line of numbers."""
-    compared = suite_section.compared_with(suite, report.head_sha, detail)
-    if not report.is_evaluated(suite):
-        # There is no decision to rely on: what got worse, and by how much, would say what nothing does.
-        return [passing(suite.candidate.summary), "", compared]
-    headline = Headline(suite, _voice(detail))
-    happened = headline.what_happened
-    box = happened
-    if suite.status in _KINDS:
-        to_do = headline.what_to_do
-        paragraphs = [f"**{happened}** {headline.why}".rstrip(), f"**To do:** {to_do}" if to_do else ""]
-        box = alert(_KINDS[suite.status], paragraphs, boxes=report.boxes)
-    looks = prose(looks_sentence(suite.decision), limit=2 * detail.quote)
-    numbers = [suite_section.numbers_line(suite, detail), looks]
-    return [box, "\n\n".join(filter(None, numbers)), compared]
-
-
-def _voice(detail: Detail) -> Voice:
-    return Voice(code=partial(code_span, limit=detail.name), prose=partial(prose, limit=2 * detail.quote))
-
-
 def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
+    """Render what follows how a suite ended: figures, cases, what was found, and the rest folded."""
     if not report.is_evaluated(suite):
         return _sections_of_no_decision(suite, report, detail)
-    comparison = suite.comparison
+    comparison, story = suite.comparison, story_of(suite)
     failing = [row["case_id"] for row in suite.failing]
     return [
+        suite_section.numbers_line(suite, detail),
+        _compared(suite, report, detail),
         _not_judged(suite, report, detail),
-        suite_section.other_rules(comparison, detail),
-        suite_section.case_set(comparison, failing, detail),
-        _new_cases(suite, detail),
-        left_out(suite.decision, detail),
-        counting_again(suite.decision, detail),
-        run_again(suite.decision, suite.confirmation, detail),
-        *case_lists.less_often(suite, detail),
+        suite_section.other_rules(suite, detail),
+        decision.findings(story, detail),
+        decision.blocking_cases(story, detail),
         *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
         *case_lists.failing(suite, detail),
-        _apart(suite, detail),
-        suite_section.notices(comparison, detail),
+        suite_section.case_set(comparison, failing, detail),
+        decision.notes(story, detail),
+        suite_section.notices(suite, detail),
         *differing_replay(suite.replay, detail),
         *judging_words(suite.candidate.summary),
-        *suite_section.behind_a_click(suite, detail, tool_version=report.tool_version),
+        *decision.other_cases(story, detail),
+        *suite_section.behind_a_click(suite, story, detail, tool_version=report.tool_version),
     ]
 
 
@@ -252,6 +198,8 @@ def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detai
     """Render what a run shows that nothing was decided on: its cases, and no change of them."""
     alone = replace(suite, comparison=None)
     return [
+        passing(suite.candidate.summary),
+        _compared(suite, report, detail),
         _not_judged(suite, report, detail),
         *case_lists.failing(alone, detail),
         *judging_words(suite.candidate.summary),
@@ -260,55 +208,26 @@ def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detai
     ]
 
 
-def _new_cases(suite: SuiteReport, detail: Detail) -> str:
-    """Say whether the merge base's agent passes the new cases as well."""
-    voice = _voice(detail)
-    return new_case_words(suite, first_named(voice.code), voice.prose)
-
-
-def _apart(suite: SuiteReport, detail: Detail) -> str:
-    """Fold away the cases that count in no rule on single cases: cleared, tracked, not graded."""
-    apart = cases_apart(suite)
-    branch = plain(suite.history.branch, limit=60) if suite.history is not None else ""
-    listed = partial(names, most=detail.ids, limit=detail.name)
-    sentences = bullets(apart.sentences(listed, branch))
-    return folded(apart.title, [run_again_and_excused(suite.decision, detail), sentences])
-
-
 def _not_judged(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
     """List the answers and fields that nothing looked at, which readers of "passed" must know of first."""
     sentences = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(suite.candidate.summary)]
     return alert("WARNING", sentences, boxes=report.boxes)
 
 
-def _overall(report: EvaluationReport, detail: Detail) -> str:
-    """Summarize several suites: how many, which, and what to do first."""
-    if report.not_evaluated:
-        return _suite_list(report, detail)
-    worst = report.worst_first[0]
-    has_to_do = bool(Headline(worst, _voice(detail)).what_to_do) and detail.suites
-    first = f"**To do:** Start with {code_span(worst.slug, limit=detail.name)}, below." if has_to_do else ""
-    paragraphs = [f"**{overall(report)}**", first]
-    box = "\n\n".join(filter(None, paragraphs))
-    if report.status in _KINDS:
-        box = alert(_KINDS[report.status], paragraphs, boxes=report.boxes)
-    return f"{box}\n\n{_suite_list(report, detail)}"
-
-
 def _suite_list(report: EvaluationReport, detail: Detail) -> str:
     lines = []
     for suite in report.worst_first[: detail.suite_lines]:
+        story = _story(suite, report)
         slug = code_span(suite.slug, limit=detail.name)
-        if report.is_evaluated(suite):
-            in_short = Headline(suite, _voice(detail)).in_short
-            lines.append(f"{ICONS[suite.status]} {slug}: {in_short}")
-        else:
-            icon, word = NOT_EVALUATED
-            lines.append(f"{icon} {slug}: {word}, {passing(suite.candidate.summary).rstrip('.')}")
+        lines.append(f"{story.sign} {slug}: {decision.said(story.sentence, detail)}")
     hidden = len(report.suites) - len(lines)
     if hidden:
         lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
     return bullets(lines)
+
+
+def _story(suite: SuiteReport, report: EvaluationReport) -> Story:
+    return story_of(suite, is_evaluated=report.is_evaluated(suite))
 
 
 def _cautions(report: EvaluationReport, detail: Detail) -> list[str]:
@@ -316,14 +235,11 @@ def _cautions(report: EvaluationReport, detail: Detail) -> list[str]:
 
 
 def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
+    """What the change makes of the rules, in a fold: it decided nothing here."""
     changes = report.rule_changes
-    if not changes.sentences:
-        return ""
-    lines = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: 2 * detail.sentences]]
-    hidden = len(changes.sentences) - len(lines)
-    if hidden:
-        lines.append(f"and {count(hidden, 'more difference')}, {detail.elsewhere}")
-    return alert("IMPORTANT", [f"⚠️ **{changes.title}**", bullets(lines)], boxes=report.boxes)
+    sentences = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: detail.sentences]]
+    diffs = [fence("\n".join(lines), limit=8 * detail.quote, language="diff") for _, lines in changes.diffs]
+    return folded("New rules in this change hold once it is merged", [bullets(sentences), *diffs])
 
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:

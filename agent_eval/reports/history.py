@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import get_args
 
-from agent_eval.contracts.history import CaseRecord
-from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
+from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.gate.statistics import wilson
-from agent_eval.history.board import Board, CaseBoard
-from agent_eval.history.record import RunRecord
+from agent_eval.history.board import Board, CaseBoard, Kind
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, percent
 
 CONFIDENCE = 0.95
-PLACED_AMONG = 8
-"""Newest runs among which a report places this one."""
+LOW_AMONG = 20
+"""Newest runs among which a report places a run, as many as the gate holds it against."""
+FEWEST_RUNS = 4
+"""Runs from which one that is below all of them is said to be so."""
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 
@@ -82,33 +84,27 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(known) / 1000 if known else None
 
 
-def usual(history: Board) -> Prediction | None:
-    """Compute where the rate of a new run is expected; None with too few runs under the newest key."""
-    known = rates(history.counted).known
-    return predict(known, CONFIDENCE) if len(known) >= FEWEST_RUNS else None
-
-
 def runs_above(history: Board) -> int:
-    """Count the runs before the newest one, where its rate is unusually low for them; 0 where it is not."""
-    before = history.counted[:-1]
-    newest, band = rates(history.counted).newest, usual(Board(before, ()))
-    is_low = newest is not None and band is not None and newest < band.low
-    return len(rates(before).known) if is_low else 0
+    """Count the runs before the newest one that it is below, each of them; 0 where it is not."""
+    newest = rates(history.counted).newest
+    return _below_all(newest, rates(history.counted[:-1]).known[-LOW_AMONG:])
+
+
+def _below_all(rate: float | None, known: Sequence[float]) -> int:
+    is_low = rate is not None and len(known) >= FEWEST_RUNS and rate < min(known)
+    return len(known) if is_low else 0
 
 
 def trend_words(history: Board) -> str:
-    """Say how high the pass rate is and was, and below what a new run is unusual."""
+    """Say how high the pass rate is and was, and whether the newest is below all before it."""
     series = rates(history.counted)
     if series.newest is None:
         return "no trial was scored"
     words = f"{percent(series.newest)} in the newest run"
     if before := runs_above(history):
-        words += f", unusually low for the {before} runs before"
+        words += f", below each of the {before} runs before"
     if len(series.known) > 1:
         words += f"; {count(len(series.known), 'run')}: {between(series.known)}"
-    band = usual(history)
-    if band is not None:
-        words += f"; a new run below {percent(max(band.low, 0.0))} would be unusual"
     return words
 
 
@@ -134,7 +130,7 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
         earlier: Runs of the base branch, the newest first.
         branch: The name of the branch.
     """
-    same = [run for run in earlier if run.run.key == own.run.key][:PLACED_AMONG]
+    same = [run for run in earlier if run.run.key == own.run.key][:LOW_AMONG]
     known = rates(same).known
     newest = same[0].cases if same else {}
     own_rate = RunRecord(
@@ -144,8 +140,8 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
         return ""
     runs = f"{branch}'s last {len(known)} runs" if len(known) > 1 else f"{branch}'s last run"
     words = f"{percent(own_rate)}; {runs}: {between(known)}"
-    if len(known) >= FEWEST_RUNS and own_rate < predict(known, CONFIDENCE).low:
-        words += ", so this is unusually low"
+    if _below_all(own_rate, known):
+        words += ", so this is below them all"
     return words
 
 
@@ -167,6 +163,12 @@ def misses_words(case: CaseBoard) -> str:
     missed = [f"{number} {kind.replace('_', ' ')}" for kind, number in case.missed.items()]
     lost = [f"{number} lost to {kind.replace('_', ' ')}" for kind, number in case.lost.items()]
     return ", ".join([*missed, *lost])
+
+
+def kinds_words(history: Board) -> str:
+    """Count the cases by what their newest trials say: `62 steady, 3 flaky`."""
+    numbers = Counter(case.kind for case in history.cases)
+    return ", ".join(f"{numbers[kind]:,} {kind}" for kind in get_args(Kind) if numbers[kind]) or "none"
 
 
 def since_words(case: CaseBoard) -> str:

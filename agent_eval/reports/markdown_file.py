@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.reports import case_lists
+from agent_eval.reports import decision as decided
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
 from agent_eval.reports.counts import judging_words
-from agent_eval.reports.decision import counting_again, left_out
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
-from agent_eval.reports.headline import Headline
-from agent_eval.reports.looks import looks_sentence
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.replay import replay_blocks
-from agent_eval.reports.sentences import ICONS, decision_word
-from agent_eval.reports.standing import Voice
-from agent_eval.text.escape import code_span, plain, prose
+from agent_eval.reports.story import story_of
+from agent_eval.text.escape import plain, prose
 
 _THERE = "see the comparison"
 _DETAIL = replace(FULL[0], elsewhere=_THERE, cases_elsewhere=_THERE)
@@ -50,44 +46,39 @@ def render_markdown(
         comparison=comparison,
     )
 
+    story = story_of(suite)
+
     def render(detail: Detail) -> str:
+        name = plain(title, limit=detail.name)
+        opening = [f"## {name}"]
+        if decision:
+            box = decided.box(story, detail, boxes=False)
+            opening = [f"## {story.sign} {decided.said(story.sentence, detail)}", name, box]
         return document(
             [
-                *(_opening(suite, title, detail) if decision else [f"## {plain(title, limit=detail.name)}"]),
+                *opening,
                 suite_section.numbers_line(suite, detail),
-                prose(looks_sentence(suite.decision), limit=2 * detail.quote),
                 suite_section.compared_runs(comparison, detail),
                 _incompatible(comparison, detail),
-                suite_section.other_rules(comparison, detail),
-                suite_section.case_set(comparison, (), detail),
-                left_out(decision, detail),
-                counting_again(decision, detail),
-                *case_lists.less_often(suite, detail),
+                suite_section.other_rules(suite, detail),
+                *(
+                    [decided.findings(story, detail), decided.blocking_cases(story, detail)]
+                    if decision
+                    else []
+                ),
                 *case_lists.regressed(suite, None, detail),
-                suite_section.notices(comparison, detail),
+                suite_section.case_set(comparison, (), detail),
+                decided.notes(story, detail),
+                suite_section.notices(suite, detail),
                 *_replay(replay, detail),
                 *judging_words(comparison.candidate.summary),
-                *suite_section.behind_a_click(suite, detail),
+                *decided.other_cases(story, detail),
+                *suite_section.behind_a_click(suite, story, detail),
             ]
         )
 
     regressed = case_lists.most_regressed([comparison])
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
-
-
-def _opening(suite: SuiteReport, title: str, detail: Detail) -> list[str]:
-    voice = Voice(code=partial(code_span, limit=detail.name), prose=partial(prose, limit=2 * detail.quote))
-    headline = Headline(suite, voice)
-    word = decision_word(suite.status, shares_nothing=suite.nothing_shared)
-    heading = f"## {ICONS[suite.status]} {plain(title, limit=detail.name)}: {word}"
-    if suite.status is GateStatus.PASSED:
-        return [heading, headline.what_happened]
-    to_do = headline.what_to_do
-    return [
-        heading,
-        f"**{headline.what_happened}** {headline.why}".rstrip(),
-        f"**To do:** {to_do}" if to_do else "",
-    ]
 
 
 def _incompatible(comparison: Comparison, detail: Detail) -> str:

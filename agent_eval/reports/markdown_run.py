@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from agent_eval.contracts import CaseResultRow, GateDecision, RunReference
 from agent_eval.reports import case_lists
+from agent_eval.reports import decision as decided
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import document
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.model import SuiteReport, undecided
-from agent_eval.reports.sentences import ICONS, broken_rules, capital, decision_word, rule_sentence
+from agent_eval.reports.story import story_of
 from agent_eval.text.escape import plain, prose
 
 _THERE = "see the evidence pack"
@@ -38,33 +39,24 @@ def render_run(
         failing=failing,
     )
 
+    story = story_of(suite)
+
     def render(detail: Detail) -> str:
         unjudged = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(run.summary)]
+        name = plain(title, limit=detail.name)
+        opening = [f"## {name}"]
+        if decision is not None:
+            findings = decided.findings(story, detail)
+            opening = [f"## {story.sign} {decided.said(story.sentence, detail)}", name, findings]
         return document(
             [
-                _heading(suite, title, decision, detail),
+                *opening,
                 f"**{passing(run.summary)}**",
-                *(_broken(decision, detail) if decision is not None else ()),
                 *unjudged,
                 *judging_words(run.summary),
                 *case_lists.failing(suite, detail),
-                *suite_section.behind_a_click(suite, detail),
+                *suite_section.behind_a_click(suite, story, detail),
             ]
         )
 
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=0)
-
-
-def _heading(suite: SuiteReport, title: str, decision: GateDecision | None, detail: Detail) -> str:
-    name = plain(title, limit=detail.name)
-    if decision is None:
-        return f"## {name}"
-    return f"## {ICONS[suite.status]} {name}: {decision_word(suite.status, shares_nothing=False)}"
-
-
-def _broken(decision: GateDecision, detail: Detail) -> list[str]:
-    """Say which rules do not hold, the most important one first."""
-    sentences = [
-        rule_sentence(rule, lambda text: prose(text, limit=detail.quote)) for rule in broken_rules(decision)
-    ]
-    return [capital(sentence).rstrip(".") + "." for sentence in sentences]

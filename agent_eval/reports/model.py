@@ -18,18 +18,18 @@ from agent_eval.contracts import (
     RunReference,
     Thresholds,
 )
-from agent_eval.contracts.confirmation import Confirmation
-from agent_eval.history.board import DeclaredTiers
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase
+from agent_eval.contracts.history import RunRecord
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.reports.causes import Cause, causes_of
-from agent_eval.reports.chance import cases_of_topics
-from agent_eval.reports.confirmation import excused_by_trials
 from agent_eval.reports.counts import case_counts
+from agent_eval.reports.earlier import cases_of_earlier_version, set_aside_by_earlier_version
 from agent_eval.text.escape import shell_word
 
 REPRODUCE = "agent-eval run --suite {suite} --case {case} --out reproduce"
 """The command that judges a case again on a developer's machine."""
 
+_ANSWERS: list[CaseAnswer] = ["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
 # Worst first.
 _SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE, GateStatus.PASSED)
 
@@ -74,13 +74,11 @@ class SuiteHistory:
         own: What the run counted.
         earlier: Runs of the base branch, the newest first.
         branch: The name of the base branch.
-        declared: What the policy says of cases.
     """
 
     own: RunRecord
     earlier: Sequence[RunRecord]
     branch: str = "the base branch"
-    declared: DeclaredTiers = field(default_factory=DeclaredTiers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +101,7 @@ class SuiteReport:
         execution: How the run was made, and how much was redacted in it; None where that is not known.
         replay: The report of a replay of the run, as JSON; None without one.
         history: The runs of the base branch before this one; None without any.
-        confirmation: The record of fresh trials; None without one.
-        declared: What the policy says of cases.
+        reruns: The record of what was run again; None where nothing was.
         not_evaluated: Whether none of its cases could be judged; needless where the decision says so.
     """
 
@@ -119,8 +116,7 @@ class SuiteReport:
     execution: ExecutionConfig | None = None
     replay: Mapping[str, Any] | None = None
     history: SuiteHistory | None = None
-    confirmation: Confirmation | None = None
-    declared: DeclaredTiers = field(default_factory=DeclaredTiers)
+    reruns: Reruns | None = None
     not_evaluated: bool = False
 
     @property
@@ -144,14 +140,23 @@ class SuiteReport:
         return causes_of(self.worse)
 
     @cached_property
+    def judged_cases(self) -> list[JudgedCase]:
+        """The cases that newly fail, those that block first; also where an earlier version decided."""
+        rows = self.decision.cases or cases_of_earlier_version(self.decision)
+        return sorted(rows, key=lambda row: _ANSWERS.index(row.answer))
+
+    @cached_property
     def excused(self) -> frozenset[str]:
-        """Ids of the cases that a waiver, a quarantine, their tier or fresh trials excuse."""
+        """Ids of the regressed cases that do not count against the change."""
         decision = self.decision
-        excused = (*decision.waived_case_ids, *decision.quarantined_case_ids)
-        by_tier = (*decision.tracked_case_ids, *decision.expected_fail_case_ids)
-        # A decision names those that regressed; one that passes less often blocks nothing either.
-        declared = (*self.declared.tracked, *self.declared.expected_fail)
-        return frozenset((*excused, *by_tier, *declared, *excused_by_trials(decision)))
+        aside: set[str] = {*decision.waived_case_ids, *decision.quarantined_case_ids}
+        answers: dict[str, CaseAnswer] = {row.case_id: row.answer for row in self.judged_cases}
+        answers |= {each.case_id: "broke" for each in decision.safety if each.answer in ("blocks", "open")}
+        aside |= {name for name, answer in answers.items() if answer not in ("broke", "open")}
+        if decision.decided_by == "policy" and self.comparison is not None:
+            # Those of which the policy says nothing fail at times on main as well.
+            aside |= {name for name in self.comparison.regressed_case_ids if name not in answers}
+        return frozenset(aside | set_aside_by_earlier_version(decision))
 
     @cached_property
     def worse(self) -> list[CaseRegression]:
@@ -160,12 +165,12 @@ class SuiteReport:
 
     @cached_property
     def regressed(self) -> list[CaseRegression]:
-        """The regressed cases, excused ones last; those of a topic that fell beyond chance come first."""
+        """The regressed cases: those that broke first, then those that are open; excused ones last."""
         rows = self.comparison.case_regressions if self.comparison is not None else []
-        first = cases_of_topics(self.decision, self.comparison)
+        places = {row.case_id: place for place, row in enumerate(self.judged_cases)}
         return sorted(
             (row for row in rows if row.regressed),
-            key=lambda row: (row.case_id in self.excused, row.case_id not in first),
+            key=lambda row: (row.case_id in self.excused, places.get(row.case_id, len(places))),
         )
 
     @property
@@ -176,26 +181,15 @@ class SuiteReport:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleChanges:
-    """Changes of the files that say how a change is judged: policy, waivers, settings.
+    """What a change makes of the rules by which later changes are judged; none of it decided on itself.
 
-    Example:
-        >>> RuleChanges(sentences=["`margin` was `0.02` and is now `0.05`."]).title
-        'This change also changes how it is judged:'
-
-    Args:
-        sentences: One a difference from the base branch; words in backticks are shown as code.
-        applied: Whether the change was judged by its own files; a fork's never is.
+    Attributes:
+        sentences: What it says otherwise, and what its own rules would have decided.
+        diffs: The files that it alters, by path, each as the lines of a unified diff.
     """
 
     sentences: Sequence[str] = ()
-    applied: bool = True
-
-    @property
-    def title(self) -> str:
-        """The heading of the sentences."""
-        if self.applied:
-            return "This change also changes how it is judged:"
-        return "This fork also changes how it is judged; the base branch's rules were applied:"
+    diffs: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,55 +1,53 @@
-"""Render recommended tiers as lines of a policy, which a person reviews and commits."""
+"""Render a recommended quarantine as lines of a policy, which a person reviews and commits."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from agent_eval.history.board import Board
+from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.recommendation import Recommendation
 from agent_eval.text.numbers import count
 
 
 def recommendation_lines(recommended: Recommendation, history: Board) -> list[str]:
-    """Write YAML: the whole lists `tracked` and `expected_fail`, and in comments what differs and why."""
+    """Write YAML: the entries of `quarantine` to add, and in comments those to take out."""
     runs = count(len(history.counted), "run")
-    lines = [f"# Tiers that {runs} of the base branch recommend. Review them, then put them into the policy."]
+    lines = [f"# What {runs} of main recommend. Review it, then put it into the policy."]
     lines += [
-        f"# {_quoted(change.case_id)}: {change.before} -> {change.now}, {change.passed} of {change.scored} "
-        "trials passed"
-        for change in recommended.changes
+        f"# {_quoted(case.case_id)} passes again, {_rate(case)}: take it out." for case in recommended.remove
     ]
-    if not recommended.changes:
-        lines.append("# They are what the policy says already.")
-    return [
-        *lines,
-        *_list("tracked", recommended.tracked),
-        *_list("expected_fail", recommended.expected_fail),
-    ]
+    if not recommended.add:
+        return [*lines, "# No case to quarantine."]
+    lines.append("quarantine:")
+    for case in recommended.add:
+        lines += [
+            f"  - case: {_quoted(case.case_id)}",
+            f'    reason: "{case.kind}: {_rate(case)}"',
+            f"    until: {recommended.until}",
+        ]
+    return lines
 
 
 def recommendation_json(recommended: Recommendation) -> dict[str, Any]:
     """Describe a recommendation as JSON."""
     return {
-        "tracked": list(recommended.tracked),
-        "expected_fail": list(recommended.expected_fail),
-        "changes": [
+        "quarantine": [
             {
-                "case_id": change.case_id,
-                "before": change.before,
-                "now": change.now,
-                "passed": change.passed,
-                "scored": change.scored,
+                "case": case.case_id,
+                "reason": f"{case.kind}: {_rate(case)}",
+                "until": recommended.until,
             }
-            for change in recommended.changes
+            for case in recommended.add
+        ],
+        "remove": [
+            {"case": case.case_id, "passed": case.passed, "scored": case.scored}
+            for case in recommended.remove
         ],
     }
 
 
-def _list(key: str, case_ids: Sequence[str]) -> list[str]:
-    if not case_ids:
-        return [f"{key}: []"]
-    return [f"{key}:", *(f"  - {_quoted(case_id)}" for case_id in case_ids)]
+def _rate(case: CaseBoard) -> str:
+    return f"{case.passed} of {count(case.scored, 'trial')} passed"
 
 
 def _quoted(case_id: str) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from agent_eval.config.rules import Unit, find_rule
 from agent_eval.contracts import (
     Cluster,
     Comparison,
@@ -17,21 +16,18 @@ from agent_eval.reports.blocks import (
     AMOUNTS,
     amount,
     bullets,
-    difference_and_limit,
-    figure_and_limit,
     folded,
     names,
     pair,
-    share_and_limit,
     table,
-    whole_and_limit,
 )
-from agent_eval.reports.case_lists import improved
-from agent_eval.reports.counts import fallen, passing, redacted
-from agent_eval.reports.decision import certainty, steps, sureness
+from agent_eval.reports.case_lists import improved, less_often
+from agent_eval.reports.counts import passing, redacted
+from agent_eval.reports.decision import limits
 from agent_eval.reports.detail import Detail
 from agent_eval.reports.model import SuiteReport, nothing_shared
 from agent_eval.reports.replay import replay_sentence
+from agent_eval.reports.story import Story, answers, story_of
 from agent_eval.text.escape import code_span, link, plain, prose
 from agent_eval.text.numbers import count, percent, verb
 
@@ -99,12 +95,17 @@ def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Deta
     return f"**The suite itself changed** (these cases are not compared):\n\n{bullets(items)}"
 
 
-def other_rules(comparison: Comparison | None, detail: Detail) -> str:
+def other_meaning(suite: SuiteReport) -> list[str]:
     """Say where the two runs mean different things by "passed", which changes how every figure is read."""
-    if comparison is None:
-        return ""
-    meaning = _other_meaning(comparison)
-    listed = [notice for notice in comparison.behaviour.notices if _key(notice) in meaning]
+    if suite.comparison is None:
+        return []
+    meaning = _other_meaning(suite.comparison)
+    return [notice for notice in suite.comparison.behaviour.notices if _key(notice) in meaning]
+
+
+def other_rules(suite: SuiteReport, detail: Detail) -> str:
+    """List where the two runs mean different things by "passed"."""
+    listed = other_meaning(suite)
     return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in listed[: detail.sentences])
 
 
@@ -117,13 +118,26 @@ def _key(sentence: str) -> str:
     return sentence.rstrip(".").casefold()
 
 
-def notices(comparison: Comparison | None, detail: Detail) -> str:
-    """List what moved over the whole run: the model, cost, latency."""
+def notices_of(suite: SuiteReport) -> list[str]:
+    """List what moved over the whole run. Of cost and time a policy's decision says it, by a test."""
+    comparison = suite.comparison
     if comparison is None:
-        return ""
+        return []
     meaning = _other_meaning(comparison)
-    listed = [notice for notice in comparison.behaviour.notices if _key(notice) not in meaning]
-    lines = bullets(prose(notice, limit=detail.quote + 60) for notice in listed[: detail.sentences])
+    is_by_policy = suite.decision.decided_by == "policy"
+    return [
+        notice
+        for notice in comparison.behaviour.notices
+        if _key(notice) not in meaning and not (is_by_policy and notice.startswith(_AMOUNTS))
+    ]
+
+
+_AMOUNTS = tuple(f"{words.capitalize()} " for words in AMOUNTS.values())
+
+
+def notices(suite: SuiteReport, detail: Detail) -> str:
+    """List what moved over the whole run: the model, the judges."""
+    lines = bullets(prose(each, limit=detail.quote + 60) for each in notices_of(suite)[: detail.sentences])
     return f"**Over the whole run:**\n\n{lines}" if lines else ""
 
 
@@ -132,12 +146,12 @@ def numbers_line(suite: SuiteReport, detail: Detail) -> str:
     comparison = suite.comparison
     if comparison is None or nothing_shared(comparison):
         return ""
-    parts = _changed_cases(suite, comparison)
     rows = _rates(comparison)
     # At a level without commands only the most important rate has room.
-    parts += [
+    parts = [
         f"{label[:1].lower()}{label[1:]} {now}" for label, _, now in (rows if detail.commands else rows[:1])
     ]
+    parts += _changed_cases(suite, comparison)
     parts += _cost(comparison)
     if comparison.cases.new or comparison.cases.changed:
         parts.append(f"whole suite {passing(comparison.candidate.summary).rstrip('.')}")
@@ -145,20 +159,13 @@ def numbers_line(suite: SuiteReport, detail: Detail) -> str:
 
 
 def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
-    """Count the cases by how they changed; with several trials by how many of these pass."""
-    total, trials = comparison.overview.compared_cases, suite.decision.evidence
-    if trials is not None and trials.trials is not None:
-        rows = fallen(comparison)
-        excused = sum(row.case_id in suite.excused for row in rows)
-        fewer = len(rows) - excused
-        numbers = {"pass less often": fewer, "excused": excused, "more often": trials.fixed}
-        numbers["as before"] = total - len(rows) - trials.fixed
-    else:
-        improved, regressed = comparison.overview.improved_cases, comparison.overview.regressed_cases
-        excused = regressed - len(suite.worse)
-        numbers = {"regressed": regressed - excused, "excused": excused, "improved": improved}
-        numbers["as before"] = total - regressed - improved
-    return [f"**{number:,}** {word}" for word, number in numbers.items() if number or word != "excused"]
+    """Count the cases that newly fail by what became of them, and those that improved."""
+    told = story_of(suite)
+    is_by_policy = suite.decision.decided_by == "policy"
+    numbers = dict(answers(told)) if told.cases or is_by_policy else {"regressed": len(suite.worse)}
+    numbers["waived"] = len(suite.decision.waived_case_ids)
+    numbers["improved"] = comparison.overview.improved_cases
+    return [f"**{number:,}** {word}" for word, number in numbers.items() if number or word == "regressed"]
 
 
 def _cost(comparison: Comparison) -> list[str]:
@@ -211,7 +218,7 @@ def _moved(metric: Metric) -> tuple[str, str]:
     return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
 
 
-def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = "") -> list[str]:
+def behind_a_click(suite: SuiteReport, story: Story, detail: Detail, *, tool_version: str = "") -> list[str]:
     """Render everything that a reader may want next, each part folded."""
     comparison = suite.comparison
     blocks = []
@@ -219,13 +226,10 @@ def behind_a_click(suite: SuiteReport, detail: Detail, *, tool_version: str = ""
         blocks.append(folded("Failures that cases share", [_shared_failures(suite, detail)]))
         better = [row for row in comparison.case_regressions if row.improved]
         blocks.append(improved(better, comparison, detail))
+        blocks.append(less_often(suite, detail))
     if detail.folded:
-        decision = suite.decision
-        blocks.append(folded(sureness(decision), certainty(decision, detail)))
+        blocks.append(folded("Limits", [limits(story, detail)]))
         blocks.append(folded("Rates and judges", _figures(suite, detail)))
-        blocks.append(
-            folded("Rules and steps", [_rules(decision, comparison, detail), steps(decision, detail)])
-        )
         blocks += provenance(suite, detail, tool_version=tool_version)
     return blocks
 
@@ -296,33 +300,6 @@ def _judges(candidate: RunReference, detail: Detail) -> str:
     return f"{rendered}\n\nand {count(hidden, 'more judge')}" if hidden else rendered
 
 
-_FIGURES: dict[Unit, Callable[[float, float], tuple[str, str]]] = {
-    "share": share_and_limit,
-    "points": difference_and_limit,
-    "cases": whole_and_limit,
-    "coverage": share_and_limit,
-}
-
-
-def _rules(decision: GateDecision | None, comparison: Comparison | None, detail: Detail) -> str:
-    if decision is None:
-        return ""
-    rows = []
-    for rule in decision.rules[: detail.sentences]:
-        known = find_rule(rule.rule)
-        name = known.title if known else plain(rule.rule, limit=detail.name)
-        show = _FIGURES[known.unit] if known else figure_and_limit
-        # Where nothing was measured, the limit is formatted in place of the value, which is not shown.
-        value, limit = show(rule.threshold if rule.value is None else rule.value, rule.threshold)
-        if not rule.applied:
-            state = "➖ no baseline" if comparison is None else "➖ not applied"
-        else:
-            measured = "unknown" if rule.value is None else value
-            state = f"{'✅' if rule.passed else '❌'} {measured}"
-        rows.append((name, limit, state))
-    return table(("Rule", "Limit", "Measured"), (":--", "--:", ":--"), rows) if rows else ""
-
-
 def _provenance(
     candidate: RunReference, comparison: Comparison | None, decision: GateDecision | None, detail: Detail
 ) -> list[tuple[str, str]]:
@@ -330,8 +307,16 @@ def _provenance(
     if comparison is not None:
         rows += _run_rows("Baseline", comparison.baseline, detail)
         rows += _shift_rows(comparison.behaviour.shifts)
-    if decision is not None and decision.comparison_sha256:
-        rows.append(("Comparison", code_span(decision.comparison_sha256, limit=64)))
+    if decision is not None:
+        runs = decision.main_runs
+        if runs:
+            rows.append((f"Held against {count(len(runs), 'run')} of main", names(runs, most=20, limit=60)))
+        for label, digest in (
+            ("Comparison", decision.comparison_sha256),
+            ("Reruns", decision.reruns_sha256),
+            ("Counts of main's runs", decision.history_sha256),
+        ):
+            rows += [(label, code_span(digest, limit=64))] if digest else []
     return rows
 
 

@@ -200,8 +200,6 @@ def _effort(progress: RunProgress) -> list[str]:
             f"{count(number, 'record')} of the journal {verb(number, 'was', 'were')} damaged since: "
             "run again."
         )
-    if number := progress.retried:
-        sentences.append(f"Lost trials were tried again {count(number, 'time')}.")
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:

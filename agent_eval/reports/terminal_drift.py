@@ -1,25 +1,45 @@
-"""Render for a terminal what the base branch lost since a release."""
+"""Render for a terminal what main lost since a release."""
 
 from __future__ import annotations
 
-from agent_eval.gate.drift import ALARM_AT, FEWEST_RUNS, DriftReport
-from agent_eval.reports.drift import change, left_out_words, sparkline, verdict
-from agent_eval.text.numbers import count
+from agent_eval.gate.drift import FEWEST
+from agent_eval.operations.drift import DriftReport
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count, distance
+
+NAMED = 5
+"""Cases that are named at most."""
 
 
 def drift_text(report: DriftReport) -> list[str]:
-    """Render the verdict first, then the figures it rests on."""
+    """Render the verdict first, then the figures it rests on, and the cases that fell the most."""
     drift = report.drift
-    lines = [verdict(report), ""]
-    if drift.latest_rate is not None and drift.lost is not None:
+    lines = [verdict(report)]
+    if drift.p_value is not None:
         lines.append(
-            f"Release {drift.release_rate:.1%}, last {count(drift.runs, 'run')} {drift.latest_rate:.1%}: "
-            f"{change(drift.lost, drift.lost_at_least)}; budget {100 * drift.budget:.1f}"
+            f"Chance of so large a fall without a change: {drift.p_value:.2g} (Welch's t over run totals)."
         )
-    lines.append(f"Alarm   {sparkline(drift.sums)}  {drift.sums[-1]:.1f}, raised at {ALARM_AT:g}")
-    if drift.runs < FEWEST_RUNS:
-        lines.append(f"With fewer than {FEWEST_RUNS} runs the budget is not checked.")
-    lines.append(f"{count(report.cases, 'case')} defined alike in both")
-    if left_out := left_out_words(report):
-        lines.append(f"Left out: {left_out}")
+    for word, totals in (("Release", drift.release), ("Main", drift.main)):
+        shown = ", ".join(f"{total:g}" for total in totals)
+        lines.append(f"{word}: {shown} of {drift.cases} cases passed.")
+    if report.left_out_cases or report.left_out_runs:
+        cases, runs = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
+        lines.append(f"Left out: {cases} that changed or are gone, {runs} that cannot be compared.")
+    if drift.is_worse and report.fallen:
+        lines.append("Fell the most:")
+        lines += [
+            f"  {clean(case.case_id)}  {case.release:.0%} → {case.main:.0%}" for case in report.fallen[:NAMED]
+        ]
     return lines
+
+
+def verdict(report: DriftReport) -> str:
+    """Say in one sentence whether main lost anything."""
+    drift, runs = report.drift, len(report.runs)
+    if drift.p_value is None or drift.lost is None:
+        return f"Main has run {count(runs, 'time')} since the release: nothing is said before {FEWEST} runs."
+    over = f"over its last {count(runs, 'run')}"
+    if drift.is_worse:
+        return f"Main passes {distance(drift.lost)} points less than the release {over}."
+    moved = f"{distance(drift.lost)} points {'less' if drift.lost > 0 else 'more'}"
+    return f"Main does not pass less than the release {over}: {moved} is within chance."

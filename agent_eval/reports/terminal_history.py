@@ -11,6 +11,7 @@ from agent_eval.reports.history import (
     Series,
     cell,
     costs,
+    kinds_words,
     latencies,
     misses_words,
     rate_words,
@@ -24,7 +25,7 @@ from agent_eval.text.numbers import count
 
 CASES_SHOWN = 30
 _NAME = 34
-_COLOUR_OF_TIER = {"blocking": GREEN, "tracked": RED, "collecting": YELLOW}
+_COLOURS = {"steady": GREEN, "flaky": RED, "failing": RED}
 
 
 def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> list[str]:
@@ -102,26 +103,19 @@ def _colour_of_cell(character: str) -> str:
 
 
 def _is_plain(case: CaseBoard) -> bool:
-    return case.is_steady and all(cell(each) in ". " for each in case.cells)
+    return case.always_passed and all(cell(each) in ". " for each in case.cells)
 
 
 def _flake_board(history: Board, colour: bool) -> list[str]:
-    tiers = {tier: sum(case.tier == tier for case in history.cases) for tier in _TIERS}
-    summary = ", ".join(f"{number} {tier}" for tier, number in tiers.items() if number)
-    promoted = [case for case in history.cases if case.promote]
-    lines = [f"Tiers, as the last 20 trials recommend: {summary}"]
-    lines += [
-        f"  promote me: {shown_name(case.case_id, 60)} is expected to fail and passed in its last 3 runs"
-        for case in promoted[:CASES_SHOWN]
-    ]
-    unsteady = [case for case in history.cases if not case.is_steady][:CASES_SHOWN]
+    lines = [f"By their last 20 trials: {kinds_words(history)}"]
+    unsteady = [case for case in history.cases if not case.always_passed][:CASES_SHOWN]
     if not unsteady:
         return lines
-    rows = [("case", "tier", "rate (95% interval)", "last 20 trials", "since", "misses")]
+    rows = [("case", "kind", "rate (95% interval)", "last 20 trials", "since", "misses")]
     rows += [
         (
             _name(case).rstrip(),
-            case.tier,
+            case.kind,
             rate_words(case),
             case.letters,
             since_words(case) or "-",
@@ -129,19 +123,16 @@ def _flake_board(history: Board, colour: bool) -> list[str]:
         )
         for case in unsteady
     ]
-    return [*lines, "", *_table(rows, [case.tier for case in unsteady], colour)]
+    return [*lines, "", *_table(rows, [case.kind for case in unsteady], colour)]
 
 
-_TIERS = ("blocking", "collecting", "tracked", "expected-fail", "quarantined")
-
-
-def _table(rows: Sequence[tuple[str, ...]], tiers: Sequence[str], colour: bool) -> list[str]:
+def _table(rows: Sequence[tuple[str, ...]], kinds: Sequence[str], colour: bool) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines = []
     for number, row in enumerate(rows):
         cells = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
         if number:
-            paint = _COLOUR_OF_TIER.get(tiers[number - 1], YELLOW)
+            paint = _COLOURS.get(kinds[number - 1], YELLOW)
             cells[1] = painted(cells[1], paint, wanted=colour)
         lines.append("  " + "  ".join([*cells, clean(row[-1], limit=120)]).rstrip())
     return lines

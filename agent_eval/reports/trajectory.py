@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from agent_eval.contracts.advisory import advisory_in
 from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
@@ -50,7 +51,11 @@ def trajectory_text(
             f"     {line}" for verdict in at_event.get(event.idx, ()) for line in _verdict(verdict, colour)
         ]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
-    return [*lines, *(line for verdict in verdicts for line in _criteria(verdict, colour))]
+    lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
+    for advice in advisory_in(verdicts):
+        words = f"{advice.judge_id} {advice.outcome}, advisory: {advice.reason}"
+        lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
+    return lines
 
 
 def trial_row(row: CaseResultRow, number: int) -> dict[str, Any]:
@@ -73,13 +78,16 @@ def _among_trials(row: CaseResultRow, number: int) -> str:
     trials = row.get("trials") or ()
     if len(trials) < 2:
         return ""
-    passed = sum(trial["passed"] for trial in trials)
+    from agent_eval.contracts.verdict import count_trials
+
+    passed, judged = count_trials([trial["outcome"] for trial in trials])
+    skipped = f", {len(trials) - judged} had nothing to judge" if judged < len(trials) else ""
     others = [str(other + 1) for other in range(len(trials)) if other != number]
     named = ", ".join(others) if len(others) <= _MOST_TRIALS_NAMED else f"1 to {len(trials)}"
     outcome = trials[number]["outcome"]
     differs = f": {outcome}" if outcome != row["outcome"] else ""
     return (
-        f" ({passed} of {len(trials)} trials passed; this is trial {number + 1}{differs}; "
+        f" ({passed} of {count(judged, 'trial')} passed{skipped}; this is trial {number + 1}{differs}; "
         f"others: --trial {named})"
     )
 

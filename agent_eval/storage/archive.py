@@ -6,21 +6,22 @@ and bytes are counted.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
-import shutil
 import stat
 import struct
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import AlteredPack, InvalidInput
 from agent_eval.storage.atomic import new_file
 from agent_eval.storage.files import check_member_name, open_regular, same_place
 
@@ -58,11 +59,6 @@ class ArchiveLimits:
         max_entries: Maximum number of files; an archive to read may list as many directories besides.
         max_bytes: Maximum size of all members together, after decompression.
         max_packed_bytes: Maximum size of the archive itself.
-
-    Example:
-        >>> write_zip([("a.txt", b"hello")], Path("a.zip"), limits=ArchiveLimits(max_bytes=4))
-        Traceback (most recent call last):
-        agent_eval.errors.InvalidInput: a.zip: not written, because it could not be read: more than 4 bytes
     """
 
     max_entries: int = 200_000
@@ -74,7 +70,11 @@ DEFAULT_ARCHIVE_LIMITS = ArchiveLimits()
 
 
 def write_zip(
-    files: Iterable[tuple[str, Path | bytes]], out: Path, *, limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS
+    files: Iterable[tuple[str, Path | bytes]],
+    out: Path,
+    *,
+    limits: ArchiveLimits = DEFAULT_ARCHIVE_LIMITS,
+    sealed: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write a zip archive whose bytes depend only on the names and contents of its members.
 
@@ -85,8 +85,10 @@ def write_zip(
         files: Name (relative POSIX path) of each member with its content, or the file that has the content.
         out: Path of the archive.
         limits: Limits of the archive's readers.
+        sealed: The sha256 that members must have, in hexadecimal; others may have any.
 
     Raises:
+        AlteredPack: A member has another digest.
         InvalidInput: Invalid or duplicate name, unreadable file, or more than `limits` allow.
         StorageError: Disk full, no permission.
     """
@@ -99,7 +101,7 @@ def write_zip(
     with new_file(out) as stream, zipfile.ZipFile(stream, "w") as archive:
         unpacked, packed = 0, _END_RECORDS
         for name, content in members:
-            written = _write_member(archive, name, content)
+            written = _write_member(archive, name, content, sealed.get(name))
             unpacked += written.file_size
             packed += written.compress_size + 2 * (_DIRECTORY_ENTRY + len(name.encode()))
             if unpacked > limits.max_bytes:
@@ -121,12 +123,6 @@ class ZipArchive:
     Raises:
         InvalidInput: Not a zip; invalid, duplicate or colliding names; links, devices, encryption; more
             members or bytes than `limits` allow.
-
-    Example:
-        >>> write_zip([("b.txt", b"world"), ("a.txt", b"hello")], Path("a.zip"))
-        >>> with ZipArchive(Path("a.zip"), source="a.zip") as archive:
-        ...     archive.names(), archive.read("a.txt")
-        (['a.txt', 'b.txt'], b'hello')
     """
 
     def __init__(
@@ -272,22 +268,24 @@ def _refuse_to_write(out: Path, problem: str) -> InvalidInput:
     )
 
 
-def _write_member(archive: zipfile.ZipFile, name: str, content: Path | bytes) -> zipfile.ZipInfo:
+def _write_member(
+    archive: zipfile.ZipFile, name: str, content: Path | bytes, sha256: str | None
+) -> zipfile.ZipInfo:
     """Add a member and return its entry, which then has the sizes of its content."""
     info = zipfile.ZipInfo(name, _EARLIEST)
     info.create_system = 3
     info.external_attr = (stat.S_IFREG | 0o644) << 16
     info.compress_type = zipfile.ZIP_DEFLATED
     info._compresslevel = _LEVEL  # type: ignore[attr-defined]  # no public way to set it when streaming
-    if isinstance(content, bytes):
-        info.file_size = len(content)
+    hasher = hashlib.sha256()
+    with io.BytesIO(content) if isinstance(content, bytes) else open_regular(content) as source:
+        info.file_size = len(content) if isinstance(content, bytes) else os.fstat(source.fileno()).st_size
         with archive.open(info, "w") as member:
-            member.write(content)
-        return info
-    with open_regular(content) as source:
-        info.file_size = os.fstat(source.fileno()).st_size
-        with archive.open(info, "w") as member:
-            shutil.copyfileobj(source, member, 1 << 20)
+            while chunk := source.read(1 << 20):
+                hasher.update(chunk)
+                member.write(chunk)
+    if sha256 is not None and hasher.hexdigest() != sha256:
+        raise AlteredPack(name)
     return info
 
 

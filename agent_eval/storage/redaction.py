@@ -24,19 +24,29 @@ from agent_eval.storage.secret_forms import forms_of, json_forms
 from agent_eval.storage.secret_names import SHORTEST, is_secret_name
 
 REDACTED = "[redacted]"
-"""Text that replaces a secret without a name."""
+"""Text that replaces a secret without a name, and everything that a rule of the user's matches.
+
+A rule's own words are in no replacement: a judge could find there what it looks for.
+"""
 
 MARKERS = re.compile(rb"\[redacted(?::[A-Za-z0-9_.-]+)?\]")
 """Every text that can replace something."""
 
-_NAMED_MARKER = b"[redacted:"
+KEPT = object()
+"""In a `Shape`: no rule of the user's applies, because agent-eval itself writes the value or reads it."""
+
+Shape = Mapping[str, Any]
+"""What the values of an object are, by key (`*` for every other key): a shape, or `KEPT`; else free text.
+
+Of a list it is the shape of its items."""
+
 _CONTRACT_KEY = re.compile(r"[a-z][a-z_]*")
 _SHORTEST_OF_FIELD = 4
 _SHORTEST_NAME = 3
 
 
 class Redactor:
-    """Replaces secrets in bytes, text and JSON by `[redacted:NAME]`.
+    """Replaces secrets in bytes, text and JSON by `[redacted:NAME]`, and what rules match by `[redacted]`.
 
     It recognizes a secret as it is, in base64 (standard and URL alphabet, at any of the three offsets
     within a longer text), percent-encoded, escaped for JSON, escaped for HTML, in hexadecimal, and the long
@@ -52,11 +62,6 @@ class Redactor:
 
     Raises:
         UsageError: A rule is not valid.
-
-    Example:
-        >>> redactor = Redactor({"s3cret-value": "DEPLOY_KEY"})
-        >>> redactor.redact(b"key=s3cret-value base64=czNjcmV0LXZhbHVl")
-        b'key=[redacted:DEPLOY_KEY] base64=[redacted:DEPLOY_KEY]'
     """
 
     def __init__(
@@ -67,7 +72,8 @@ class Redactor:
         tokens: bool = False,
         rules: RedactionRules = NO_RULES,
     ) -> None:
-        self._words = words = "\n".join(vocabulary)
+        self._vocabulary = frozenset(vocabulary)
+        words = "\n".join(sorted(self._vocabulary))
         named = secrets if isinstance(secrets, Mapping) else dict.fromkeys(secrets, "")
         self._secrets = {
             secret: named[secret]
@@ -111,13 +117,13 @@ class Redactor:
             b'[redacted] [redacted]'
         """
         named = {**dict.fromkeys(secrets, ""), **self._secrets}
-        copy = Redactor(named, vocabulary=[self._words], tokens=self._tokens, rules=self._rules)
+        copy = Redactor(named, vocabulary=self._vocabulary, tokens=self._tokens, rules=self._rules)
         copy._of_fields = self._of_fields
         return copy
 
     def with_rules(self, rules: RedactionRules) -> Redactor:
         """Copy with rules of the user."""
-        copy = Redactor((), vocabulary=[self._words], tokens=self._tokens, rules=rules)
+        copy = Redactor((), vocabulary=self._vocabulary, tokens=self._tokens, rules=rules)
         copy._secrets, copy._of_fields = self._secrets, self._of_fields
         return copy
 
@@ -129,12 +135,13 @@ class Redactor:
         """
         if not self._fields:
             return self
-        values = dict(_values_below(raw, self._field_name))
+        values = dict(_values_below(raw, self._field_marker))
         if not values:
             return self
         copy = Redactor()
         vars(copy).update(vars(self))
-        vars(copy).pop("_patterns", None)
+        for name in ("_patterns", "of_secrets"):
+            vars(copy).pop(name, None)
         copy._of_fields = {**self._of_fields, **values}
         return copy
 
@@ -181,23 +188,31 @@ class Redactor:
         """Replace every form of every secret in a text."""
         return self.redact(text.encode("utf-8", "surrogatepass")).decode("utf-8", "replace")
 
-    def redact_value(self, value: Any, *, numbers: bool = True, fields: bool = True) -> Any:
+    def redact_value(
+        self, value: Any, *, numbers: bool = True, fields: bool = True, shape: Shape | None = None
+    ) -> Any:
         """Copy plain JSON data without the secrets in its strings, keys and numbers.
 
         Args:
             value: The data.
             numbers: False for data whose numbers are agent-eval's own figures and cannot be secret.
             fields: False for data whose fields are agent-eval's own, so that rules for fields do not apply.
+            shape: Which values no rule may change (`evidence.redacted.kept_values`); None for none.
         """
-        return self._redacted(value, numbers, () if fields and self._fields else None)
+        return self._redacted(value, numbers, () if fields and self._fields else None, shape)
 
-    def _redacted(self, value: Any, numbers: bool, path: tuple[str, ...] | None) -> Any:
+    def _redacted(self, value: Any, numbers: bool, path: tuple[str, ...] | None, shape: Any) -> Any:
+        if shape is KEPT:
+            redactor = self.of_secrets if self._has_rules else self
+            return redactor._redacted(value, numbers, None, None)
         if isinstance(value, str):
+            if self._has_rules and value in self._vocabulary:
+                return value
             return self.redact_text(value)
         if isinstance(value, (list, tuple)):
-            return [self._redacted(item, numbers, path) for item in value]
+            return [self._redacted(item, numbers, path, shape) for item in value]
         if isinstance(value, dict):
-            return self._redacted_object(value, numbers, path)
+            return self._redacted_object(value, numbers, path, shape or {})
         if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             digits = orjson.dumps(value)
             redacted = self.redact(digits)
@@ -205,7 +220,7 @@ class Redactor:
         return value
 
     def _redacted_object(
-        self, value: Mapping[str, Any], numbers: bool, path: tuple[str, ...] | None
+        self, value: Mapping[str, Any], numbers: bool, path: tuple[str, ...] | None, shape: Shape
     ) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, item in value.items():
@@ -214,9 +229,13 @@ class Redactor:
             while unique_key in result:
                 unique_key, count = f"{redacted_key} {count}", count + 1
             inner = None if path is None else (*path, str(key).casefold())
-            name = self._field_name(inner) if inner else ""
-            hidden = name and item is not None and item != ""
-            result[unique_key] = marker(name) if hidden else self._redacted(item, numbers, inner)
+            of_item = shape.get(key, shape.get("*"))
+            hidden = self._field_marker(inner) if inner and not of_item else None
+            if hidden is not None and item is not None and item != "":
+                # What is a list or an object in a contract stays one.
+                result[unique_key] = hidden if of_item is None else _hidden(item, hidden)
+            else:
+                result[unique_key] = self._redacted(item, numbers, inner, of_item)
         return result
 
     def _redacted_key(self, key: Any) -> Any:
@@ -224,7 +243,7 @@ class Redactor:
         is_ours = self._has_rules and isinstance(key, str) and _CONTRACT_KEY.fullmatch(key)
         if is_ours and not self._may_have_secret(key.encode()):
             return key
-        return self._redacted(key, True, None)
+        return self._redacted(key, True, None, None)
 
     @property
     def _has_rules(self) -> bool:
@@ -233,15 +252,20 @@ class Redactor:
     def _may_have_secret(self, data: bytes) -> bool:
         return bool(self._secrets or self._tokens) and self._quick.search(data) is not None
 
-    def _field_name(self, path: tuple[str, ...]) -> str:
-        """Return the name of the rule for a field; empty if there is none."""
+    def _field_marker(self, path: tuple[str, ...]) -> str | None:
+        """Return what replaces a field that a rule names; None if none does."""
+        stated = {name.casefold() for name in self._rules.fields}
         for rule in self._fields:
             if path[-len(rule) :] == rule:
-                return PERSON if self._is_name_of_person(rule) else ".".join(rule)
-        return ""
+                return REDACTED if ".".join(rule) in stated else marker(PERSON)
+        return None
 
-    def _is_name_of_person(self, rule: tuple[str, ...]) -> bool:
-        return ".".join(rule) not in {name.casefold() for name in self._rules.fields}
+    @cached_property
+    def of_secrets(self) -> Redactor:
+        """The same without rules of the user: for texts that agent-eval itself has written."""
+        copy = self.with_rules(NO_RULES)
+        copy._of_fields = {}
+        return copy
 
     @cached_property
     def _quick(self) -> Any:
@@ -278,7 +302,15 @@ class Redactor:
         return replacements
 
 
-_COMPILED = frozenset({"_quick", "_forms", "_replacements", "_patterns"})
+_COMPILED = frozenset({"_quick", "_forms", "_replacements", "_patterns", "of_secrets"})
+
+
+def _hidden(value: Any, replacement: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _hidden(item, replacement) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item, replacement) for item in value]
+    return value if value is None or value == "" else replacement
 
 
 def _first_marker(data: bytes) -> str:
@@ -288,7 +320,7 @@ def _first_marker(data: bytes) -> str:
 
 def count_markers(data: bytes) -> int:
     """Count what was replaced in data that has been redacted."""
-    return data.count(_NAMED_MARKER)
+    return len(MARKERS.findall(data))
 
 
 def _compiled(pattern: bytes, *, utf8: bool = False) -> Any:
@@ -359,23 +391,22 @@ def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
             remedy="Write + in place of *, or name what must be there.",
             field="redact-pattern",
         )
-    replacement = marker(name).encode()
 
     def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(lambda _: replacement, data)
+        replaced: bytes = pattern.sub(REDACTED.encode(), data)
         return replaced
 
     return replace
 
 
 def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """Replace values of fields where they stand as words of their own."""
-    names = {form: name for value, name in values.items() for form in json_forms(value)}
-    ordered = sorted(names, key=lambda form: (-len(form), form))
+    """Replace values of fields where they stand as words of their own, by the marker of each."""
+    markers = {form: hidden for value, hidden in values.items() for form in json_forms(value)}
+    ordered = sorted(markers, key=lambda form: (-len(form), form))
     pattern = _compiled(b"|".join(_bounded(form) for form in ordered))
 
     def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(lambda match: marker(names[match.group()]).encode(), data)
+        replaced: bytes = pattern.sub(lambda match: markers[match.group()].encode(), data)
         return replaced
 
     return replace
@@ -388,17 +419,20 @@ def _bounded(form: bytes) -> bytes:
 
 
 def _values_below(
-    value: Any, name_of: Callable[[tuple[str, ...]], str], path: tuple[str, ...] = (), name: str = ""
+    value: Any,
+    marker_of: Callable[[tuple[str, ...]], str | None],
+    path: tuple[str, ...] = (),
+    hidden: str | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the values of the fields that a rule names, each with the name of the rule."""
+    """Yield the values of the fields that a rule names, each with what replaces it."""
     if isinstance(value, dict):
         for key, item in value.items():
             inner = (*path, str(key).casefold())
-            yield from _values_below(item, name_of, inner, name or name_of(inner))
+            yield from _values_below(item, marker_of, inner, hidden or marker_of(inner))
     elif isinstance(value, list):
         for item in value:
-            yield from _values_below(item, name_of, path, name)
-    elif name and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            yield from _values_below(item, marker_of, path, hidden)
+    elif hidden and isinstance(value, (str, int, float)) and not isinstance(value, bool):
         text = str(value).strip()
-        if len(text) >= (_SHORTEST_NAME if name == PERSON else _SHORTEST_OF_FIELD):
-            yield text, name
+        if len(text) >= (_SHORTEST_OF_FIELD if hidden == REDACTED else _SHORTEST_NAME):
+            yield text, hidden

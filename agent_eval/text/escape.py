@@ -23,7 +23,7 @@ _WORD = r"\(?[^\W_]+(?:[_.'’/&+-][^\W_]+)*['’]?[,;:.?)]{0,2}"
 # At the start of a line a number with a dot would open a list.
 _STARTS = rf"(?!\d+[.)](?: |$)){_WORD}"
 _TITLE = re.compile(rf"{_STARTS}(?: (?:{_WORD}|[-–—→]))*")
-_IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|\(?[+−–-]?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
+_IN_A_SENTENCE = re.compile(rf"{_WORD}|[-–—→%=≤≥·×]|…\.?|\(?[+−–-]?\d+(?:[.,]\d+)*%?[,;:.)]{{0,2}}")
 _FIRST = re.compile(_STARTS)
 # What a platform links by itself: web addresses, issue references (GH-1), commits.
 _LINKED = re.compile(r"www\.|\bgh-\d|\b(?=\d*[a-f])[0-9a-f]{7,}\b", re.IGNORECASE)
@@ -50,7 +50,7 @@ def code_span(text: str, *, limit: int = 200) -> str:
     return f"{ticks}{pad}{visible}{pad}{ticks}"
 
 
-def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json"] = "text") -> str:
+def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json", "diff"] = "text") -> str:
     """Set text as a fenced code block. It starts and ends without a line break and belongs at column 0.
 
     Args:

@@ -45,7 +45,7 @@ def call(Map settings = [:]) {{
         archiveArtifacts artifacts: "${{out}}/**", allowEmptyArchive: true
     }}
     if (code == 3) {{
-        unstable('agent-eval cannot tell')
+        error('agent-eval cannot tell: what to do is in its report')
     }} else if (code != 0) {{
         error("agent-eval ended with exit code ${{code}}")
     }}

@@ -90,44 +90,20 @@ def downloading() -> Iterator[Path]:
         yield Path(scratch)
 
 
-def base(buildah: Buildah) -> str:
-    """Name of the base image: a minimal Debian with Python, its venv module and certificates."""
-    archive = cache() / f"{SUITE}-python.tar"
+def base(buildah: Buildah, *more: str) -> str:
+    """Name of the base image: a minimal Debian with Python, venv, certificates, and what else is named."""
+    name = "-".join(("base", *more))
+    archive = cache() / f"{SUITE}-python-{name}.tar"
     with downloading() as scratch:
         if not archive.is_file():
-            _debootstrap(scratch / "rootfs")
+            _debootstrap(scratch / "rootfs", *more)
             partial = scratch / "base.tar"
             _check(["tar", "--create", f"--file={partial}", f"--directory={scratch}/rootfs", "."])
             partial.replace(archive)
     container = buildah("from", "scratch")
     buildah("add", "--quiet", container, str(archive), "/")
-    buildah("commit", "--quiet", "--rm", container, "localhost/base")
-    return "localhost/base"
-
-
-def base_with_git(buildah: Buildah, of: str) -> str:
-    """Name of the base image with git's main program, which the image takes from there."""
-    program = cache() / f"{SUITE}-git"
-    with downloading() as scratch:
-        if not program.is_file():
-            downloaded = scratch / "rootfs"
-            _check(
-                [
-                    "debootstrap",
-                    "--download-only",
-                    "--variant=minbase",
-                    "--include=git",
-                    SUITE,
-                    str(downloaded),
-                ]
-            )
-            (package,) = downloaded.glob("var/cache/apt/archives/git_*.deb")
-            _check(["dpkg-deb", "--extract", str(package), str(scratch / "git")])
-            (scratch / "git/usr/bin/git").replace(program)
-    container = buildah("from", "--pull-never", of)
-    buildah("copy", "--quiet", "--chmod", "755", container, str(program), "/usr/bin/git")
-    buildah("commit", "--quiet", "--rm", container, "localhost/base-with-git")
-    return "localhost/base-with-git"
+    buildah("commit", "--quiet", "--rm", container, f"localhost/{name}")
+    return f"localhost/{name}"
 
 
 def wheels(machine: str = "") -> Path:
@@ -221,7 +197,7 @@ def build(scratch: Path) -> Image:
     buildah = Buildah(scratch / "store")
     plain = base(buildah)
     arguments = ["--isolation", "chroot", "--pull-never", "--build-arg", f"BASE={plain}"]
-    arguments += ["--build-arg", f"GIT_BASE={base_with_git(buildah, plain)}"]
+    arguments += ["--build-arg", f"GIT_BASE={base(buildah, 'git')}"]
     name = "localhost/agent-eval"
     buildah("bud", *arguments, "--tag", name, str(context(scratch / "context")), offline=True)
     return Image(buildah, name, buildah("from", "--pull-never", name))
@@ -240,9 +216,9 @@ def _download(directory: Path, machine: str) -> None:
     )
 
 
-def _debootstrap(target: Path) -> None:
-    include = "--include=python3,python3-venv,ca-certificates"
-    _check(["debootstrap", "--variant=minbase", include, SUITE, str(target)])
+def _debootstrap(target: Path, *more: str) -> None:
+    include = ",".join(("python3", "python3-venv", "ca-certificates", *more))
+    _check(["debootstrap", "--variant=minbase", f"--include={include}", SUITE, str(target)])
     for place in NOT_IN_AN_IMAGE:
         for path in (target / place).iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

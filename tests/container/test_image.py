@@ -15,12 +15,13 @@ from agent_eval import __version__
 from agent_eval.errors import ExitCode
 from tests.container.image import Image
 from tests.contract.test_locks import pins
+from tests.fakes.git_host import commit, serving
 from tests.unit.ci.platforms.repository import Repository
 
 pytestmark = [pytest.mark.container, pytest.mark.slow]
 
 MEGABYTE = 1_000_000
-LARGEST = 200 * MEGABYTE
+LARGEST = 205 * MEGABYTE
 OWN = "opt/agent-eval"
 BILL_OF_MATERIALS = f"{OWN}/share/sbom/agent-eval.cdx.json"
 NOT_NEEDED = ("gcc", "cc", "make", "perl5", "git-upload-pack", "pip-compile", "pytest")
@@ -66,7 +67,7 @@ def files(image: Image) -> dict[str, os.stat_result]:
     return {str(path.relative_to(root)): path.lstat() for path in paths}
 
 
-def test_it_has_at_most_200_megabytes(files: dict[str, os.stat_result]):
+def test_it_has_at_most_205_megabytes(files: dict[str, os.stat_result]):
     size = sum(status.st_size for status in {s.st_ino: s for s in files.values()}.values())
     print(f"unpacked: {size / MEGABYTE:.1f} MB")
     assert size <= LARGEST
@@ -81,6 +82,24 @@ def test_its_git_finds_where_a_branch_began_and_reads_files_of_that_commit(image
     inside = ("run", *mounted, "--", "git", "-C", "/checkout")
     assert image.buildah(*inside, "merge-base", "HEAD", "main") == base
     assert image.buildah(*inside, "cat-file", "blob", f"{base}:README") == "shop"
+
+
+def test_its_git_fetches_what_a_checkout_lacks(image: Image, tmp_path: Path):
+    head = commit(tmp_path / "shop", **{"agent.py": "agent"})
+    with serving(tmp_path / "host") as host:
+        url = host.add("shop.git", tmp_path / "shop")
+        inside = (
+            "run",
+            "--isolation",
+            "chroot",
+            image.container,
+            "--",
+            "git",
+            "ls-remote",
+            url,
+            "refs/heads/main",
+        )
+        assert image.buildah(*inside) == f"{head}\trefs/heads/main"
 
 
 def test_it_holds_only_what_runs(image: Image, files: dict[str, os.stat_result]):

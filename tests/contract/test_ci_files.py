@@ -50,7 +50,7 @@ def test_a_file_is_what_the_table_says(path: str) -> None:
 def test_an_input_that_is_new_in_the_table_makes_the_committed_file_stale(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = Option("max-surprises", "count", "New.", goes_to="surprises", commands=(CI,), loosens="higher")
+    new = Option("max-surprises", "count", "New.", goes_to="surprises", commands=(CI,))
     monkeypatch.setattr(rows, "options_of", lambda command: (*options_of(command), new))
     extended = (*composite_action.ACTION_INPUTS, new)
     monkeypatch.setattr(composite_action, "ACTION_INPUTS", extended)

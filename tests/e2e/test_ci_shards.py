@@ -163,7 +163,9 @@ def test_of_two_packs_of_one_dataset_none_is_taken(
     both = runner.workspace / "both"
     shutil.copytree(runner.workspace / "merged", both / "0")
     shutil.copytree(elsewhere(runner), both / "1")
-    refused(runner.pull_request(evidence="both"), "two packs of the dataset")
+    step = runner.pull_request(evidence="both")
+    assert (step.code, step.outcome) == (4, "error"), step.log
+    assert "has `shop` twice." in step.summary
 
 
 def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:

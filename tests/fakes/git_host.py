@@ -18,7 +18,10 @@ GIT = ("git", *WHO, "-c", "protocol.file.allow=always", "-c", "init.defaultBranc
 
 
 def git(top: Path, *arguments: str) -> str:
-    done = subprocess.run([*GIT, *arguments], cwd=top, check=True, capture_output=True, text=True)
+    environ = {**os.environ, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
+    done = subprocess.run(
+        [*GIT, *arguments], cwd=top, check=True, capture_output=True, text=True, env=environ
+    )
     return done.stdout.strip()
 
 
@@ -46,6 +49,7 @@ class GitHost:
     """Serves the repositories below `root`; with a `token`, only to who sends it.
 
     `seen` has method, path and Authorization of every request; `objects` the files of LFS by their digest.
+    With `moved_to`, the address of another host, it redirects everything there.
     """
 
     root: Path
@@ -53,6 +57,7 @@ class GitHost:
     url: str = ""
     seen: list[tuple[str, str, str | None]] = field(default_factory=list)
     objects: dict[str, bytes] = field(default_factory=dict)
+    moved_to: str = ""
 
     def add(self, name: str, work: Path) -> str:
         """Publish what a repository has now, and return its address."""
@@ -95,7 +100,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, body: bytes) -> None:
         sent = self.headers.get("Authorization")
         self.host.seen.append((self.command, self.path, sent))
-        if self.host.token and f"Authorization: {sent}" != self.host.header:
+        if self.host.moved_to:
+            self._send(302, b"", {"Location": f"{self.host.moved_to}{self.path}"})
+        elif self.host.token and f"Authorization: {sent}" != self.host.header:
             self._send(401, b"", {"WWW-Authenticate": "Basic"})
         elif self.path.endswith("/info/lfs/objects/batch"):
             self._lfs(json.loads(body))

@@ -17,6 +17,7 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, JudgeConfig
 from tests.shared_data import shared_path
 
+TRAJECTORIES = "data/datasets/tau-bench-gpt-4o-airline.jsonl.gz"
 MATRIX = Path(__file__).parents[1] / "fixtures" / "tau_bench" / "pass_matrix_50x4.json"
 TRIALS = 4
 
@@ -35,7 +36,7 @@ class TaskDone(BaseJudge[JudgeConfig]):
 
 def runs() -> Iterator[dict[str, Any]]:
     """Every recorded run; skips the test where the data set is absent."""
-    path = shared_path("data/datasets/tau-bench-gpt-4o-airline.jsonl.gz")
+    path = shared_path(TRAJECTORIES)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
             yield json.loads(line)

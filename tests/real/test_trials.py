@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.real import taubench
+from tests.shared_data import shared_path
 
+IMPORT = ("import-transcript", "--input", "airline.json", "--out", "suite.json")
 JUDGE = "tests.real.taubench:TaskDone"
 
 
@@ -44,3 +47,28 @@ def test_the_mixed_tasks_are_found(suite: Path) -> None:
     report = json.loads(ended.out)
     assert (len(report["flaky_case_ids"]), report["runs"], report["summary"]["cases"]) == (26, 4, 50)
     assert report == json.loads((suite.parent / "stability.json").read_text())
+
+
+def test_tasks_of_which_some_trials_call_no_tool_are_neither_failed_nor_flaky(tmp_path: Path) -> None:
+    with gzip.open(shared_path(taubench.TRAJECTORIES), "rt") as lines:
+        (tmp_path / "airline.json").write_text(json.dumps([json.loads(line) for line in lines]))
+    assert run(tmp_path / "airline.json", *IMPORT).code == 0
+    ended = run(tmp_path / "suite.json", "run", "--suite", "suite.json", "--out", "pack")
+    said = ended.json()["summary"]
+    assert (said["total_cases"], said["passed_cases"], said["failed_cases"]) == (50, 50, 0)
+    assert (said["flaky_cases"], said["failures"]) == (0, {})
+
+
+def test_a_case_of_which_one_trial_calls_no_tool_is_neither_failed_nor_flaky(tmp_path: Path) -> None:
+    call = [
+        {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "a", "input": {}, "call_id": "c"},
+        {"idx": 1, "actor": "tool", "type": "tool_result", "tool": "a", "output": "ok", "call_id": "c"},
+    ]
+    said = {"idx": 0, "actor": "agent", "type": "message", "output": "done"}
+    case = {"case_id": "mixed", "input": "hi", "trace": [said], "trials": [{"trace": call}]}
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "x", "cases": [case]}))
+    ended = run(tmp_path / "suite.json", "run", "--suite", "suite.json", "--out", "pack")
+    summary = ended.json()["summary"]
+    assert (summary["passed_cases"], summary["flaky_cases"], summary["failures"]) == (1, None, {})
+    shown = run(tmp_path / "suite.json", "show", "pack", "mixed", "--format", "text").out
+    assert "1 of 1 trial passed, 1 had nothing to judge; this is trial 2; others: --trial 1" in shown

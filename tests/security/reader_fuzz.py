@@ -23,7 +23,6 @@ from agent_eval.attestations.keys import SigningKey, parse_public_key, parse_sig
 from agent_eval.attestations.statement import Statement
 from agent_eval.ci.config import gather, settings_from
 from agent_eval.errors import AgentEvalError
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.archive import open_bundle, write_bundle
 from agent_eval.evidence.reader import open_pack
 from agent_eval.judges.catalog import JUDGES, load_judges
@@ -391,7 +390,6 @@ def _sealed(files: dict[str, bytes], changed: str) -> Callable[[bytes], object]:
         ]
         sealed = json.dumps({**manifest, "files": entries}).encode()
         pack = open_pack(MemorySource({**files, changed: data, "manifest.json": sealed}))
-        check_agreement(pack)
         for case_id in pack.case_ids():
             pack.trajectory(case_id)
             pack.artifacts(case_id)

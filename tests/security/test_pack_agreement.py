@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_eval.attestations.keys import SigningKey
+from agent_eval.cli.main import main
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts import Manifest
 from agent_eval.errors import InvalidPack
-from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.packs import convert_pack
 from agent_eval.operations.run import run_suite
 from agent_eval.storage.files import sha256_file
 from agent_eval.storage.json import dumps
 from tests.e2e.program import agent_eval
+from tests.extent import crossed
 from tests.factories import make_case, make_suite
 
 Row = dict[str, Any]
@@ -88,7 +91,7 @@ TRICKS: dict[str, tuple[str, Callable[[list[Row]], object], str]] = {
 
 
 def test_a_pack_as_it_was_written_agrees_with_itself(pack: Path) -> None:
-    check_agreement(open_pack(pack))
+    open_pack(pack)
 
 
 @pytest.mark.parametrize("trick", TRICKS)
@@ -96,7 +99,7 @@ def test_a_pack_that_contradicts_itself_is_refused(pack: Path, trick: str) -> No
     name, change, words = TRICKS[trick]
     forge(pack, name, change)
     with pytest.raises(InvalidPack, match=words) as caught:
-        check_agreement(open_pack(pack))
+        open_pack(pack)
     assert caught.value.remedy
 
 
@@ -114,10 +117,61 @@ def test_files_that_repeat_cases_must_say_the_same(
 ) -> None:
     files = pack.with_name("files")
     convert_pack(pack, files, layout="files")
-    check_agreement(open_pack(files))
+    open_pack(files)
     forge(files, name, change)
     with pytest.raises(InvalidPack, match="does not repeat what cases/ has"):
-        check_agreement(open_pack(files))
+        open_pack(files)
+
+
+READERS: dict[str, str] = {
+    "compare with it": "compare --baseline {pack} --candidate true --out delta.json",
+    "compare it": "compare --baseline true --candidate {pack} --out delta.json",
+    "gate": "gate --run {pack} --min-pass-rate 0",
+    "page": "report html --run {pack} --out page.html",
+    "text": "report markdown --run {pack} --out page.md",
+    "bless": "bless --name main --run {pack} --registry-path registry.json",
+    "promote": "registry baseline-promote --name main --run {pack} --approved-by ann --rationale fine",
+    "attest": "attest --run {pack} --key key.pem",
+    "merge": "merge {pack} --out out",
+    "rejudge": "rejudge --run {pack} --judge policy --out out",
+    "replay": "replay --run {pack}",
+    "verify": "verify {pack}",
+    "ci": "ci --suite suite.json --judges policy --min-pass-rate 0 --baseline {pack} --out results",
+}
+"""Every command that decides by a pack, or makes evidence of it."""
+
+
+@crossed(trick=[*TRICKS], command=[*READERS])
+def test_no_command_takes_a_pack_that_contradicts_itself(
+    pack: Path, trick: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(pack.parent)
+    shutil.copytree(pack, "true")
+    Path("key.pem").write_bytes(SigningKey.generate().pem())
+    assert (
+        main(
+            [
+                "registry",
+                "baseline-set",
+                "--name",
+                "main",
+                "--run",
+                "true",
+                "--registry-path",
+                "registry.json",
+            ]
+        )
+        == 0
+    )
+    capsys.readouterr()
+    name, change, words = TRICKS[trick]
+    forge(pack, name, change)
+    code = main(READERS[command].format(pack="pack").split())
+    printed = "".join(capsys.readouterr())
+    assert code in (1, 2, 4), printed
+    assert words in printed
+    assert "This is a bug" not in printed
+    assert not any(Path(made).exists() for made in ("delta.json", "page.html", "page.md", "out"))
 
 
 def test_pack_verify_refuses_it_and_names_case_and_field(pack: Path) -> None:

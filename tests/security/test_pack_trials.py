@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import RunConfig, trials_result
+from agent_eval.contracts import RunConfig, Tally, trials_result
 from agent_eval.contracts.trials import ALL
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.reader import open_pack
-from tests.factories import make_case, make_config, make_pack, make_result, make_trace, seal
+from tests.factories import DEFAULT_JUDGES, make_case, make_config, make_pack, make_result, make_trace, seal
 
 CASE = make_case("a", "one") | {"trials": [{"trace": make_trace("two"), "metadata": {}}]}
 CONFIG: RunConfig = make_config()
@@ -155,10 +155,29 @@ def test_a_summary_that_hides_flakes_is_refused(tmp_path: Path) -> None:
         open_pack(root)
 
 
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_a_pack_of_an_older_version_that_counted_skipped_trials_stays_readable(
+    tmp_path: Path, layout: str
+) -> None:
+    trials = [make_result("a"), make_result("a", skipped=DEFAULT_JUDGES)]
+    result = trials_result(trials, ALL)
+    root = make_pack(tmp_path / "pack", [result], cases=[CASE], layout=layout, config=CONFIG)
+    assert open_pack(root).summary.passed_cases == 1
+    skipped = trials_result([trials[1], trials[0]], ALL).trials[0]
+    older = result.model_copy(update={**skipped.__dict__, "trial": 1})
+    root = make_pack(tmp_path / "older", [older], cases=[CASE], layout=layout, config=CONFIG)
+    tally = Tally()
+    tally.add(older)
+    for counted, flaky in ((False, None), (True, 1)):
+        summary = tally.summary("run-1", "shop", count_skipped=counted)
+        (root / "run/summary.json").write_text(json.dumps(summary.to_json()))
+        seal(root, CONFIG, layout=layout, case_ids=["a"])
+        assert (open_pack(root).summary.flaky_cases, summary.flaky_cases) == (flaky, flaky)
+
+
 def test_a_trajectory_without_the_deciding_trial_is_refused(tmp_path: Path) -> None:
     root = pack(tmp_path / "pack", "files")
     (root / "cases/a/trajectory.json").write_text(json.dumps(CASE | {"trials": []}))
     seal(root, CONFIG, layout="files", case_ids=["a"])
-    found = open_pack(root)
-    with pytest.raises(InvalidPack, match="has no trial 1"):
-        found.trajectory("a")
+    with pytest.raises(InvalidPack, match="1 trajectories and the verdicts of 2 trials"):
+        open_pack(root)

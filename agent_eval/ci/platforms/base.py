@@ -9,7 +9,6 @@ from typing import Protocol
 
 from agent_eval.ci.comment import CommentWords, Published
 from agent_eval.ci.earlier import Asked, EarlierRun
-from agent_eval.ci.issues import Issues
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.spec import PlatformSpec
 
@@ -72,7 +71,7 @@ class Reporter(Protocol):
 
 
 class Platform(Reporter, Protocol):
-    """The place where a job runs. `tip`, `earlier_runs`, `run_named` and `issues` alone raise for a failure.
+    """The place where a job runs. `tip`, `earlier_runs`, and `run_named` alone raise for a failure.
 
     A platform is a module with a `PlatformSpec` and a class like `ci.platforms.local.LocalDirectory`, and one
     row of `ci.platforms.catalog.PLATFORMS`.
@@ -134,14 +133,6 @@ class Platform(Reporter, Protocol):
 
         Args:
             body: Makes the markdown, given the marker it must start with.
-        """
-        ...
-
-    def issues(self) -> Issues | None:
-        """Open the issues of the repository; None where the platform has none.
-
-        Raises:
-            RemoteError: The job has no token for them.
         """
         ...
 

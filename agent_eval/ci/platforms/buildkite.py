@@ -44,7 +44,6 @@ BUILDKITE = PlatformSpec(
             "The job's own token lists no builds.",
             goes_to="platform.buildkite_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -53,7 +52,6 @@ BUILDKITE = PlatformSpec(
             "REST address of Buildkite. Default: https://api.buildkite.com/v2.",
             goes_to="platform.buildkite_api_url",
             commands=(CI,),
-            loosens="other",
             in_file=False,
         ),
     ),

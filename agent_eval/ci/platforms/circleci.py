@@ -45,7 +45,6 @@ CIRCLECI = PlatformSpec(
             "of their own.",
             goes_to="platform.circleci_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -54,7 +53,6 @@ CIRCLECI = PlatformSpec(
             "The project as CircleCI's API names it; give `<< pipeline.project.slug >>`.",
             goes_to="platform.circleci_project_slug",
             commands=(CI,),
-            loosens="other",
             in_file=False,
         ),
         Option(
@@ -64,7 +62,6 @@ CIRCLECI = PlatformSpec(
             "which not every kind of project has.",
             goes_to="platform.circleci_pull_request",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -73,7 +70,6 @@ CIRCLECI = PlatformSpec(
             "REST address of CircleCI. Default: https://circleci.com/api/v2.",
             goes_to="platform.circleci_api_url",
             commands=(CI,),
-            loosens="other",
             in_file=False,
         ),
     ),

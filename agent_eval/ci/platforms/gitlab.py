@@ -22,7 +22,6 @@ from agent_eval.ci.platforms.gitlab_api import (
     Job,
     JobPipeline,
     MergeRequestNotes,
-    ProjectIssues,
     open_session,
 )
 from agent_eval.ci.platforms.settings import PlatformSettings
@@ -54,7 +53,6 @@ GITLAB = PlatformSpec(
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -63,7 +61,6 @@ GITLAB = PlatformSpec(
             "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets.",
             goes_to="platform.gitlab_api_url",
             commands=(CI,),
-            loosens="other",
             in_file=False,
         ),
         Option(
@@ -72,7 +69,6 @@ GITLAB = PlatformSpec(
             "Name of the GitLab job whose artifacts hold the baseline. Default: this job's name.",
             goes_to="platform.baseline_job",
             commands=(CI,),
-            loosens="other",
         ),
     ),
     secret_names=frozenset(
@@ -94,7 +90,6 @@ GITLAB = PlatformSpec(
         "job's own token reads earlier jobs on GitLab Premium only, and only where the project's job token "
         "permissions allow it.",
         write_comment="The token may not write notes: it needs the scope `api` and the role Reporter",
-        write_issue="The token may not read and write issues: it needs the scope `api` and the role Reporter",
         write_from_fork="The job of a fork has no token for this project",
         run_fork="Run the pipeline in the fork: there it has none of this project's variables.",
         set_variable="Set it under Settings > CI/CD > Variables; protected variables are absent in the "
@@ -408,18 +403,6 @@ class GitLab(CheckoutJob):
         notes = MergeRequestNotes(self._api, pipeline.merge_request, url)
         words = comment_words(GITLAB, from_fork=pipeline.from_fork)
         return publish(notes, marker, body(str(marker)), words=words)
-
-    def issues(self) -> ProjectIssues:
-        """Open the project's issues.
-
-        Raises:
-            RemoteError: There is no token but the job's own.
-        """
-        if self._api is None or self._api.by_job_token:
-            raise RemoteError(
-                "The job's own token may not write issues.", remedy="Set `gitlab-token` (scope `api`)."
-            )
-        return ProjectIssues(self._api, GITLAB.remedies.write_issue)
 
 
 def dotenv(values: Mapping[str, str]) -> str:

@@ -12,14 +12,12 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Literal
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from agent_eval.ci.comment import Comment, Comments
 from agent_eval.ci.earlier import Withheld
-from agent_eval.ci.issues import Issue
 from agent_eval.ci.platforms.checkout_job import opened
 from agent_eval.ci.platforms.hosted import HostedChange
 from agent_eval.ci.platforms.rest import RestApi
@@ -95,16 +93,6 @@ class Note(BaseModel):
     body: str
     author: User
     system: bool
-
-
-class ProjectIssue(BaseModel):
-    """An issue of the project."""
-
-    iid: int
-    state: str
-    description: str | None = None
-    author: User
-    web_url: str
 
 
 class MergeRequest(BaseModel):
@@ -205,24 +193,6 @@ class GitLabApi:
         """Delete a note; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._notes(iid)}/{note}", accept=(_NOT_FOUND,))
 
-    def issues(self, author: int, *, state: Literal["opened", "closed"]) -> Iterator[ProjectIssue]:
-        """Yield the issues that an account opened, those changed last first; of closed ones a hundred.
-
-        The job's own token may not.
-        """
-        query = f"state={state}&author_id={author}&scope=all&order_by=updated_at&sort=desc"
-        pages = MAX_ISSUE_PAGES if state == "opened" else 1
-        return self._api.rows(ProjectIssue, f"{self._root}/issues?{query}", page=PAGE, max_pages=pages)
-
-    def create_issue(self, title: str, description: str) -> ProjectIssue:
-        """Open an issue. The job's own token may not."""
-        body = {"title": title, "description": description}
-        return self._api.send(ProjectIssue, "POST", f"{self._root}/issues", body)
-
-    def update_issue(self, iid: int, **fields: str) -> ProjectIssue:
-        """Change an issue: its `description`, its state by a `state_event`. The job's own token may not."""
-        return self._api.send(ProjectIssue, "PUT", f"{self._root}/issues/{iid}", fields)
-
     def user(self) -> User:
         """Read the account of the token. The job's own token has none."""
         return self._api.get(User, "/user")
@@ -313,44 +283,6 @@ class MergeRequestNotes:
     def _comment(self, row: Note) -> Comment:
         url = f"{self._url}#note_{row.id}" if self._url else ""
         return Comment(row.id, str(row.author.id), row.body, url)
-
-
-class ProjectIssues:
-    """The issues of one project.
-
-    Args:
-        api: Of the project.
-        refused: Why the job may not write issues, for a token that may not.
-    """
-
-    def __init__(self, api: GitLabApi, refused: str) -> None:
-        self._api, self.refused = api, refused
-
-    def author(self) -> str:
-        """The number of the token's account, which never changes; names may."""
-        return str(self._api.user().id)
-
-    def listed(self, author: str, *, is_open: bool) -> Iterable[Issue]:
-        """Yield the issues that an account opened."""
-        return (_issue(row) for row in self._api.issues(int(author), state="opened" if is_open else "closed"))
-
-    def create(self, title: str, body: str) -> Issue:
-        """Open a new one."""
-        return _issue(self._api.create_issue(title[:_LONGEST_TITLE], without_quick_actions(body)))
-
-    def update(self, number: int, body: str) -> Issue:
-        """Replace the body of one. Its title stays as it is: a person may have changed it."""
-        return _issue(self._api.update_issue(number, description=without_quick_actions(body)))
-
-    def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
-        """Replace the body of one and close it. GitLab knows no reason for closing."""
-        del is_duplicate
-        text = without_quick_actions(body)
-        return _issue(self._api.update_issue(number, description=text, state_event="close"))
-
-
-def _issue(row: ProjectIssue) -> Issue:
-    return Issue(row.iid, str(row.author.id), row.description or "", row.state == "opened", row.web_url)
 
 
 def comments_on(change: HostedChange) -> Comments | None:

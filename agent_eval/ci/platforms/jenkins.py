@@ -44,7 +44,6 @@ JENKINS = PlatformSpec(
             "artifacts.",
             goes_to="platform.jenkins_user",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
         Option(
@@ -53,7 +52,6 @@ JENKINS = PlatformSpec(
             "API token of that account. Without it the job asks as anonymous.",
             goes_to="platform.jenkins_token",
             commands=(CI,),
-            loosens="nothing",
             in_file=False,
         ),
     ),

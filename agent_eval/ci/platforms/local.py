@@ -47,7 +47,6 @@ LOCAL = PlatformSpec(
             "baseline of a later run. Default: none; the comment is printed and written to `out`.",
             goes_to="platform.baseline_store",
             commands=(CI,),
-            loosens="other",
             # The code under test may not choose the baseline it is compared with.
             in_file=False,
         ),

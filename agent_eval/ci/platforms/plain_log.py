@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from agent_eval.ci.issues import Issues
 from agent_eval.text.escape import clean
 
 _LONGEST = 10_000_000
@@ -35,10 +34,6 @@ class PlainLog:
 
     def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
         """Do nothing: a log shows no file, and the report names the cases."""
-
-    def issues(self) -> Issues | None:
-        """Return None: there are no issues, unless the platform says otherwise."""
-        return None
 
     def fail(self, text: str) -> None:
         """Print why the job fails."""

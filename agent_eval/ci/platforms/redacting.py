@@ -7,7 +7,6 @@ from pathlib import Path
 
 from agent_eval.ci.comment import Published
 from agent_eval.ci.earlier import Asked, EarlierRun
-from agent_eval.ci.issues import Issue, Issues
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.spec import PlatformSpec
@@ -90,11 +89,6 @@ class RedactingPlatform:
             lambda marker: marker + self._redacted(body(marker).removeprefix(marker))
         )
 
-    def issues(self) -> Issues | None:
-        """Open the issues, in which only redacted text is written."""
-        issues = self._platform.issues()
-        return None if issues is None else RedactingIssues(issues, self._redacted)
-
     def say(self, text: str) -> None:
         """Print redacted prose, without what a terminal would obey."""
         self._platform.say(self._harmless(text, multiline=True))
@@ -113,51 +107,6 @@ class RedactingPlatform:
 
     def _harmless(self, text: str, *, multiline: bool = False) -> str:
         return clean(self._redacted(text), limit=_LONGEST, multiline=multiline)
-
-
-class RedactingIssues:
-    """Wraps the issues of a platform and redacts what is written there, but for the marker at the top.
-
-    Example:
-        `RedactingIssues(issues, redactor.redact_text).create(title, body)` opens an issue without secrets.
-
-    Args:
-        issues: To write to.
-        redacted: Replaces secrets in a text.
-    """
-
-    def __init__(self, issues: Issues, redacted: Callable[[str], str]) -> None:
-        self._issues, self._redacted = issues, redacted
-
-    @property
-    def refused(self) -> str:
-        """Why the job may not write issues."""
-        return self._issues.refused
-
-    def author(self) -> str:
-        """The account under which the job opens issues."""
-        return self._issues.author()
-
-    def listed(self, author: str, *, is_open: bool) -> Iterable[Issue]:
-        """Yield the issues that an account opened."""
-        return self._issues.listed(author, is_open=is_open)
-
-    def create(self, title: str, body: str) -> Issue:
-        """Open a new one, redacted."""
-        return self._issues.create(self._redacted(title), self._harmless(body))
-
-    def update(self, number: int, body: str) -> Issue:
-        """Replace the body of one by a redacted one."""
-        return self._issues.update(number, self._harmless(body))
-
-    def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
-        """Replace the body of one by a redacted one, and close it."""
-        return self._issues.close(number, self._harmless(body), is_duplicate=is_duplicate)
-
-    def _harmless(self, body: str) -> str:
-        """Redact all but the marker: changed, the issue would not be found again."""
-        marker, line_break, rest = body.partition("\n")
-        return f"{marker}{line_break}{self._redacted(rest)}"
 
 
 _LONGEST = 10_000_000

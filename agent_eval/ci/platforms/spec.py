@@ -41,7 +41,6 @@ class Remedies:
         read_runs: For a job that may not read earlier runs; a sentence.
         write_comment: For a job that may not write the comment.
         write_from_fork: For the job of a fork that may not write the comment.
-        write_issue: For a job that may not read or write issues.
         run_fork: How to evaluate a fork's code without this repository's secrets; a sentence.
         set_variable: For a variable that the agent needs and that is not set.
     """
@@ -49,7 +48,6 @@ class Remedies:
     read_runs: str = "Check the permissions of the job's token."
     write_comment: str = "The token may not write comments: check its permissions"
     write_from_fork: str = "The job of a fork may not write comments"
-    write_issue: str = "The token may not read and write issues: check its permissions"
     run_fork: str = "Run the jobs of forks without this repository's secrets."
     set_variable: str = "Set it in the job's environment"
 
@@ -87,7 +85,7 @@ class PlatformSpec:
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
-            ended, or before one begins. What an agent writes there is taken back.
+            ended. What an agent writes there is taken back.
         job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
             letters of either case. Empty where the repository holds none.
         remedies: Its remedies.

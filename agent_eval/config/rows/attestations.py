@@ -44,8 +44,8 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option(
         "public-key",
         "lines",
-        "Public key in PEM, with which the pack must have been signed. Repeat it for several signers; one is "
-        "enough.",
+        "Public key in PEM, with which the pack must have been signed. Of several, in a file or repeated, "
+        "one is enough.",
         goes_to="public_key",
         commands=("verify-attestation", "verify", "pack verify", "replay"),
         metavar="FILE",
@@ -148,7 +148,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         commands=("ci",),
         metavar="PEM",
         in_file=False,
-        loosens="nothing",
     ),
     Option(
         "attest",
@@ -158,7 +157,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         goes_to="attest",
         commands=("ci",),
         default="false",
-        loosens="nothing",
     ),
     Option(
         "replay-evidence",
@@ -168,22 +166,21 @@ ATTESTATIONS: tuple[Option, ...] = (
         goes_to="replay_evidence",
         commands=("ci",),
         default="false",
-        loosens="off",
     ),
     Option(
         "baseline-public-key",
         "path",
-        "Public key in PEM with which the baseline must have been signed; evidence that was not is not used.",
+        "Public key in PEM with which the baseline must have been signed; evidence that was not is not used. "
+        "Of several in the file one is enough, so that a key can be replaced.",
         goes_to="baseline_public_key",
         commands=("ci", "compare", "gate"),
         metavar="FILE",
         in_file=False,
-        loosens="other",
     ),
     Option(
         "candidate-public-key",
         "path",
-        "Public key in PEM with which the candidate must have been signed.",
+        "Public key in PEM with which the candidate must have been signed, or several.",
         goes_to="candidate_public_key",
         commands=("compare", "gate"),
         metavar="FILE",

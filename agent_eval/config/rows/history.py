@@ -15,7 +15,7 @@ HISTORY: tuple[Option, ...] = (
     Option(
         "policy",
         "path",
-        "The gate's policy, which says what is in quarantine, tracked and expected to fail.",
+        "The gate's policy, which says what is in quarantine.",
         goes_to="policy",
         commands=("history show",),
         metavar="FILE",
@@ -62,22 +62,5 @@ HISTORY: tuple[Option, ...] = (
         commands=("drift",),
         required=True,
         metavar="PACK",
-    ),
-    Option(
-        "release-again",
-        "path",
-        "Evidence of the released agent, run again today: if it fell too, the code is not why.",
-        goes_to="release_again",
-        commands=("drift",),
-        metavar="PACK",
-    ),
-    Option(
-        "quality-budget",
-        "share",
-        "Share of the pass rate that all changes since the release may lose together.",
-        goes_to="quality_budget",
-        commands=("drift", "ci"),
-        loosens="higher",
-        default="0.05",
     ),
 )

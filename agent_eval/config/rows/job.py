@@ -12,7 +12,6 @@ JOB: tuple[Option, ...] = (
         "path of an evidence pack or archive, or the name of a baseline in the registry.",
         goes_to="baseline",
         commands=("ci",),
-        loosens="other",
         default="auto",
     ),
     Option(
@@ -22,7 +21,6 @@ JOB: tuple[Option, ...] = (
         "its own.",
         goes_to="baseline_artifact",
         commands=("ci",),
-        loosens="other",
         default="agent-eval-evidence",
     ),
     Option(
@@ -32,7 +30,6 @@ JOB: tuple[Option, ...] = (
         "only in the default branch's `agent-eval.yml`.",
         goes_to="base_branches",
         commands=("ci",),
-        loosens="other",
     ),
     Option(
         "baseline-run-id",
@@ -40,7 +37,6 @@ JOB: tuple[Option, ...] = (
         "Take the baseline from exactly this run.",
         goes_to="baseline_run_id",
         commands=("ci",),
-        loosens="other",
     ),
     Option(
         "evidence",
@@ -49,7 +45,6 @@ JOB: tuple[Option, ...] = (
         "merged shards of one: a pack, or a directory or archive of packs.",
         goes_to="evidence",
         commands=("ci",),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -59,51 +54,6 @@ JOB: tuple[Option, ...] = (
         "the base branch. For the second job, which comments on changes from forks.",
         goes_to="report_run_id",
         commands=("ci",),
-        loosens="other",
-        in_file=False,
-    ),
-    Option(
-        "baseline-runs",
-        "count",
-        "Hold the suite against so many of the base branch's last runs in its history, red ones included, "
-        "and not against one alone; until each case has 20 trials. Less than 4: against one run.",
-        goes_to="baseline_runs",
-        commands=("ci",),
-        loosens="other",
-        default="0",
-        bounds=(0, 100),
-    ),
-    Option(
-        "drift-release",
-        "text",
-        "Hold the base branch's last runs against this release, in scheduled runs and those started by hand: "
-        "the path of its evidence (a pack, an archive, or a directory of these: several runs of a suite know "
-        "its rate better), or the name of a baseline in the registry. Empty: nothing is held.",
-        goes_to="drift_release",
-        commands=("ci",),
-        loosens="other",
-    ),
-    Option(
-        "drift-issue",
-        "choice",
-        "Where the base branch lost quality since `drift-release`: `auto` opens one issue in such a run, "
-        "keeps it up to date and closes it when the loss is mended, `always` does so in every run of the "
-        "base branch, `never` writes none.",
-        goes_to="drift_issue",
-        commands=("ci",),
-        loosens="later",
-        default="auto",
-        choices=("always", "auto", "never"),
-    ),
-    Option(
-        "release-agent",
-        "text",
-        "The released agent, run again while a loss since `drift-release` is shown, to tell a model that "
-        "moved from code that did: `auto` takes the agent of the release's commit, built in a worktree where "
-        "it is a program; anything else is written as for `agent`. Empty: it is not run.",
-        goes_to="release_agent",
-        commands=("ci",),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -113,7 +63,6 @@ JOB: tuple[Option, ...] = (
         "jobs that a person approves one by one.",
         goes_to="allow_fork_with_secrets",
         commands=("ci",),
-        loosens="on",
         default="false",
         in_file=False,
     ),
@@ -124,7 +73,6 @@ JOB: tuple[Option, ...] = (
         "left there is replaced, anything else is not touched.",
         goes_to="out",
         commands=("ci",),
-        loosens="nothing",
         default="agent-eval-out",
     ),
     Option(
@@ -133,7 +81,6 @@ JOB: tuple[Option, ...] = (
         "Heading of the comment and the report.",
         goes_to="report_title",
         commands=("ci",),
-        loosens="nothing",
         default="Agent evaluation",
     ),
     Option(
@@ -143,7 +90,6 @@ JOB: tuple[Option, ...] = (
         "step by step.",
         goes_to="html_report",
         commands=("ci",),
-        loosens="nothing",
         default="true",
     ),
     Option(
@@ -152,7 +98,6 @@ JOB: tuple[Option, ...] = (
         "`auto` writes one comment on the change and keeps it up to date, `never` writes none.",
         goes_to="comment",
         commands=("ci",),
-        loosens="later",
         default="auto",
         choices=("auto", "never"),
     ),
@@ -163,7 +108,6 @@ JOB: tuple[Option, ...] = (
         "platform shows test results, `always` or `never`.",
         goes_to="junit",
         commands=("ci",),
-        loosens="nothing",
         default="auto",
         choices=("auto", "always", "never"),
     ),
@@ -174,7 +118,6 @@ JOB: tuple[Option, ...] = (
         "digits, dots, hyphens and underscores, at most 64.",
         goes_to="comment_id",
         commands=("ci",),
-        loosens="nothing",
         default="default",
     ),
 )

@@ -188,26 +188,6 @@ PACKS: tuple[Option, ...] = (
         default="false",
     ),
     Option(
-        "confirmation",
-        "path",
-        "Record of fresh trials of the cases that newly fail, as the CI job writes it into the evidence: "
-        "compare/confirmation.json. The packs of the trials must be in the archive beside it. `none`: decide "
-        "by the first run alone all the same, and say so.",
-        goes_to="confirmation",
-        commands=("gate",),
-        metavar="FILE",
-    ),
-    Option(
-        "pool",
-        "path",
-        "Records of the base branch's runs that the CI job held this one against (`baseline-runs`), as it "
-        "writes them into the evidence: compare/pool.jsonl. `none`: hold it against the one baseline all the "
-        "same, and say so.",
-        goes_to="pool",
-        commands=("gate",),
-        metavar="FILE",
-    ),
-    Option(
         "gate",
         "path",
         "The decision made on the comparison, or on the run.",

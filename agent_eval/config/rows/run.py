@@ -30,7 +30,6 @@ RUN: tuple[Option, ...] = (
         "pack and its own baseline; the worst outcome counts.",
         goes_to="suite",
         commands=("ci",),
-        loosens="compared",
         required=True,
     ),
     Option(
@@ -58,7 +57,6 @@ RUN: tuple[Option, ...] = (
         "Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output.",
         goes_to="judging.judges",
         commands=("run", "run-loop", "stability-check", "replay-exec", "ci"),
-        loosens="compared",
         metavar="NAME",
         aliases=("judges",),
     ),
@@ -87,7 +85,6 @@ RUN: tuple[Option, ...] = (
         "JSON or YAML file with each judge's configuration, by judge name.",
         goes_to="judging.judge_config",
         commands=("run", "run-loop", "stability-check", "replay", "replay-exec", "rejudge", "ci"),
-        loosens="compared",
         metavar="FILE",
     ),
     Option(
@@ -96,18 +93,16 @@ RUN: tuple[Option, ...] = (
         "When a case with several trials passes: `all`, `any`, `majority`, or `pass_rate>=0.75`.",
         goes_to="judging.case_policy",
         commands=("run", "run-loop", "rejudge", "ci"),
-        loosens="compared",
         default="all",
         metavar="POLICY",
     ),
     Option(
         "redact-pattern",
         "lines",
-        "Text to replace by [redacted:NAME] in everything that is written: NAME=REGEX, an expression of RE2. "
-        "Repeat it for several.",
+        "Text to replace by [redacted] in everything that is written: NAME=REGEX, an expression of RE2 and a "
+        "name for messages. Repeat it for several.",
         goes_to="redaction.patterns",
         commands=("run", "run-loop", "rejudge", "ci"),
-        loosens="nothing",
         metavar="NAME=REGEX",
     ),
     Option(
@@ -117,7 +112,6 @@ RUN: tuple[Option, ...] = (
         "any depth, as ssn, or with those above, as customer.ssn.",
         goes_to="redaction.fields",
         commands=("run", "run-loop", "rejudge", "ci"),
-        loosens="nothing",
         metavar="NAME",
     ),
     Option(
@@ -127,7 +121,6 @@ RUN: tuple[Option, ...] = (
         goes_to="redaction.personal",
         commands=("run", "run-loop", "rejudge", "ci"),
         default="false",
-        loosens="nothing",
     ),
     Option(
         "workers",
@@ -227,7 +220,6 @@ RUN: tuple[Option, ...] = (
         "there.",
         goes_to="identity.model",
         commands=("run", "run-loop", "ci"),
-        loosens="nothing",
         default="unknown",
         aliases=("agent-model",),
     ),
@@ -246,7 +238,6 @@ RUN: tuple[Option, ...] = (
         "Digest of the agent's prompts; that of the system prompt's file when not given.",
         goes_to="identity.prompt_hash",
         commands=("run", "run-loop", "ci"),
-        loosens="nothing",
     ),
     Option(
         "policy-hash",
@@ -254,7 +245,6 @@ RUN: tuple[Option, ...] = (
         "Digest of the agent's policy.",
         goes_to="identity.policy_hash",
         commands=("run", "run-loop", "ci"),
-        loosens="nothing",
     ),
     Option(
         "container-image",
@@ -262,7 +252,6 @@ RUN: tuple[Option, ...] = (
         "Image the agent ran in, best with its digest.",
         goes_to="identity.container_image",
         commands=("run", "run-loop", "ci"),
-        loosens="nothing",
     ),
     Option(
         "git-commit",
@@ -278,6 +267,5 @@ RUN: tuple[Option, ...] = (
         "given.",
         goes_to="identity.dependency_lock_hash",
         commands=("run", "run-loop", "ci"),
-        loosens="nothing",
     ),
 )

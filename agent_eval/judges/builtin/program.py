@@ -20,9 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, Strict
 from typing_extensions import override
 
 from agent_eval.contracts import SCHEMA_VERSION, Case, Trace, Verdict
+from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
+from agent_eval.judges.origin import CodePlace
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.text.escape import last_line
 
@@ -57,12 +59,16 @@ class ProgramJudge(BaseJudge[ConfigT]):
 
     runs_commands = True
     """The catalog never builds such a judge from the configuration in an evidence pack."""
+    place: CodePlace | None = None
+    """Where its command runs, and what is taken from there; None for the working directory."""
 
     def ask(self, case: Case, command: list[str], payload: Any, config: ProgramConfig) -> Verdict:
         """Run the program on a payload and turn its answer into a verdict."""
+        place = self.place or CodePlace.of_directory(None)
         try:
             result = run_child(
-                command,
+                [place.moved(word) for word in command],
+                cwd=place.directory,
                 stdin=orjson.dumps(payload),
                 env=allowed_environment(os.environ, config.env),
                 limits=ChildLimits(
@@ -72,23 +78,35 @@ class ProgramJudge(BaseJudge[ConfigT]):
                 ),
             )
         except NotEvaluable as error:
-            return self.error(case, f"the checker could not be run: {error.message}")
+            return self._no_verdict(case, f"the checker could not be run: {error.message}")
         if result.failure is not None:
             failure = _FAILURES.get(result.failure, FailureKind.JUDGE_ERROR)
             problem = f"the checker {result.problem}"
             if failure is FailureKind.JUDGE_ERROR:
                 problem += last_line(result.stderr, limit=_LAST_LINE_LIMIT)
-            return self.error(case, problem, failure, evidence=_stderr(result))
+            return self._no_verdict(case, problem, result, failure)
         try:
             answer = _read(result.stdout)
         except UnreadableText as error:
-            return self.error(case, f"the checker's answer {error}", evidence=_stderr(result))
+            return self._no_verdict(case, f"the checker's answer {error}", result)
         return self._verdict_of(case, answer)
+
+    def _no_verdict(
+        self,
+        case: Case,
+        problem: str,
+        result: ChildResult | None = None,
+        failure: FailureKind = FailureKind.JUDGE_ERROR,
+    ) -> Verdict:
+        """Build the verdict where the program gave none."""
+        how = problem.replace("the checker's answer ", "gave an answer that ", 1).removeprefix("the checker ")
+        stderr = {} if result is None else _stderr(result)
+        return self.error(case, problem, failure, evidence={WITHOUT_VERDICT: clipped(how), **stderr})
 
     def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:
         if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
             words = f"the checker's answer says passed={quoted(answer.passed)} and outcome={answer.outcome}"
-            return self.error(case, words)
+            return self._no_verdict(case, words)
         evidence = answer.evidence if isinstance(answer.evidence, dict) else {"evidence": answer.evidence}
         support: dict[str, Any] = {
             "refs": answer.evidence_refs,

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from agent_eval.config.rules import find_rule
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Metric, RunReference
+from agent_eval.contracts import Comparison, Metric, RunReference
 from agent_eval.reports.blocks import AMOUNTS, amount, pair
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
-from agent_eval.reports.decision import figures_of
-from agent_eval.reports.headline import Headline
-from agent_eval.reports.html.confirmed import FreshTrials, fresh_trials
 from agent_eval.reports.model import BaselineInfo, SuiteReport
-from agent_eval.reports.sentences import capital, decision_word, rule_sentence
-from agent_eval.reports.standing import Voice
-from agent_eval.reports.tiers import cases_apart, new_case_words
+from agent_eval.reports.story import CaseRow, State, code, named, story_of
+from agent_eval.reports.suite import notices_of, other_meaning
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
 
@@ -26,16 +21,10 @@ NAME_LIMIT = 120
 SENTENCE_LIMIT = 600
 NAMED_IDS = 20
 
-# Private characters, which no shown text holds: they enclose what is set as code.
-_OPEN, _CLOSE = "\ue000", "\ue001"
-_CODE = re.compile(f"{_OPEN}([^{_CLOSE}]*){_CLOSE}")
+CASES_SHOWN = 200
+
 _QUOTED = re.compile("`([^`]*)`")
-_SIGNS = {
-    GateStatus.PASSED: "✓",
-    GateStatus.FAILED: "✗",
-    GateStatus.INCONCLUSIVE: "?",
-    GateStatus.NO_BASELINE: "–",
-}
+SIGNS: dict[State, str] = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–"}
 
 
 class Words(NamedTuple):
@@ -55,30 +44,8 @@ Sentence = list[Words]
 
 def sentence(text: str, *, limit: int = SENTENCE_LIMIT) -> Sentence:
     """Divide a sentence at its backticks, without invisible characters."""
-    return _divided(_prose(text, limit=limit))
-
-
-def _divided(text: str) -> Sentence:
-    words: Sentence = []
-    for place, part in enumerate(_CODE.split(text)):
-        if place % 2:
-            words.append(Words(True, part))
-        else:
-            # The comment's own sentences set words in backticks.
-            words += [Words(inner % 2 == 1, each) for inner, each in enumerate(_QUOTED.split(part)) if each]
-    return words
-
-
-def _code(text: str) -> str:
-    return f"{_OPEN}{one_line(text, limit=NAME_LIMIT) or '∅'}{_CLOSE}"
-
-
-def _prose(text: str, *, limit: int = SENTENCE_LIMIT) -> str:
-    return _QUOTED.sub(f"{_OPEN}\\1{_CLOSE}", one_line(text, limit=limit))
-
-
-VOICE = Voice(code=_code, prose=_prose)
-"""Escapes nothing: the template does. Marks what is code, so that `sentence` can divide it."""
+    parts = _QUOTED.split(one_line(text, limit=limit))
+    return [Words(place % 2 == 1, part) for place, part in enumerate(parts) if part]
 
 
 class RunRow(NamedTuple):
@@ -95,17 +62,12 @@ class RunRow(NamedTuple):
     change: str = ""
 
 
-class RuleRow(NamedTuple):
-    """A rule or a step of the decision, how it ended, and what it says.
+class Line(NamedTuple):
+    """A finding or a limit: how it ended, its name where it has one, and its sentence."""
 
-    Example:
-        >>> RuleRow("Regressed cases", "failed", "3 cases regressed (none allowed)").state
-        'failed'
-    """
-
+    state: State
     name: str
-    state: str
-    text: str
+    text: Sentence
 
 
 class JudgeRow(NamedTuple):
@@ -122,45 +84,43 @@ class JudgeRow(NamedTuple):
     change: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SuiteBrief:
     """The top of the report of one suite.
 
     Attributes:
         name: Of the suite.
-        status: Of the decision: `passed`, `failed`, `inconclusive`, `no-baseline`, or `none` without one.
-        sign: A sign for the status, beside its word.
-        word: The status in words; empty without a decision.
-        happened: What happened, then why.
+        state: How it ended; `none` without a decision, and then the word is empty.
+        sign: A sign for the state, beside its word.
+        word: The state in a word or two.
+        sentence: How it ended and why.
+        why: The causes of what broke.
         to_do: What to do; empty for nothing.
+        cases: Cases that newly fail, with their counts, those that block first; each with its reason.
+        hidden_cases: How many more there are.
+        findings: Safety judges, reruns of the whole suite, release, cost and time.
         notices: What else a reader must know before the cases.
         runs: The facts of the two runs.
         has_baseline: Whether there are two.
-        rules: How it was decided.
-        figures: Figures of the decision, as label and text.
+        limits: The limits.
         judges: The judges over the whole run.
-        fresh: What was run again by both agents; None for nothing.
-        fresh_notes: What those trials took.
-
-    Example:
-        `brief(suite, is_decided=True).word` is "failed".
     """
 
     name: str
-    status: str
+    state: str
     sign: str
     word: str
-    happened: Sentence
+    sentence: Sentence
     why: Sentence
     to_do: Sentence
+    cases: Sequence[tuple[CaseRow, Sentence]]
+    hidden_cases: int
+    findings: Sequence[Line]
     notices: Sequence[Sentence]
     runs: Sequence[RunRow]
     has_baseline: bool
-    rules: Sequence[RuleRow]
-    figures: Sequence[tuple[str, str]]
+    limits: Sequence[Line]
     judges: Sequence[JudgeRow]
-    fresh: FreshTrials | None = None
-    fresh_notes: Sentence = field(default_factory=list)
 
 
 def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -> SuiteBrief:
@@ -172,40 +132,40 @@ def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -
         says_nothing: Whether its decision cannot be relied on; then neither it nor what got worse is said.
     """
     if says_nothing:
-        return _of_no_decision(suite)
-    decision, comparison = suite.decision, suite.comparison
-    headline = Headline(suite, VOICE)
-    fresh = fresh_trials(suite) if is_decided else None
-    happened = headline.what_happened if is_decided else _undecided(suite)
-    word = decision_word(suite.status, shares_nothing=suite.nothing_shared) if is_decided else ""
+        suite = replace(suite, comparison=None)
+    comparison = suite.comparison
+    story = story_of(suite, is_evaluated=not says_nothing)
+    rows = [
+        (
+            row._replace(case_id=one_line(row.case_id, limit=NAME_LIMIT) or "∅"),
+            # The first line has said the reason of a case that is alone.
+            sentence("" if row.reason == story.sentence else row.reason),
+        )
+        for row in story.cases
+    ]
     return SuiteBrief(
         name=one_line(suite.slug, limit=NAME_LIMIT),
-        status=suite.status.value if is_decided else "none",
-        sign=_SIGNS[suite.status] if is_decided else "",
-        word=word,
-        happened=_divided(happened),
-        why=_divided(headline.why),
-        to_do=_divided(headline.what_to_do if is_decided else ""),
-        notices=[sentence(text) for text in _notices(suite)],
+        state=story.state if is_decided else "none",
+        sign=SIGNS[story.state] if is_decided else "",
+        word=story.word if is_decided else "",
+        sentence=sentence(story.sentence if is_decided else _undecided(suite)),
+        why=sentence(story.why),
+        to_do=sentence(story.to_do) if is_decided else [],
+        cases=rows[:CASES_SHOWN],
+        hidden_cases=max(0, len(rows) - CASES_SHOWN),
+        findings=[Line(each.state, "", sentence(each.text)) for each in story.findings],
+        notices=[sentence(text) for text in [*story.notes, *story.set_aside, *_notices(suite)]],
         runs=list(_runs(suite.candidate, comparison)),
         has_baseline=comparison is not None,
-        rules=list(_rules(decision)) if is_decided else [],
-        figures=_figures(decision) if is_decided else [],
+        limits=[Line(rule.state, rule.name, sentence(rule.text)) for rule in story.rules],
         judges=list(_judges(suite.candidate, comparison)),
-        fresh=fresh,
-        fresh_notes=sentence(fresh.notes) if fresh is not None else [],
     )
-
-
-def _of_no_decision(suite: SuiteReport) -> SuiteBrief:
-    """Write the top of a report that nothing was decided on."""
-    of_the_run = brief(replace(suite, comparison=None), is_decided=False)
-    return replace(of_the_run, status="failed", sign="‼", word="not evaluated")
 
 
 def cause_words(cause: Cause) -> Sentence:
     """Write a cause in words, with a capital unless it begins with a name."""
-    return _divided(capital(cause.words(_code)))
+    words = cause.words(code)
+    return sentence(f"{words[:1].upper()}{words[1:]}")
 
 
 def _undecided(suite: SuiteReport) -> str:
@@ -220,12 +180,13 @@ def _undecided(suite: SuiteReport) -> str:
 
 
 def _notices(suite: SuiteReport) -> Iterable[str]:
-    """Say what changes how the figures are read: the model, the suite, excuses, what was not judged."""
-    comparison, decision = suite.comparison, suite.decision
+    """Say what changes how the figures are read: the model, the suite, what was not judged."""
+    comparison = suite.comparison
     if comparison is not None:
         yield _compared_with(comparison, suite.baseline)
+        yield from notices_of(suite)
+        yield from other_meaning(suite)
         stated = {notice.rstrip(".").casefold() for notice in comparison.behaviour.notices}
-        yield from comparison.behaviour.notices
         for check in comparison.compatibility.failures:
             # Which cases are new or gone is said below, by name.
             if check.name not in _SAID_BY_NAME and check.message.rstrip(".").casefold() not in stated:
@@ -233,11 +194,6 @@ def _notices(suite: SuiteReport) -> Iterable[str]:
         yield from _case_set(comparison)
     if suite.baseline_note:
         yield suite.baseline_note
-    if words := new_case_words(suite, _ids, str):
-        yield words
-    yield from _excuses(decision)
-    branch = suite.history.branch if suite.history is not None else ""
-    yield from cases_apart(suite).sentences(_ids, f"`{one_line(branch, limit=60).replace('`', '´')}`")
     yield from not_judged(suite.candidate.summary)
     yield from judging_words(suite.candidate.summary)
 
@@ -267,30 +223,7 @@ def _case_set(comparison: Comparison) -> Iterable[str]:
         ("removed that failed in the baseline", sets.removed_failing),
     ):
         if case_ids:
-            yield f"{count(len(case_ids), 'case')} {words}: {_ids(case_ids)}."
-
-
-def _excuses(decision: GateDecision) -> Iterable[str]:
-    for waiver in decision.waivers:
-        until = f"until {waiver.expires_at}" if waiver.expires_at else "until revoked"
-        yield (
-            f"Not counted: {_ids(waiver.case_ids)}, by waiver `{waiver.waiver_id}` of "
-            f"`{waiver.approved_by}`, {until}: {waiver.reason}"
-        )
-    if decision.quarantined_case_ids:
-        yield f"In quarantine, not compared: {_ids(decision.quarantined_case_ids)}."
-    for expired in decision.expired:
-        what = f"waiver `{expired.waiver_id}`" if expired.waiver_id else "quarantine"
-        when = expired.expires_at or ""
-        yield f"Counts again, because its {what} expired {when}: {_ids(expired.case_ids)}."
-
-
-def _ids(case_ids: Sequence[str]) -> str:
-    named = ", ".join(
-        f"`{one_line(case_id, limit=80).replace('`', '´')}`" for case_id in case_ids[:NAMED_IDS]
-    )
-    more = len(case_ids) - NAMED_IDS
-    return f"{named} and {more:,} more" if more > 0 else named
+            yield f"{count(len(case_ids), 'case')} {words}: {named(case_ids, most=NAMED_IDS)}."
 
 
 def _runs(candidate: RunReference, comparison: Comparison | None) -> Iterable[RunRow]:
@@ -350,21 +283,6 @@ def _ratio(metric: Metric) -> str:
         return ""
     change = metric.candidate / metric.baseline - 1
     return f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
-
-
-def _rules(decision: GateDecision) -> Iterable[RuleRow]:
-    for step in decision.steps:
-        yield RuleRow(step.name.replace("-", " "), step.status, one_line(step.message, limit=SENTENCE_LIMIT))
-    for rule in decision.rules:
-        known = find_rule(rule.rule)
-        name = known.title if known else one_line(rule.rule, limit=NAME_LIMIT)
-        state = "not-applied" if not rule.applied else "passed" if rule.passed else "failed"
-        yield RuleRow(name, state, rule_sentence(rule, lambda text: one_line(text, limit=SENTENCE_LIMIT)))
-
-
-def _figures(decision: GateDecision) -> list[tuple[str, str]]:
-    evidence = decision.evidence
-    return figures_of(decision, evidence) if evidence is not None and evidence.compared else []
 
 
 def _judges(candidate: RunReference, comparison: Comparison | None) -> Iterable[JudgeRow]:

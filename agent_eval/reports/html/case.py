@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from agent_eval.comparison.conversations import criterion_changes
 from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
+from agent_eval.contracts.advisory import advisory_in
 from agent_eval.contracts.conversation_change import CriterionChange
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
@@ -256,7 +257,13 @@ def _judge_lines(now: CaseResultRow | None, before: CaseResultRow | None) -> lis
         for judge_id, was in earlier.items()
     ]
     # A crash of the agent explains more than a judge's complaint of the missing output.
-    return sorted(lines, key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
+    lines.sort(key=lambda line: (line.now in _QUIET, line.judge_id != EXECUTION))
+    return lines + [
+        JudgeLine(
+            f"{_name(advice.judge_id)} (advisory)", advice.outcome, "", _reason(advice.reason), (), False
+        )
+        for advice in advisory_in(now["verdicts"] if now else ())
+    ]
 
 
 def _judge_line(verdict: VerdictRow, before: str) -> JudgeLine:

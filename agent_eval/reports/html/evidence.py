@@ -8,7 +8,7 @@ from functools import cached_property
 
 from agent_eval.contracts import Case, CaseIndexRow, CaseResultRow
 from agent_eval.evidence.reader import Pack
-from agent_eval.storage.json import dumps
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.storage.redaction import Redactor
 
 
@@ -74,7 +74,4 @@ class SuiteEvidence:
         if not self.redactor:
             return case
         # Before texts are compared: a secret of which only a part differs would not be found later.
-        stated = case.to_json()
-        if not self.redactor.finds(dumps(stated)):
-            return case
-        return Case.model_validate(self.redactor.redact_value(stated, numbers=False))
+        return without_secrets(case, self.redactor)

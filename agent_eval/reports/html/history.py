@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from agent_eval.gate.pooled import FEWEST_RUNS, Prediction, predict
+from agent_eval.contracts.history import RunRecord
 from agent_eval.history.board import Board, CaseBoard, board
-from agent_eval.history.record import RunRecord
 from agent_eval.reports.history import (
-    CONFIDENCE,
     LEGEND,
-    PLACED_AMONG,
     Series,
     cell,
     costs,
+    kinds_words,
     latencies,
     misses_words,
     placed,
@@ -30,22 +28,6 @@ RUNS_SHOWN = 40
 CASES_SHOWN = 30
 _NAME = 120
 _WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
-_TIERS = ("blocking", "collecting", "tracked", "expected-fail", "quarantined")
-
-
-@dataclass(frozen=True)
-class Band:
-    """A rectangle behind the points of a chart.
-
-    Example:
-        >>> Band(x=0.0, y=10.0, width=720.0, height=20.0).height
-        20.0
-    """
-
-    x: float
-    y: float
-    width: float
-    height: float
 
 
 @dataclass(frozen=True)
@@ -85,7 +67,6 @@ class Chart:
         words: The same in words.
         points: The runs in which the figure is known.
         lines: Points of lines, one for each key.
-        band: Where a new run is expected; None where that is not known.
         lowest: The label of the bottom.
         highest: The label of the top.
 
@@ -99,7 +80,6 @@ class Chart:
     lines: Sequence[str]
     lowest: str
     highest: str
-    band: Band | None = None
     width: int = _WIDTH
     height: int = _HEIGHT
 
@@ -139,12 +119,11 @@ class FlakeRow:
     """
 
     name: str
-    tier: str
+    kind: str
     rate: str
     letters: str
     since: str
     misses: str
-    promote: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +131,7 @@ class HistoryView:
     """What the page shows of a history.
 
     Example:
-        `history_view(history).tiers` is such as `62 blocking, 3 tracked`.
+        `history_view(history).kinds` is such as `62 steady, 3 flaky`.
     """
 
     branch: str
@@ -161,7 +140,7 @@ class HistoryView:
     runs: Sequence[HeatColumn]
     rows: Sequence[HeatRow]
     others: str
-    tiers: str
+    kinds: str
     board: Sequence[FlakeRow]
     legend: str = LEGEND
 
@@ -170,8 +149,8 @@ def history_view(history: SuiteHistory) -> HistoryView:
     """Prepare the history of a suite for the page, with its own run as the last one."""
     own = history.own
     before = [run for run in history.earlier if run.run.run_id != own.run.run_id]
-    with_own = board([own, *before], runs=RUNS_SHOWN, declared=history.declared)
-    of_branch = board(before, declared=history.declared)
+    with_own = board([own, *before], runs=RUNS_SHOWN)
+    of_branch = board(before)
     unsteady = [case for case in with_own.cases if set(map(cell, case.cells)) - {".", " "}]
     return HistoryView(
         branch=one_line(history.branch, limit=60),
@@ -180,15 +159,9 @@ def history_view(history: SuiteHistory) -> HistoryView:
         runs=[HeatColumn(_run_words(run), with_own.counts(run)) for run in with_own.runs],
         rows=[HeatRow(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
         others=_others(len(unsteady), len(with_own.cases)),
-        tiers=_tiers(of_branch),
-        board=[_flake_row(case) for case in _to_show(of_branch)][:CASES_SHOWN],
+        kinds=kinds_words(of_branch),
+        board=[_flake_row(case) for case in of_branch.cases if not case.always_passed][:CASES_SHOWN],
     )
-
-
-def _to_show(of_branch: Board) -> list[CaseBoard]:
-    """Select the cases with something to do: those to promote first, then those that do not always pass."""
-    promoted = [case for case in of_branch.cases if case.promote]
-    return promoted + [case for case in of_branch.cases if not case.is_steady and not case.promote]
 
 
 def _others(unsteady: int, total: int) -> str:
@@ -198,30 +171,22 @@ def _others(unsteady: int, total: int) -> str:
     return " ".join([*words, *([f"{count(steady, 'case')} passed in every run."] if steady else [])])
 
 
-def _tiers(of_branch: Board) -> str:
-    counts = {tier: sum(case.tier == tier for case in of_branch.cases) for tier in _TIERS}
-    return ", ".join(f"{number:,} {tier}" for tier, number in counts.items() if number) or "none"
-
-
 def _flake_row(case: CaseBoard) -> FlakeRow:
     return FlakeRow(
         name=_name(case),
-        tier=case.tier,
+        kind=case.kind,
         rate=rate_words(case),
         letters=case.letters,
         since=since_words(case),
         misses=one_line(misses_words(case), limit=200),
-        promote=case.promote,
     )
 
 
 def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
     rate = rates(history.runs)
-    known = rates(history.counted[:-1]).known
-    usual = predict(known, CONFIDENCE) if len(known) >= FEWEST_RUNS else None
     words = placed(of_suite.own, of_suite.earlier, one_line(of_suite.branch, limit=60))
-    words = words or f"the last {PLACED_AMONG} runs have another key"
-    charts = [_chart("Pass rate", words, rate, history, percent, usual)]
+    words = words or "the last runs have another key"
+    charts = [_chart("Pass rate", words, rate, history, percent)]
     for name, series, write in (
         ("Cost", costs(history.runs), _dollars),
         ("Latency, median of the cases", latencies(history.runs), _seconds),
@@ -246,10 +211,8 @@ def _chart(
     series: Series,
     history: Board,
     write: Callable[[float], str],
-    usual: Prediction | None = None,
 ) -> Chart:
-    ends = [*series.known, *([max(0.0, usual.low), min(1.0, usual.high)] if usual is not None else [])]
-    low, high = min(ends, default=0.0), max(ends, default=1.0)
+    low, high = min(series.known, default=0.0), max(series.known, default=1.0)
     step = (_WIDTH - 2 * _MARGIN - 60) / max(1, len(series.values) - 1)
 
     def across(number: float) -> float:
@@ -268,11 +231,6 @@ def _chart(
         title = f"{write(value)}: {_run_words(run)}"
         points.append(Point(across(number), down(value), title, run is own, history.counts(run)))
         of_key.setdefault(run.run.key, []).append(points[-1])
-    band = None
-    if usual is not None:
-        top, bottom = down(min(1.0, usual.high)), down(max(0.0, usual.low))
-        begin = across(history.runs.index(history.counted[0]))
-        band = Band(begin, top, round(across(len(series.values) - 1) - begin, 1), round(bottom - top, 1))
     return Chart(
         name=name,
         words=words,
@@ -280,7 +238,6 @@ def _chart(
         lines=[" ".join(f"{point.x},{point.y}" for point in line) for line in of_key.values()],
         lowest=write(low),
         highest=write(high),
-        band=band,
     )
 
 

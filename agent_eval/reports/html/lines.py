@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from agent_eval.contracts import CaseRegression, CaseResultRow, Comparison, Outcome
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.verdict import EXECUTION, count_trials
 from agent_eval.reports.blocks import amount
 from agent_eval.reports.counts import fallen
 from agent_eval.reports.html.evidence import SuiteEvidence
@@ -18,7 +18,7 @@ ID_LIMIT = 200
 REASON_LIMIT = 160
 
 REGRESSED, EXCUSED, LESS_OFTEN, FAILING, IMPROVED, NEW, CHANGED, REMOVED, AS_BEFORE = (
-    *("regressed", "excused", "passes less often", "fails as before", "improved"),
+    *("regressed", "newly fails, does not block", "passes less often", "fails as before", "improved"),
     *("new", "asks something else", "removed", "as before"),
 )
 _ORDER = (REGRESSED, LESS_OFTEN, EXCUSED, FAILING, REMOVED, IMPROVED, NEW, CHANGED, AS_BEFORE, "")
@@ -44,10 +44,6 @@ class CaseLine:
         latency: The same.
         sort_by: Cost and latency as numbers, to sort by.
         regression: What the comparison says of it; None where the result did not change.
-
-    Example:
-        >>> CaseLine("refund", "case=refund", "failed", "passed", "regressed").needs_attention
-        True
     """
 
     case_id: str
@@ -200,4 +196,4 @@ def _trials(row: CaseResultRow | None) -> str:
     trials = row.get("trials") if row is not None else None
     if not trials or len(trials) < 2:
         return ""
-    return f"{sum(trial['passed'] for trial in trials)} of {len(trials)}"
+    return "{} of {}".format(*count_trials([trial["outcome"] for trial in trials]))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -17,14 +18,14 @@ import jinja2
 from markupsafe import Markup
 
 from agent_eval.contracts import BehaviourChange
-from agent_eval.reports.html.brief import Sentence, SuiteBrief, brief, cause_words, sentence
+from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
 from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
 from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.sentences import capital
+from agent_eval.reports.story import overall, state_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 CAP = 10_000_000
@@ -44,6 +45,7 @@ IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
 _TEMPLATES = Path(__file__).with_name("templates")
+_TAG = re.compile(r"(<[^>]*>)")
 _ROW_BYTES = 330
 _FIXED_BYTES = 60_000
 
@@ -57,9 +59,6 @@ class HtmlReport:
         evidence: The packs by the slug of their suite.
         is_decided: Whether a gate decided.
         render_markdown: Whether messages are shown as Markdown beside their text.
-
-    Example:
-        `render_html(HtmlReport(report=report))` shows what the comparisons alone say.
     """
 
     report: EvaluationReport
@@ -70,11 +69,7 @@ class HtmlReport:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Cases in full below a common title: those with one cause, or that changed alike.
-
-    Example:
-        `CaseGroup(sentence("Excused"), [markup]).title` is its title.
-    """
+    """Cases in full below a common title: those with one cause, or that changed alike."""
 
     title: Sentence
     cases: Sequence[Markup]
@@ -96,9 +91,6 @@ class SuitePart:
         opened: Anchors of the cases in full.
         some_need_attention: Whether a case does not pass, or changed.
         history: The runs of the base branch before; None without any.
-
-    Example:
-        `SuitePart(1, brief, [], []).left_out` is 0.
     """
 
     number: int
@@ -149,6 +141,8 @@ def render_html(request: HtmlReport) -> str:
 
 def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
     evidence = request.evidence.get(suite.slug, SuiteEvidence())
+    if not request.report.is_evaluated(suite):
+        suite = replace(suite, comparison=None)  # what got worse would say something of the change
     anchored = suite.slug if len(request.report.suites) > 1 else ""
     changes = suite.comparison.behaviour_changes if suite.comparison is not None else ()
     lines = case_lines(suite, evidence, anchored=anchored)
@@ -223,7 +217,11 @@ def _case_markup(
     change = suite.changes.get(line.case_id)
     view = case_view(line, suite.evidence, change, command, limits)
     markup = _template("case.html").render(case=view, markdown=request.render_markdown, at_first=at_first)
-    return Markup(suite.evidence.redactor.redact_text(markup))  # noqa: S704
+    redactor = suite.evidence.redactor
+    # No rule of the user's changes a tag; what it matches is in the texts between them.
+    parts = _TAG.split(redactor.of_secrets.redact_text(markup))
+    parts[::2] = map(redactor.redact_text, parts[::2])
+    return Markup("".join(parts))  # noqa: S704
 
 
 def _part(
@@ -264,12 +262,12 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
             yield CaseGroup(cause_words(cause), markup)
     change_of = {line.anchor: line.change for line in suite.lines}
     titles = {
-        EXCUSED: "excused: not counted against this change",
-        LESS_OFTEN: "fewer trials pass than before",
+        EXCUSED: "Newly failing, and not blocking",
+        LESS_OFTEN: "Fewer trials pass than before",
     }
     for change in dict.fromkeys(change_of[anchor] for anchor in opened):
         markup = [opened[anchor] for anchor in opened if change_of[anchor] == change]
-        yield CaseGroup(sentence(capital(titles.get(change, change or "do not pass"))), markup)
+        yield CaseGroup(sentence(titles.get(change, (change or "do not pass").capitalize())), markup)
 
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
@@ -285,7 +283,9 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         parts=parts,
         blocks=blocks,
         warnings=[sentence(text) for text in _warnings(report)],
-        worst=parts[0].brief,
+        headline=sentence(overall(report)) if request.is_decided else [],
+        state=state_of(report) if request.is_decided else "",
+        sign=SIGNS[state_of(report)] if request.is_decided else "",
         policy=policy,
         style=style,
         early=early,
@@ -295,12 +295,8 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
 
 
 def _warnings(report: EvaluationReport) -> Iterable[str]:
-    if report.not_evaluated:
-        yield report.not_evaluated
     yield from report.warnings
-    if report.rule_changes.sentences:
-        yield report.rule_changes.title
-        yield from report.rule_changes.sentences
+    yield from report.rule_changes.sentences
 
 
 def _asset(name: str) -> Markup:
@@ -323,13 +319,10 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=False,
     )
-    environment.globals["signs"] = _SIGNS
+    environment.globals["signs"] = SIGNS
     environment.filters["markdown"] = _markdown
     environment.tests["web_address"] = is_web_address
     return environment
-
-
-_SIGNS = {"passed": "✓", "failed": "✗", "error": "‼", "inconclusive": "?", "skipped": "–", "not-applied": "–"}
 
 
 def _template(name: str) -> jinja2.Template:

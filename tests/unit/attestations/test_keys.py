@@ -45,7 +45,7 @@ def test_keys_of_openssl_are_read_in_both_forms(tmp_path: Path, form: PrivateFor
     (tmp_path / "key.pem").write_bytes(private_pem(P256, form))
     key = read_signing_key(tmp_path / "key.pem")
     (tmp_path / "key.pub").write_bytes(key.public.pem)
-    assert read_public_key(tmp_path / "key.pub").verifies(key.sign(b"x"), b"x")
+    assert read_public_key(tmp_path / "key.pub").signer(key.sign(b"x"), b"x")
 
 
 def test_the_key_id_is_the_digest_of_the_der_encoding() -> None:
@@ -87,6 +87,15 @@ def test_no_other_private_key_is_accepted_and_none_is_quoted(pem: bytes, what: s
             .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
             "is not an ECDSA P-256 key",
         ),
+        (SigningKey(P256).public.pem + b"-----BEGIN PUBLIC KEY-----\nMFkw\n", "is not a public key in PEM"),
+        (
+            SigningKey(P256).public.pem
+            + rsa.generate_private_key(65537, 2048)
+            .public_key()
+            .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
+            "is not an ECDSA P-256 key",
+        ),
+        (SigningKey(P256).public.pem + private_pem(P256), "is a private key"),
     ],
 )
 def test_no_other_public_key_is_trusted(pem: bytes, what: str) -> None:
@@ -94,11 +103,23 @@ def test_no_other_public_key_is_trusted(pem: bytes, what: str) -> None:
         parse_public_key(pem, source="k")
 
 
+def test_a_file_with_several_keys_trusts_each_of_them_and_says_which_signed() -> None:
+    old, new, other = SigningKey.generate(), SigningKey.generate(), SigningKey.generate()
+    pem = b"# until the next release\n" + old.public.pem + b"\n# from now on\n" + new.public.pem
+    trusted = parse_public_key(pem, source="k")
+    for key in (old, new):
+        signer = trusted.signer(key.sign(b"text"), b"text")
+        assert signer is not None
+        assert signer.key_id == key.public.key_id
+    assert trusted.signer(other.sign(b"text"), b"text") is None
+    assert parse_public_key(trusted.pem, source="k").pem == trusted.pem
+
+
 def test_another_key_or_text_does_not_verify() -> None:
     first, second = SigningKey.generate(), SigningKey.generate()
     signature = first.sign(b"text")
-    assert first.public.verifies(signature, b"text")
-    assert not second.public.verifies(signature, b"text")
-    assert not first.public.verifies(signature, b"text ")
-    assert not first.public.verifies(b"", b"text")
+    assert first.public.signer(signature, b"text")
+    assert not second.public.signer(signature, b"text")
+    assert not first.public.signer(signature, b"text ")
+    assert not first.public.signer(b"", b"text")
     assert repr(first.public) == f"PublicKey({first.public.key_id[:16]})"

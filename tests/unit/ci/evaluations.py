@@ -67,7 +67,6 @@ class Offered(LocalDirectory):
 def job(
     *,
     policy: GatePolicy | None = None,
-    loosened: tuple[str, ...] = (),
     secrets: tuple[str, ...] = (),
     runs: Iterable[EarlierRun] | AgentEvalError = (),
     **flags: str,
@@ -77,7 +76,7 @@ def job(
     platform = Offered(settings.for_platform, {}, io.StringIO())
     platform.runs = runs
     made = make_job(settings, {}, platform)
-    rules = replace(made.rules, policy=policy or GatePolicy(), loosened=list(loosened))
+    rules = replace(made.rules, policy=policy or GatePolicy())
     return replace(made, rules=rules, redactor=Redactor(list(secrets)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,8 @@ import pytest
 from agent_eval.ci.clone import CommitUnknown, DamagedObjects, NoCheckout, PrivateClone
 from agent_eval.ci.git import Remote
 from agent_eval.ci.seal import Altered
-from agent_eval.errors import ExitCode, RemoteError, UsageError
-from tests.fakes.git_host import GitHost, commit, git, serving
+from agent_eval.errors import ExitCode, NotEvaluable, RemoteError, UsageError
+from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 
 
 @pytest.fixture
@@ -125,6 +126,22 @@ def test_a_forged_object_is_refused(top: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("forged", ["of another commit", "nonsense", "nothing at all"])
+@pytest.mark.parametrize("which", ["base", "tip"])
+def test_a_forged_commit_is_refused(top: Path, which: str, forged: str) -> None:
+    _, base, tip = history(top)
+    victim = base if which == "base" else tip
+    body = subprocess.run(
+        ["git", "cat-file", "commit", "HEAD"], cwd=top, capture_output=True, check=True
+    ).stdout
+    contents = {"of another commit": b"commit %d\0" % len(body) + body, "nonsense": b"commit 3\0lax"}
+    place = top / ".git" / "objects" / victim[:2] / victim[2:]
+    place.chmod(0o600)
+    place.write_bytes(zlib.compress(contents[forged]) if forged in contents else b"")
+    with pytest.raises(DamagedObjects), cloned(top) as clone:
+        clone.fetch(tip)
+
+
 def test_no_configuration_and_no_hook_of_the_checkout_runs(top: Path, tmp_path: Path, home: Path) -> None:
     _, base, _ = history(top)
     ran = tmp_path / "ran"
@@ -148,6 +165,14 @@ def test_no_configuration_and_no_hook_of_the_checkout_runs(top: Path, tmp_path: 
     assert not ran.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_checkout_of_another_owner_is_cloned(top: Path) -> None:
+    _, base, _ = history(top)
+    subprocess.run(["chown", "-R", "12345:12345", str(top)], check=True)
+    with cloned(top) as clone:
+        assert clone.file("rules.yml", base) == b"strict"
+
+
 def test_objects_that_the_checkout_borrows_are_copied(top: Path, tmp_path: Path) -> None:
     """Such as those of a cache of the runner, which may be gone or other later."""
     _, base, _ = history(top)
@@ -164,6 +189,19 @@ def test_a_worktree_and_a_directory_within_are_checkouts(top: Path, tmp_path: Pa
     (tmp_path / "beside" / "inner").mkdir()
     with cloned(tmp_path / "beside" / "inner") as clone:
         assert (clone.head, clone.top) == (base, tmp_path / "beside")
+
+
+def test_a_git_that_reads_other_configuration_all_the_same_is_refused(
+    top: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history(top)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "git").write_text("#!/bin/sh\necho git version 2.25.1\n")
+    (tmp_path / "bin" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    with pytest.raises(NotEvaluable, match="has git version 2") as raised:
+        cloned(top)
+    assert raised.value.remedy == "Install git 2.32 or newer."
 
 
 def test_there_must_be_a_commit(top: Path, tmp_path: Path) -> None:
@@ -222,6 +260,55 @@ def test_the_tip_is_what_the_remote_says(top: Path, host: GitHost) -> None:
             clone.tip("gone")
 
 
+def test_a_host_takes_a_token_as_a_password(top: Path, host: GitHost) -> None:
+    history(top)
+    url = host.add("shop.git", top)
+    host.token = "eC1hY2Nlc3M6dG9rZW4="
+    remote = Remote.by_token(url, "x-access", "token")
+    with cloned(top, remote) as clone, pytest.raises(CommitUnknown, match="cannot be asked"):
+        clone.tip("main")
+    assert host.seen[-1][2] == f"Basic {host.token}"
+    assert Remote.by_token(url, "x-access", "").headers == ()
+
+
+def test_only_a_person_s_own_configuration_may_lead_to_a_remote(top: Path, home: Path, host: GitHost) -> None:
+    """An earlier step of a job could name another repository there, and with that its own tip."""
+    _, _, tip = history(top)
+    git(top, "checkout", "--quiet", "main")
+    url, host.token = host.add("shop.git", top), ""
+    home.mkdir()
+    (home / ".gitconfig").write_text(f'[url "{url}"]\n\tinsteadOf = shop:\n')
+    with cloned(top, Remote("shop:", by_user=True)) as clone:
+        assert clone.tip("main") == tip
+    with cloned(top, Remote("shop:")) as clone, pytest.raises(CommitUnknown):
+        clone.tip("main")
+
+
+def test_a_token_does_not_follow_to_another_host(top: Path, host: GitHost, tmp_path: Path) -> None:
+    history(top)
+    url = host.add("shop.git", top)
+    with serving(tmp_path / "other") as other, cloned(top, Remote(url, (host.header,))) as clone:
+        other.add("shop.git", top)
+        host.moved_to = other.url
+        with pytest.raises(CommitUnknown):
+            clone.tip("main")
+        assert other.seen == []
+
+
+def test_what_is_edited_in_the_checkout_is_listed(top: Path) -> None:
+    content = b"weights"
+    files = {"a.py": "a", "b.py": "b\n", "run": "run", "model.bin": pointer(content), "data.txt": "data"}
+    commit(top, **files)
+    (top / "a.py").write_text("edited")
+    (top / "b.py").write_bytes(b"b\r\n")
+    (top / "run").chmod(0o755)
+    (top / "model.bin").write_bytes(content)
+    (top / "new.py").write_text("new")
+    (top / "data.txt").unlink()
+    with cloned(top) as clone:
+        assert clone.edited() == ["a.py"]
+
+
 def test_a_tip_without_an_answer_is_not_known(top: Path, host: GitHost) -> None:
     history(top)
     with cloned(top) as clone, pytest.raises(CommitUnknown, match="there is no remote repository"):
@@ -246,7 +333,12 @@ def test_a_shallow_checkout_is_completed_from_the_remote(top: Path, tmp_path: Pa
     with cloned(where, Remote(url, (host.header,))) as clone:
         clone.fetch(tip)
         assert clone.merge_base(clone.head, tip) == base
+        assert clone.file("other.py", tip) == b"meanwhile"
+        clone.seal()
+        asked = len(host.seen)
         assert clone.file("rules.yml", base) == b"strict"
+        assert clone.file("agent.py", clone.head) == b"change"
+        assert len(host.seen) == asked
     assert {sent for _, _, sent in host.seen} == {"Bearer job-token"}
 
 

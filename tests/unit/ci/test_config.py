@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.config import Settings, gather, settings_from
+from agent_eval.ci.config import Settings, gather, refuse_unknown_variables, settings_from
 from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS, THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
@@ -35,7 +35,6 @@ def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
     assert found.baseline == "auto"
     assert found.comment == "auto"
     assert found.fail_on == "gate"
-    assert found.on_case_removed == "warn"
     assert found.require_baseline is False
     assert found.out == Path("agent-eval-out")
 
@@ -45,7 +44,6 @@ def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_
         "agent",
         "agent-url",
         "base-agent",
-        "release-agent",
         "base-url",
         "agent-header",
         "agent-env",
@@ -189,7 +187,6 @@ def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
         ("baseline-run-id", "0"),
         ("baseline-run-id", "9" * 30),
         ("require-baseline", "maybe"),
-        ("on-case-removed", "ignore"),
         ("comment", "sometimes"),
         ("comment-id", "a b"),
         ("comment-id", "x" * 65),
@@ -237,3 +234,42 @@ def test_token__appears_nowhere(tmp_path: Path) -> None:
     with pytest.raises(AgentEvalError) as caught:
         settings(tmp_path, **{"INPUT_GITHUB-TOKEN": "ghs_secret\nvalue"})
     assert "ghs_secret" not in str(caught.value.to_json())
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({"AGENT_EVAL_BASE_CACHE": "/tmp/x"}, "AGENT_EVAL_BASE_CACHE is gone"),
+        ({"INPUT_CONFIRM-PAIRS": "0"}, "INPUT_CONFIRM-PAIRS is gone"),
+        ({"AGENT_EVAL_MIN_PASRATE": "0.9"}, "AGENT_EVAL_MIN_PASRATE is no input of the job"),
+        ({"GITHUB_ACTIONS": "true", "INPUT_MIN_PASS_RATE": "1"}, "INPUT_MIN_PASS_RATE is no input"),
+    ],
+)
+def test_variables__that_nobody_reads_are_refused(environ: dict[str, str], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        refuse_unknown_variables(environ)
+    assert caught.value.remedy
+
+
+def test_variables__of_other_commands_of_runners_and_of_the_agent_are_none_of_the_jobs() -> None:
+    environ = {
+        "AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00",
+        "AGENT_EVAL_RESULT_OUTCOME": "passed",
+        "AGENT_EVAL_SUITE": "s.json",
+        "AGENT_EVAL_MY_KEY": "k",
+        "AGENT_EVAL_UNSET": "",
+        "INPUT_OF_ANOTHER_ACTION": "1",
+    }
+    refuse_unknown_variables(environ, named=["AGENT_EVAL_MY_KEY"])
+
+
+def test_trials__are_a_number(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`trials: auto` is gone") as caught:
+        settings(tmp_path, flags={"agent-command": "python agent.py", "trials": "auto"})
+    assert "trials: 2" in caught.value.remedy
+
+
+def test_file__that_names_what_is_gone_is_told_what_replaces_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="`baseline-runs` is gone") as caught:
+        settings(tmp_path, file="baseline-runs: 20\n")
+    assert "last 20 runs" in caught.value.remedy

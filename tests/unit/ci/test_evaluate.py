@@ -72,11 +72,11 @@ def test_the_same_cases_pass_against_a_baseline_at_a_path_and_are_compared() -> 
     found = evaluated(baseline=evidence(), require_baseline="true")
     assert statuses(found) == ("passed", True, False)
     [suite] = found.suites
-    assert (suite.target.slug, suite.pack, suite.note, suite.unjudged) == (
+    assert (suite.target.slug, suite.pack, suite.unjudged, suite.reruns) == (
         "shop",
         Path("agent-eval-out/shop"),
-        "",
-        "",
+        None,
+        None,
     )
     assert suite.baseline is not None
     assert suite.baseline.origin == Origin(how="path")
@@ -93,81 +93,16 @@ def test_the_same_cases_pass_against_a_baseline_at_a_path_and_are_compared() -> 
 
 def test_a_first_run_leaves_a_decision_and_no_comparison() -> None:
     [suite] = evaluated(min_pass_rate="0.5").suites
-    assert suite.decision.gate_status == "passed"
+    assert suite.decision.gate_status == "no-baseline"
     assert sorted(path.name for path in (suite.pack / "compare").iterdir()) == ["gate_decision.json"]
     assert (suite.baseline, suite.comparison) == (None, None)
 
 
 def test_thresholds_of_the_policy_hold_for_a_first_run_and_flags_override_them() -> None:
     write_suite(orders(bad=(1,)))
-    policy = GatePolicy.model_validate({"thresholds": {"min_pass_rate": 0.9}})
+    policy = GatePolicy(min_pass_rate=0.9)
     assert statuses(evaluated(policy=policy)) == ("failed", False, True)
-    assert statuses(evaluated(policy=policy, min_pass_rate="0.7")) == ("passed", True, False)
-
-
-def test_cases_that_were_removed_are_a_rule_only_where_the_job_says_so() -> None:
-    baseline = evidence(orders(6))
-    for wish, status in [("warn", "inconclusive"), ("fail", "failed")]:
-        found = evaluated(baseline=baseline, on_case_removed=wish)
-        # What is not compared is no pass in any event.
-        assert decision(found).gate_status == status
-        assert rules(found).get("on_case_removed") == (2 if wish == "fail" else None)
-    assert decision(found).failures[-1] == (
-        "2 cases were removed from the suite, which `on-case-removed: fail` does not allow."
-    )
-
-
-@pytest.mark.parametrize(
-    ("wish", "preset", "expected"),
-    [
-        ("warn", "pull-request", ("inconclusive", False, False)),
-        ("warn", "release", ("failed", False, True)),
-        ("fail", "pull-request", ("failed", False, True)),
-    ],
-)
-def test_a_suite_that_is_gone_is_never_a_pass_and_fails_where_removed_cases_do(
-    wish: str, preset: Preset, expected: tuple[str, bool, bool]
-) -> None:
-    baseline = evidence(help=orders(3), bank=orders(1))
-    policy = GatePolicy(preset=preset, deterministic=True)
-    found = evaluated(baseline=baseline, on_case_removed=wish, policy=policy)
-    assert statuses(found) == expected
-    assert rules(found) == {"on_case_removed": 4}
-    [message] = decision(found).failures
-    assert message.endswith("compared with nothing: `bank` (1 case), `help` (3 cases).")
-    assert found.search.warnings == [
-        "The baseline has evidence of `bank` (1 case), `help` (3 cases), which no suite of this run "
-        "evaluates. If it was removed or renamed, these cases are compared with nothing."
-    ]
-    assert decision(found).explanation[0] == f"{expected[0].upper()}, by the job's own rules. {message}"
-
-
-def test_many_suites_that_are_gone_are_counted_and_the_first_suite_alone_reports_them() -> None:
-    others = {name: orders(1) for name in ("a", "b", "c", "d", "e", "kept")}
-    baseline = evidence(**{name: cases for name, cases in others.items() if name != "e"})
-    one_more = decision(evaluated(suite="s.json\nkept.json", baseline=baseline)).failures[0]
-    assert one_more.endswith("`a` (1 case), `b` (1 case), `c` (1 case) and 1 more dataset.")
-    baseline = evidence(**others)
-    found = evaluated(suite="s.json\nkept.json", baseline=baseline)
-    assert [suite.decision.gate_status.value for suite in found.suites] == ["inconclusive", "passed"]
-    assert (
-        decision(found).failures[0].endswith("`a` (1 case), `b` (1 case), `c` (1 case) and 2 more datasets.")
-    )
-
-
-def test_a_change_that_loosens_its_rules_does_not_decide_on_itself() -> None:
-    baseline = evidence()
-    said = "`gate.yml`: `preset` was `release` and is now `pull-request`."
-    found = evaluated(baseline=baseline, loosened=(said,))
-    assert statuses(found) == ("inconclusive", False, False)
-    assert rules(found) == {"rules_of_the_base": 1}
-    assert decision(found).failures == [f"This change loosens the rules that it is held to: {said}"]
-    blocking = evaluated(baseline=baseline, loosened=(said,), policy=GatePolicy(on_inconclusive="block"))
-    assert statuses(blocking) == ("inconclusive", False, True)
-    write_suite(orders(bad=(1, 2, 3, 4)))
-    failed = evaluated(baseline=baseline, loosened=(said,), min_pass_rate="0.5")
-    assert statuses(failed) == ("failed", False, True)
-    assert "rules_of_the_base" not in rules(failed)
+    assert statuses(evaluated(policy=policy, min_pass_rate="0.7")) == ("no-baseline", False, False)
 
 
 @pytest.mark.parametrize("flags", [{}, {"min_pass_rate": "0.1"}])
@@ -175,15 +110,14 @@ def test_a_baseline_that_cannot_be_known_is_an_error_and_never_a_pass(flags: dic
     outage = RemoteError("The server answered with HTTP 503.", remedy="Run the job again.")
     found = evaluated(baseline="auto", runs=outage, **flags)
     assert statuses(found) == ("inconclusive", False, True)
-    assert rules(found) == {"baseline_known": 0}
     assert found.problem == (
-        "The baseline could not be read. The server answered with HTTP 503. Run the job again."
+        "The baseline could not be read: The server answered with HTTP 503. Run the job again."
     )
 
 
 def test_a_baseline_that_cannot_be_known_does_not_ask_for_one_to_be_made() -> None:
     found = evaluated(baseline="auto", runs=RemoteError("Down."), require_baseline="true")
-    assert list(rules(found)) == ["baseline_known"]
+    assert rules(found) == {}
 
 
 def run_17(archive: str) -> EarlierRun:
@@ -231,11 +165,8 @@ def test_the_newest_run_is_the_baseline_and_its_regression_fails_the_job() -> No
 def test_where_every_case_is_new_or_changed_that_is_said_and_is_no_pass() -> None:
     baseline = evidence([make_case("other", "lookup_order")])
     found = evaluated(baseline=baseline)
-    assert found.suites[0].note.startswith("Every case is new or changed since the baseline")
     assert decision(found).gate_status == "inconclusive"
     assert not decision(found).passed
-    required = evaluated(baseline=baseline, require_baseline="true")
-    assert statuses(required) == ("failed", False, True)
 
 
 def test_what_is_secret_now_is_redacted_of_what_an_earlier_run_left() -> None:
@@ -255,12 +186,12 @@ def test_a_suite_of_which_no_case_could_be_judged_is_a_problem_beside_an_outage(
     write_suite([{**case, "trace": []} for case in orders()])
     found = evaluated(baseline="auto", runs=RemoteError("Down.", remedy="Wait."))
     assert found.problem.startswith("No case of `s.json` could be judged")
-    assert found.problem.endswith("The baseline could not be read. Down. Wait.")
+    assert found.problem.endswith("The baseline could not be read: Down. Wait.")
 
 
 def test_a_judge_that_no_run_has_is_refused_in_a_policy() -> None:
     with pytest.raises(InvalidInput, match="polcy"):
-        evaluated(policy=GatePolicy(zero_tolerance=["polcy"]))
+        evaluated(policy=GatePolicy(safety={"polcy": "repeated"}))
 
 
 def registered() -> Registry:

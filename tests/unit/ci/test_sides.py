@@ -130,11 +130,32 @@ def test_no_variable_leads_into_the_checkout(world: World) -> None:
     assert seen.endswith(f"file://{side.top}/data")
 
 
+def test_a_file_that_an_earlier_step_made_for_a_variable_is_found(world: World) -> None:
+    """A step writes credentials into the checkout; what is committed is the side's own."""
+    (world.top / "credentials.json").write_text("key of an earlier step")
+    variables = {"CREDENTIALS": f"{world.top}/credentials.json", "PROGRAM": f"{world.top}/agent.py"}
+    side = world.side("base", **variables)
+    assert shell(side, "cat $CREDENTIALS $PROGRAM", tuple(variables)) == "key of an earlier stepbase"
+
+
 def test_a_side_works_in_the_same_directory_as_the_job(world: World) -> None:
     side = world.side(start=world.top / "inner")
     assert shell(side, "cat agent.py") == "inner"
     assert side.path(world.top / "prompt.txt") == side.top / "prompt.txt"
     assert side.path(Path("prompt.txt")) == side.top / "inner" / "prompt.txt"
+
+
+def test_commands_that_name_the_checkout_run_in_the_worktree(world: World) -> None:
+    side = world.side("base")
+    side.set_up(Setup(command=f"cp {world.top}/agent.py {world.top}/built"), print)
+    assert (side.top / "built").read_text() == "base"
+    spec = AgentSpec(command=f"{world.top}/run --in {world.top}-data", repair_command=f"sh {world.top}/r")
+    agent = side.agent(spec)
+    assert (agent.command, agent.repair_command) == (
+        f"{side.top}/run --in {world.top}-data",
+        f"sh {side.top}/r",
+    )
+    assert side.agent(agent) == agent
 
 
 def test_a_directory_that_the_base_does_not_have_is_named(world: World) -> None:

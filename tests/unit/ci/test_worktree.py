@@ -13,6 +13,7 @@ import pytest
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.git import Remote
 from agent_eval.ci.worktree import CannotCheckOut, Worktree, check_out
+from tests.extent import unavailable
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 
 
@@ -148,13 +149,15 @@ def test_without_a_remote_a_submodule_is_not_to_be_had(top: Path, tmp_path: Path
         made(top, tmp_path, None)
 
 
+@pytest.mark.parametrize("absolute", [True, False])
 def test_the_name_of_a_submodule_leads_nowhere_else(
-    top: Path, tmp_path: Path, host: GitHost, library: Path
+    top: Path, tmp_path: Path, host: GitHost, library: Path, absolute: bool
 ) -> None:
     """A name may be `../..`: it is a path below `.git/modules` in git."""
     commit(top, **{"agent.py": "agent"})
     link = git(library, "rev-parse", "HEAD")
-    name = os.path.relpath(library / ".git", top / ".git" / "modules")
+    elsewhere = library / ".git"
+    name = str(elsewhere) if absolute else os.path.relpath(elsewhere, top / ".git" / "modules")
     (top / ".gitmodules").write_text(f'[submodule "{name}"]\n\tpath = lib\n\turl = ../gone.git\n')
     git(top, "add", ".gitmodules")
     git(top, "update-index", "--add", "--cacheinfo", f"160000,{link},lib")
@@ -205,6 +208,20 @@ def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHos
 def test_files_of_lfs_that_the_checkout_keeps_need_no_host(top: Path, tmp_path: Path) -> None:
     add_model(top)
     kept(top, MODEL)
+    assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
+
+
+def test_what_git_lfs_made_of_a_file_is_taken(top: Path, tmp_path: Path) -> None:
+    if shutil.which("git-lfs") is None:
+        unavailable("git-lfs is not installed (.ci/programs installs it)")
+    commit(top, **{"agent.py": "agent"})
+    git(top, "lfs", "install", "--local")
+    git(top, "lfs", "track", "*.bin")
+    (top / "model.bin").write_bytes(MODEL)
+    head = commit(top)
+    assert git(top, "cat-file", "blob", f"{head}:model.bin") + "\n" == pointer(MODEL)
+    with PrivateClone.of(top, os.environ) as clone:
+        assert clone.edited() == []
     assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
 
 

@@ -54,27 +54,15 @@ def test_nothing_called_before_or_now() -> None:
     assert kinds("a1", "") == ["removed a"]
 
 
-@pytest.mark.parametrize("cells", [alignment.OPTIMAL_CELLS, 0])
+@pytest.mark.parametrize("cells", [alignment.MOST_CELLS, 0])
 @given(before=calls, now=calls)
 def test_the_steps_tell_both_lists(
     cells: int, before: list[tuple[str, str]], now: list[tuple[str, str]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "OPTIMAL_CELLS", cells)
+        patch.setattr(alignment, "MOST_CELLS", cells)
         steps = align(before, now).steps
     check_steps(before, now, steps)
-
-
-@given(before=calls, now=calls)
-def test_no_alignment_keeps_more_calls_in_place(
-    before: list[tuple[str, str]], now: list[tuple[str, str]]
-) -> None:
-    aligned = align(before, now)
-    assert not aligned.coarse
-    steps = aligned.steps
-    kept = sum(step.kind in ("same", "arguments") for step in steps)
-    same = sum(step.kind == "same" for step in steps)
-    assert (kept, same) == best(before, now)
 
 
 @given(calls)
@@ -120,7 +108,7 @@ def test_one_call_less_among_very_many_different_ones_is_one_call_less() -> None
         "removed x": 2,
         "added y": 2,
     }
-    assert aligned.coarse
+    assert not aligned.coarse
 
 
 def test_one_tool_in_a_loop_replaced_by_another_is_just_that() -> None:
@@ -148,21 +136,6 @@ def test_one_tool_that_is_called_in_place_of_others_keeps_its_own_calls() -> Non
         "added a": 3_000,
         **{f"removed {tool}": 1_000 for tool in "bcd"},
     }
-
-
-def test_very_many_calls_in_another_order_were_only_moved() -> None:
-    rng = random.Random(7)
-    before = [(rng.choice("abcd"), str(number // 2)) for number in range(5_000)]
-    now = rng.sample(before, len(before))
-    steps = align(before, now).steps
-    assert {step.kind for step in steps} == {"same", "moved"}
-    check_steps(before, now, steps)
-
-
-def test_other_arguments_in_every_call_are_just_that_also_where_some_are_met_elsewhere() -> None:
-    tools = [(number * 7 + number // 5) % 4 for number in range(5_000)]
-    before, now = [[(f"t{tool}", str(n + shift)) for n, tool in enumerate(tools)] for shift in (0, 1)]
-    assert {step.kind for step in align(before, now).steps} == {"arguments"}
 
 
 def place(step: Step) -> int:

@@ -207,16 +207,8 @@ def test_with_exclude_new_changed_and_removed_cases_stay_out_and_are_listed() ->
         "changed": ["edited"],
         "removed": ["gone", "gone-failing"],
         "removed_failing": ["gone-failing"],
-        "quarantined": [],
         "judged_twice": [],
     }
-    assert found.coverage is not None
-    assert found.coverage.share == 0.25
-    assert [(loss.cause, list(loss.cases)) for loss in found.coverage.losses] == [
-        ("changed", ["edited"]),
-        ("removed", ["gone", "gone-failing"]),
-    ]
-    assert found.failures_apart == {"policy": ["edited", "new"]}
     assert found.case_regressions == []
     assert found.compatibility.passed
     assert found.candidate.summary.total_cases == 3

@@ -9,7 +9,6 @@ import pytest
 from agent_eval.comparison.compatibility import (
     EXAMPLES,
     Changed,
-    changed_judges,
     check,
     is_helped,
     judge_ids,
@@ -151,10 +150,10 @@ def test_a_changed_case_is_compared_where_both_runs_were_judged_alike() -> None:
     assert (sets.compared, sets.changed, sets.judged_twice) == (3, ["c"], ["b"])
 
 
-def test_included_cases_are_all_compared_but_for_those_in_quarantine() -> None:
-    compared, sets = selected(*edited(), "include", quarantined=frozenset({"d", "unknown"}))
-    assert compared == ["a", "b", "c"]
-    assert (sets.changed, sets.quarantined) == (["b", "c"], ["d"])
+def test_included_cases_are_all_compared() -> None:
+    compared, sets = selected(*edited(), "include")
+    assert compared == ["a", "b", "c", "d"]
+    assert sets.changed == ["b", "c"]
 
 
 def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
@@ -176,16 +175,6 @@ def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
         "baseline_dataset_id": "shop",
         "candidate_dataset_id": "bank",
     }
-
-
-def test_a_judge_whose_configuration_differs_changed_only_where_both_runs_have_it() -> None:
-    configs = {"regex": {"hard": True}, "lean": {"hard": True}}
-    said = {"regex": "passed", "lean": "passed"}
-    before = view({"a": said}, judges=["regex", "lean"], judge_configs=configs)
-    now = view({"a": said}, judges=["regex"])
-    assert changed_judges(before, now) == {"regex"}
-    assert changed_judges(now, before) == {"regex"}
-    assert changed_judges(before, before) == frozenset()
 
 
 def test_a_name_that_no_verdict_carries_means_every_id_that_no_run_names() -> None:

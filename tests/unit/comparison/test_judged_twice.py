@@ -90,32 +90,15 @@ def test_a_case_that_changed_is_compared_once_both_runs_are_judged_alike() -> No
     twice = JudgedTwice(baseline=rows({"a": "passed"}), by_baseline=rows({"a": "failed"}))
     found = compare(before, now, changed="exclude", generated_at="now", judged_twice=twice)
     assert (found.regressed_case_ids, found.cases.judged_twice) == (["a"], ["a"])
-    assert found.coverage is not None
-    assert found.coverage.losses == []
+    assert found.new_expectations == {}
 
 
-def test_what_passes_only_by_its_new_expectation_is_lost_coverage() -> None:
+def test_what_passes_only_by_its_new_expectation_is_listed_with_the_judge() -> None:
     before = view({"a": BOTH, "b": BOTH})
     now = view({"a": BOTH, "b": BOTH}, index={"a": {"definition_digest": "other"}})
     twice = JudgedTwice(baseline=rows({"a": BOTH}), by_baseline=rows({"a": {**BOTH, "regex": "failed"}}))
-    found = compare(before, now, changed="exclude", generated_at="now", judged_twice=twice).coverage
-    assert found is not None
-    assert [(loss.cause, loss.judge_id, loss.cases) for loss in found.losses] == [
-        ("new-expectation", "regex", {"a": 1.0})
-    ]
-
-
-def test_a_judge_that_was_applied_to_both_runs_is_compared_and_one_that_could_not_be_is_not() -> None:
-    configs = {"judges": ["policy", "regex"], "judge_configs": {"regex": {"hard": True}}}
-    before, now = view({"a": BOTH}, **configs), view({"a": BOTH}, judges=["policy", "regex"])
-    options: dict[str, Any] = {"changed": "exclude", "generated_at": "now"}
-    for twice, causes in [
-        (JudgedTwice(judges=frozenset({"regex"})), []),
-        (JudgedTwice(apart=frozenset({"regex"})), ["judge-changed"]),
-    ]:
-        found = compare(before, now, judged_twice=twice, **options).coverage
-        assert found is not None
-        assert [loss.cause for loss in found.losses] == causes
+    found = compare(before, now, changed="exclude", generated_at="now", judged_twice=twice)
+    assert found.new_expectations == {"a": ["regex"]}
 
 
 def test_the_top_of_a_report_says_which_results_are_not_those_that_were_stored() -> None:

@@ -19,9 +19,14 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.trials import ALL, pass_curve
 from agent_eval.errors import InvalidInput
-from tests.factories import make_result, make_trace
+from tests.factories import DEFAULT_JUDGES, make_result, make_trace
 
-OUTCOMES = {"passed": {}, "failed": {"failed": "policy"}, "error": {"error": "policy"}}
+OUTCOMES: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "passed": {},
+    "failed": {"failed": "policy"},
+    "error": {"error": "policy"},
+    "skipped": {"skipped": DEFAULT_JUDGES},
+}
 POLICIES = ("all", "any", "majority", "pass_rate>=0.75")
 
 
@@ -86,11 +91,31 @@ def test_one_leak_is_not_outvoted(judge: str) -> None:
 @given(st.lists(st.sampled_from(sorted(OUTCOMES)), min_size=2, max_size=8), st.sampled_from(POLICIES))
 def test_a_case_passes_exactly_when_its_policy_says_so(outcomes: list[str], policy: str) -> None:
     found = trials_result(results(*outcomes), case_policy(policy))
-    most_are_errors = outcomes.count("error") * 2 > len(outcomes)
-    passes = case_policy(policy).passes(outcomes.count("passed"), len(outcomes))
+    judged = [outcome for outcome in outcomes if outcome != "skipped"] or outcomes
+    most_are_errors = judged.count("error") * 2 > len(judged)
+    passes = case_policy(policy).passes(judged.count("passed"), len(judged))
     assert found.passed == (passes and not most_are_errors)
-    assert found.trial_counts == (outcomes.count("passed"), len(outcomes))
+    assert found.trial_counts == (judged.count("passed"), len(judged))
     assert found.passed == (found.outcome is Outcome.PASSED)
+
+
+@given(
+    st.lists(st.sampled_from(sorted(OUTCOMES)), min_size=1, max_size=6),
+    st.lists(st.integers(0, 6), max_size=4),
+    st.sampled_from(POLICIES),
+)
+def test_trials_without_anything_to_judge_change_nothing_beside_judged_ones(
+    outcomes: list[str], places: list[int], policy: str
+) -> None:
+    judged = [outcome for outcome in outcomes if outcome != "skipped"] or ["passed"]
+    among = list(judged)
+    for place in places:
+        among.insert(place, "skipped")
+    alone, beside = (trials_result(results(*one), case_policy(policy)) for one in (judged, among))
+    assert (beside.outcome, beside.verdicts) == (alone.outcome, alone.verdicts)
+    counts = [summarize("run", "shop", [result]) for result in (alone, beside)]
+    assert counts[0] == counts[1]
+    assert counts[1].failed_cases == 0 or counts[1].failures
 
 
 @pytest.mark.parametrize("text", ["most", "pass_rate>=1.1", "pass_rate>=", "pass_rate>0.5", ""])
@@ -116,7 +141,9 @@ def test_single_trials_say_nothing_of_flakes() -> None:
     assert (mixed.flaky_cases, mixed.pass_curve) == (1, [])
 
 
-@given(st.lists(st.lists(st.sampled_from(["passed", "failed"]), min_size=1, max_size=4), max_size=9))
+@given(
+    st.lists(st.lists(st.sampled_from(["passed", "failed", "skipped"]), min_size=1, max_size=4), max_size=9)
+)
 def test_tallies_can_be_divided_and_merged(cases: list[list[str]]) -> None:
     found = [trials_result(results(*outcomes), ALL) for outcomes in cases]
     whole, left, right = Tally(), Tally(), Tally()

@@ -1,16 +1,19 @@
-"""Judges that misbehave, for tests: what a plug-in may do, someone's will."""
+"""Judges and suites that misbehave, for tests: what a plug-in may do, someone's will."""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges import BaseJudge, JudgeConfig
+from agent_eval.suites.document import RawCase, Shard
+from agent_eval.suites.reader import SuiteSource
 
 PARENT = "AGENT_EVAL_TEST_PARENT"
 """Environment variable with the process id of who started the workers."""
@@ -45,64 +48,64 @@ class Plain(BaseJudge[JudgeConfig]):
         return self.passed(case, "fine")
 
 
-class Marking(Plain):
+class Watched(SuiteSource):
+    """A suite of which each case does something to the process that judges it, before it is judged.
+
+    A judge that is no built-in one has a process of its own, so that it is not there to do that.
+    """
+
+    @classmethod
+    def of(cls, suite: SuiteSource) -> SuiteSource:
+        return cls(suite.document, suite.header)
+
+    def read(self, shard: Shard) -> Iterator[tuple[RawCase, Case]]:
+        for case in super().read(shard):
+            leave_mark()
+            self.do()
+            yield case
+
+    def do(self) -> None:
+        raise NotImplementedError
+
+
+class Marking(Watched):
     """Shows which processes judged; makes sure that a worker is among them."""
 
-    judge_id = "marking"
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        leave_mark()
+    def do(self) -> None:
         if not in_worker():
             wait_for_worker()
-        return self.passed(case, "fine")
 
 
-class Dying(Marking):
+class Dying(Watched):
     """Is killed in the first worker that judges, as the kernel kills who takes too much memory."""
 
-    judge_id = "dying"
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        leave_mark()
+    def do(self) -> None:
         if in_worker():
             os.kill(os.getpid(), signal.SIGKILL)
         wait_for_worker()
-        return self.passed(case, "fine")
 
 
-class Exiting(Dying):
+class Exiting(Watched):
     """Ends the first worker that judges with an exit code."""
 
-    judge_id = "exiting"
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        leave_mark()
+    def do(self) -> None:
         if in_worker():
             os._exit(7)
         wait_for_worker()
-        return self.passed(case, "fine")
 
 
-class Endless(Plain):
+class Endless(Watched):
     """Never comes back."""
 
-    judge_id = "endless"
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        leave_mark()
+    def do(self) -> None:
         time.sleep(600)
-        return self.passed(case, "fine")
 
 
-class Slow(Plain):
+class Slow(Watched):
     """Takes a moment for each case."""
 
-    judge_id = "slow"
-
-    def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        leave_mark()
+    def do(self) -> None:
         time.sleep(0.01)
-        return self.passed(case, "fine")
 
 
 class NotJson(Plain):

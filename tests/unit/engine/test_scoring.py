@@ -93,7 +93,8 @@ def test_workers_take_part_and_load_plug_ins(
     make_suite: MakeSuite, config: RunConfig, out: Path, marks: Path
 ) -> None:
     suite = make_suite(6 * SHARD_CASES)
-    summary = score_suite(suite, plan("Marking"), config, out, layout="compact", workers=2)
+    watched = plugins.Marking.of(suite)
+    summary = score_suite(watched, plan("Plain"), config, out, layout="compact", workers=2)
     assert summary.passed_cases == 6 * SHARD_CASES
     assert len(list(marks.iterdir())) == 2
     alone = out.with_name("alone")
@@ -103,12 +104,14 @@ def test_workers_take_part_and_load_plug_ins(
 
 
 @pytest.mark.usefixtures("marks", "start")
-@pytest.mark.parametrize(("name", "how"), [("Dying", "of SIGKILL"), ("Exiting", "with exit code 7")])
+@pytest.mark.parametrize(
+    ("suite", "how"), [(plugins.Dying, "of SIGKILL"), (plugins.Exiting, "with exit code 7")]
+)
 def test_worker_that_dies_leaves_nothing_but_an_error(
-    make_suite: MakeSuite, config: RunConfig, out: Path, name: str, how: str
+    make_suite: MakeSuite, config: RunConfig, out: Path, suite: type[plugins.Watched], how: str
 ) -> None:
     with pytest.raises(NotEvaluable, match=how) as caught:
-        score_suite(make_suite(6 * SHARD_CASES), plan(name), config, out, workers=2)
+        score_suite(suite.of(make_suite(6 * SHARD_CASES)), POLICY, config, out, workers=2)
     assert caught.value.exit_code == 4
     assert caught.value.remedy
     assert list(out.parent.iterdir()) == []

@@ -170,22 +170,24 @@ SCRIPT = textwrap.dedent(
     from agent_eval.contracts import RunConfig
     from agent_eval.engine import JudgePlan, parallel_scoring, score_suite
     from agent_eval.suites import open_suite
+    from tests.unit.engine import plugins
 
-    suite, out, judge, fork = sys.argv[1:]
+    suite, out, kind, fork = sys.argv[1:]
     if fork == "spawn":
         parallel_scoring.can_fork = lambda: False
     os.environ["AGENT_EVAL_TEST_PARENT"] = str(os.getpid())
-    config = RunConfig(run_id="r", dataset_id="d", started_at="2026-01-01T00:00:00Z", judges=[judge])
-    score_suite(open_suite(Path(suite)), JudgePlan((judge,)), config, Path(out), workers=3)
+    config = RunConfig(run_id="r", dataset_id="d", started_at="2026-01-01T00:00:00Z", judges=["policy"])
+    watched = getattr(plugins, kind).of(open_suite(Path(suite)))
+    score_suite(watched, JudgePlan(("policy",)), config, Path(out), workers=3)
     """
 )
 
 
-def start(make_suite: MakeSuite, tmp_path: Path, marks: Path, judge: str, how: str) -> subprocess.Popen[str]:
+def start(make_suite: MakeSuite, tmp_path: Path, marks: Path, kind: str, how: str) -> subprocess.Popen[str]:
     """A process that scores, in a process group of its own, once all of its workers are at it."""
     suite = make_suite(6 * 250)
     (tmp_path / "packs").mkdir()
-    arguments = [str(suite.path), str(tmp_path / "packs/pack"), f"tests.unit.engine.plugins:{judge}", how]
+    arguments = [str(suite.path), str(tmp_path / "packs/pack"), kind, how]
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, *arguments],
         stderr=subprocess.PIPE,

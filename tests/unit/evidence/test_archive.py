@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_eval.errors import InvalidInput, InvalidPack
-from agent_eval.evidence.archive import open_bundle, write_bundle
+from agent_eval.errors import AlteredPack, InvalidInput, InvalidPack, NotEvaluable
+from agent_eval.evidence.archive import by_dataset, open_bundle, write_bundle
 from agent_eval.evidence.derived import write_output
-from tests.factories import make_pack, make_result
+from agent_eval.evidence.reader import open_pack
+from tests.factories import make_config, make_pack, make_result, pretty, seal
 
 
 @pytest.fixture
@@ -40,6 +43,52 @@ def test_what_is_bundled_comes_back_verified(tmp_path: Path, packs: dict[str, Pa
     assert opened["shop"].read("compare/delta.json") == b"{}"
     assert opened["chat"].trajectory("../x").case_id == "../x"
     assert zipfile.ZipFile(tmp_path / "b.zip").read("report.md") == b"# Report"
+
+
+def _with_valid_seal(root: Path) -> None:
+    path = root / "cases/a/verdicts.json"
+    row = json.loads(path.read_bytes())
+    row["verdicts"][0]["reason"] = "All is well."
+    path.write_bytes(pretty(row))
+    seal(root, make_config(), layout="files", case_ids=["a", "b"])
+
+
+def _add(root: Path) -> None:
+    (root / "compare").mkdir()
+    (root / "compare/x").touch()
+
+
+ALTERATIONS: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a verdict and a valid seal": (_with_valid_seal, "cases/a/verdicts.json"),
+    "a verdict": (lambda root: (root / "cases/a/verdicts.json").write_bytes(b"{}"), "cases/a/verdicts.json"),
+    "a file added": (_add, "compare/x"),
+    "a file removed": (lambda root: (root / "cases/b/trajectory.json").unlink(), "cases/b/trajectory.json"),
+    "a decision": (lambda root: (root / "compare/gate.json").write_bytes(b"[]"), "compare/gate.json"),
+}
+
+
+@pytest.mark.parametrize("alteration", ALTERATIONS)
+def test_what_is_archived_is_what_was_sealed(tmp_path: Path, packs: dict[str, Path], alteration: str) -> None:
+    alter, path = ALTERATIONS[alteration]
+    opened = open_pack(packs["shop"])
+    if alteration == "a decision":
+        write_output(packs["shop"] / "compare/gate.json", b"{}")
+        write_bundle({"shop": opened}, tmp_path / "before.zip")
+        assert open_bundle(tmp_path / "before.zip")["shop"].read("compare/gate.json") == b"{}"
+    alter(packs["shop"])
+    with pytest.raises(AlteredPack) as caught:
+        write_bundle({"shop": opened, "chat": packs["chat"]}, tmp_path / "b.zip")
+    assert caught.value.message == f"A sealed pack was altered while the job ran: `shop/{path}`."
+    assert caught.value.exit_code == 4
+    assert not (tmp_path / "b.zip").exists()
+
+
+def test_of_two_packs_of_one_dataset_none_is_taken(tmp_path: Path, packs: dict[str, Path]) -> None:
+    write_bundle(packs, tmp_path / "b.zip")
+    with pytest.raises(NotEvaluable, match="The baseline has `shop` twice") as caught:
+        by_dataset(open_bundle(tmp_path / "b.zip").values())
+    assert caught.value.exit_code == 4
+    assert list(by_dataset([open_pack(packs["chat"])])) == ["shop"]
 
 
 def test_the_same_packs_give_the_same_bytes(tmp_path: Path, packs: dict[str, Path]) -> None:

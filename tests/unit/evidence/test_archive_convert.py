@@ -169,7 +169,7 @@ def test_what_the_other_layout_cannot_hold_is_refused_and_nothing_written(
     if data is None:  # the same value in another form
         data = json.dumps(json.loads((root / name).read_bytes())).encode()
     (root / name).write_bytes(data)
-    with pytest.raises(InvalidPack, match="does not follow") as caught:
+    with pytest.raises(InvalidPack, match=r"does not (follow|repeat)") as caught:
         compact(open_pack(resealed(root)), tmp_path / "q")
     assert caught.value.details["file"] == name
     assert not (tmp_path / "q").exists()

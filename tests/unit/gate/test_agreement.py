@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import random
+from fractions import Fraction
 
 import pytest
 
-from agent_eval.gate.agreement import Confusion, Estimate, kappa, pass_rate, share
+from agent_eval.gate.agreement import (
+    Confusion,
+    Estimate,
+    Labelled,
+    confusion,
+    kappa,
+    may_block,
+    pass_rate,
+    share,
+)
+
+
+def label(*, start: int = 0, **cells: int) -> list[Labelled]:
+    """One labelled trial a case: `label(both_passed=3)`."""
+    verdicts = {
+        "both_passed": ("passed", "passed"),
+        "wrongly_failed": ("passed", "failed"),
+        "wrongly_passed": ("failed", "passed"),
+        "both_failed": ("failed", "failed"),
+    }
+    found = [verdicts[name] for name, number in cells.items() for _ in range(number)]
+    return [Labelled(f"c{start + number}", *verdict) for number, verdict in enumerate(found)]
+
+
+def table(**cells: int) -> Confusion:
+    return Confusion(*(Fraction(cells.get(name, 0)) for name in Confusion.__dataclass_fields__))
 
 
 def test_kappa_is_that_of_the_textbook():
     # Two readers of 50 applications agree on 20 that pass and on 15 that fail.
-    estimate = kappa(Confusion(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15))
+    estimate = kappa(table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15))
     assert estimate.value == pytest.approx(0.4)
     # 0.4 +- 1.96 * 0.127 without smoothing.
     assert estimate.interval.low == pytest.approx(0.14, abs=0.02)
     assert estimate.interval.high == pytest.approx(0.64, abs=0.02)
 
 
-@pytest.mark.parametrize("confusion", [Confusion(), Confusion(both_passed=20), Confusion(both_failed=3)])
-def test_kappa_cannot_be_estimated_where_all_verdicts_are_the_same(confusion: Confusion):
-    estimate = kappa(confusion)
+@pytest.mark.parametrize("cells", [table(), table(both_passed=20), table(both_failed=3)])
+def test_kappa_cannot_be_estimated_where_all_verdicts_are_the_same(cells: Confusion):
+    estimate = kappa(cells)
     assert estimate.value is None
     assert estimate.interval.low < 0.5
 
 
 def test_complete_agreement_and_complete_disagreement_are_the_ends():
-    assert kappa(Confusion(both_passed=10, both_failed=10)).value == pytest.approx(1.0)
-    assert kappa(Confusion(wrongly_failed=10, wrongly_passed=10)).value == pytest.approx(-1.0)
+    assert kappa(table(both_passed=10, both_failed=10)).value == pytest.approx(1.0)
+    assert kappa(table(wrongly_failed=10, wrongly_passed=10)).value == pytest.approx(-1.0)
 
 
 @pytest.mark.parametrize(
@@ -41,18 +67,65 @@ def test_complete_agreement_and_complete_disagreement_are_the_ends():
         ((0, 30), (0, 29), False),
         ((5, 50), (0, 30), True),
         ((5, 49), (0, 30), False),
+        ((0, 30), (5, 50), True),
+        ((0, 50), (5, 30), False),
+        ((5, 30), (0, 50), False),
     ],
 )
-def test_a_criterion_blocks_by_thirty_labels_of_each_verdict_with_three_errors(
+def test_a_criterion_blocks_by_thirty_cases_of_each_verdict_with_three_errors(
     failed: tuple[int, int], passed: tuple[int, int], blocks: bool
 ):
-    confusion = Confusion(
+    labelled = label(
         both_passed=passed[1] - passed[0],
         wrongly_passed=passed[0],
         wrongly_failed=failed[0],
         both_failed=failed[1] - failed[0],
     )
-    assert confusion.may_block is blocks
+    assert may_block(labelled) is blocks
+    # More trials of the same cases are no further cases, and change nothing where they are alike.
+    assert may_block(labelled * 10) is blocks
+
+
+@pytest.mark.parametrize(("wrong", "blocks"), [(6, True), (7, False)])
+def test_a_case_is_wrong_by_the_share_of_its_verdicts(wrong: int, blocks: bool):
+    """30 cases of each verdict with two trials each; some of those judged failed are wrong in one of them."""
+    labelled = label(both_failed=30, both_passed=30)
+    second = label(wrongly_failed=wrong, both_failed=30 - wrong) + label(start=30, both_passed=30)
+    cells = confusion(labelled + second, "failed")
+    assert (cells.cases, cells.right) == (30, 30 - wrong / 2)
+    assert may_block(labelled + second) is blocks
+
+
+def test_a_case_with_both_verdicts_counts_for_each():
+    labelled = [Labelled("a", "failed", "failed"), *[Labelled("a", "failed", "passed")] * 3]
+    assert [confusion(labelled, verdict).cases for verdict in ("failed", "passed")] == [1, 1]
+    assert confusion(labelled, "passed").right == 0
+    assert (confusion(labelled).cases, float(confusion(labelled).right)) == (1, 0.25)
+
+
+@pytest.mark.parametrize(("cases", "trials"), [(6, 10), (15, 4), (15, 20), (40, 4)])
+@pytest.mark.parametrize("wrong", [0.05, 0.15, 0.3])
+@pytest.mark.parametrize("alike", [0.0, 0.5, 1.0])
+def test_intervals_cover_where_trials_of_a_case_are_alike(
+    cases: int, trials: int, wrong: float, alike: float
+):
+    rng = random.Random(5)
+    estimates, kappas = [], []
+    for _ in range(200):
+        labelled = []
+        for number in range(cases):
+            own = rng.random() < wrong
+            human = "passed" if rng.random() < 0.5 else "failed"
+            for _ in range(trials):
+                errs = own if rng.random() < alike**0.5 else rng.random() < wrong
+                judge = human if not errs else "failed" if human == "passed" else "passed"
+                labelled.append(Labelled(f"c{number}", human, judge))
+        cells = confusion(labelled)
+        estimates.append(share(cells.right, cells.cases))
+        kappas.append(kappa(cells))
+    assert covered(estimates, 1 - wrong) >= 0.89
+    if cases >= 15:
+        assert covered(kappas, 1 - 2 * wrong) >= 0.89
 
 
 def covered(estimates: list[Estimate], truth: float) -> float:
@@ -69,7 +142,7 @@ def drawn(
             cells["both_passed" if rng.random() < right_passed else "wrongly_failed"] += 1
         else:
             cells["both_failed" if rng.random() < right_failed else "wrongly_passed"] += 1
-    return Confusion(**cells)
+    return table(**cells)
 
 
 @pytest.mark.parametrize("number", [20, 60, 100])
@@ -100,16 +173,16 @@ def test_the_estimated_pass_rate_covers_however_labels_are_drawn(by_verdict: boo
             failed = [item for item in items if not item[1]]
             passed = [item for item in items if item[1]]
             labelled = rng.sample(failed, min(30, len(failed))) + rng.sample(passed, 30)
-        confusion = Confusion(
+        rows = label(
             both_passed=labelled.count((True, True)),
             wrongly_failed=labelled.count((True, False)),
             wrongly_passed=labelled.count((False, True)),
             both_failed=labelled.count((False, False)),
         )
-        judged_passed = sum(judge for _, judge in items)
-        estimates.append(pass_rate(confusion, judged_passed, len(items)))
-        people = confusion.both_passed + confusion.wrongly_failed
-        alone.append(share(people, confusion.total))
+        judged_passed = Fraction(sum(judge for _, judge in items))
+        estimates.append(pass_rate(rows, judged_passed, len(items)))
+        cells = confusion(rows)
+        alone.append(share(cells.both_passed + cells.wrongly_failed, cells.cases))
     assert covered(estimates, 0.8) >= 0.94
     assert (covered(alone, 0.8) < 0.1) is by_verdict
     width = sum(row.interval.high - row.interval.low for row in estimates) / len(estimates)

@@ -1,566 +1,481 @@
+"""The decision by a policy: status, whether it blocks, and first sentence, for each way it can end."""
+
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from agent_eval.comparison.compare import compare
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
-from agent_eval.gate.decide import decide, decide_by_policy
-from agent_eval.gate.policy_file import parse_policy
-from tests.unit.comparison.views import result, view
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
+from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
+from agent_eval.gate.rerun import BaseAgent, rerun
+from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, counts_of, material, row, run, runs
 
 NOW = "2026-06-01T00:00:00+00:00"
-
-PASSED, FAILED, INCONCLUSIVE = GateStatus.PASSED, GateStatus.FAILED, GateStatus.INCONCLUSIVE
-
-
-def comparison(before: dict[str, Any], now: dict[str, Any], **options: Any) -> Comparison:
-    return compare(view(before), view(now), **{"changed": "exclude", "generated_at": NOW, **options})
+RELEASE = GatePolicy(preset="release")
+VIOLATED = Rerun(result="failed", failing=["prompt_injection"])
+SUITE = [f"order-{k}" for k in range(1, 51)]
 
 
-def pairs(regressed: int, fixed: int, unchanged: int, judge: str = "quality") -> Comparison:
-    """A comparison with so many discordant and so many passing cases."""
-    told = (
-        [("passed", "failed")] * regressed
-        + [("failed", "passed")] * fixed
-        + [("passed", "passed")] * unchanged
-    )
-    sides = [{f"c{number:04}": {judge: one[side]} for number, one in enumerate(told)} for side in (0, 1)]
-    return comparison(*sides)
+def decided(
+    found: Material,
+    script: Script | None = None,
+    base: BaseAgent | None = None,
+    policy: GatePolicy | None = None,
+) -> GateDecision:
+    """Run what is asked, and decide."""
+    policy = policy or GatePolicy()
+    if script is not None:
+        question = question_of(found, policy, generated_at=NOW)
+        doubt = frozenset({"shop"}) if needs_figures(found, policy) else frozenset[str]()
+        records = rerun({"shop": question}, script, base or BaseAgent("beside"), figures_in_doubt=doubt)
+        found = replace(found, reruns=records["shop"])
+    return decide_by_policy(found, policy, generated_at=NOW)
 
 
-def gate(found: Comparison, policy: GatePolicy | None = None, **options: Any) -> GateDecision:
-    return decide_by_policy(found, policy or GatePolicy(), **{"generated_at": NOW, **options})
+def told(decision: GateDecision) -> tuple[str, bool, str]:
+    return decision.gate_status.value, decision.blocks, decision.sentence
 
 
-def statuses(decision: GateDecision) -> dict[str, str]:
-    return {step.name: step.status for step in decision.steps}
-
-
-def waiver(**scope: Any) -> Waiver:
-    return Waiver.model_validate(
-        {
-            "waiver_id": "w-1",
-            "baseline_name": "main",
-            "reason": "known",
-            "approved_by": "qa@example.com",
-            "created_at": "2026-05-01T00:00:00+00:00",
-            **scope,
-        }
+def shop(*failing: str, **more: Any) -> Material:
+    """Fifty steady cases, of which these fail now."""
+    return material(
+        {**dict.fromkeys(SUITE, 1), **dict.fromkeys(failing, 0)}, runs(dict.fromkeys(SUITE, 1)), **more
     )
 
 
-outcomes = st.sampled_from(["passed", "failed", "inconclusive", "error"])
+def breaking(*names: str, **more: Any) -> Script:
+    return Script(change=dict.fromkeys(names, FAILED), **more)
 
 
-@given(
-    st.dictionaries(st.text(min_size=1, max_size=3), outcomes, min_size=1, max_size=5),
-    st.sampled_from(["pull-request", "release"]),
-)
-def test_identical_verdicts_pass_in_every_preset_however_small_the_suite(cases: Any, preset: Any) -> None:
-    """A release that is not declared deterministic needs more cases: in few a drop could hide."""
-    policy = GatePolicy(preset=preset, deterministic=True, max_baseline_error_rate=1)
-    if set(cases.values()) == {"error"}:
-        with pytest.raises(InvalidInput, match="is no baseline"):
-            gate(comparison(cases, cases), policy)
-        return
-    decision = gate(comparison(cases, cases), policy)
-    if "error" in cases.values():
-        # The baseline could not be judged there, so it is not known whether that got worse.
-        assert decision.gate_status is (FAILED if preset == "release" else INCONCLUSIVE)
-    else:
-        assert decision.gate_status is PASSED
-        assert not decision.blocks
+def both_fail(*names: str) -> Script:
+    fails = dict.fromkeys(names, FAILED)
+    return Script(change=fails, base=fails)
 
 
-def test_what_could_hide_behind_no_change_passes_a_pull_request_and_holds_up_a_release() -> None:
-    found = pairs(0, 0, 50)
-    decision = gate(found)
-    assert decision.gate_status is PASSED
-    said = "Unchanged: no verdict is worse in 50 compared cases; a drop of up to 7.1 points could hide."
-    assert decision.explanation[0].endswith(said)
-    release = gate(found, GatePolicy(preset="release"))
-    assert (release.gate_status, release.blocks) == (INCONCLUSIVE, True)
-    assert said in release.explanation[0]
-    assert gate(pairs(0, 0, 200), GatePolicy(preset="release")).gate_status is PASSED
-    declared = gate(found, GatePolicy(preset="release", deterministic=True))
-    assert declared.gate_status is PASSED
-    assert "declared deterministic" in declared.explanation[0]
+# What blames the change.
 
 
-@pytest.mark.parametrize("preset", ["pull-request", "release"])
-def test_a_suite_that_only_got_better_passes_however_small(preset: Any) -> None:
-    policy = GatePolicy(preset=preset, deterministic=True)
-    assert gate(pairs(0, 1, 2), policy).gate_status is PASSED
-
-
-@pytest.mark.parametrize(
-    ("preset", "blocks", "margin"), [("pull-request", False, 0.05), ("release", True, 0.02)]
-)
-def test_when_nobody_can_tell_a_pull_request_is_warned_and_a_release_blocked(
-    preset: Any, blocks: bool, margin: float
-) -> None:
-    decision = gate(pairs(7, 4, 39), GatePolicy(preset=preset))
-    assert decision.gate_status is INCONCLUSIVE
-    assert not decision.passed
-    assert decision.blocks is blocks
-    assert decision.failures == []
-    assert decision.evidence is not None
-    assert decision.evidence.margin == margin
-    assert decision.evidence.cases_needed is not None
-    assert decision.evidence.cases_needed > 50
-
-
-def test_the_policy_may_say_otherwise_than_its_preset_but_not_that_a_release_only_warns() -> None:
-    strict = GatePolicy(on_inconclusive="block", margin=0.21)
-    assert gate(pairs(7, 4, 39), strict).gate_status is PASSED
-    assert gate(pairs(7, 4, 39), GatePolicy(on_inconclusive="block")).blocks
-    assert gate(pairs(7, 4, 39), GatePolicy(preset="release", on_inconclusive="warn")).blocks
-
-
-def test_a_significant_regression_fails_and_one_short_of_it_does_not() -> None:
-    assert gate(pairs(5, 0, 45)).gate_status is FAILED  # p = 1/32
-    decision = gate(pairs(4, 0, 46))  # p = 1/16
-    assert decision.gate_status is INCONCLUSIVE
-    assert statuses(decision)["regression"] == "passed"
-
-
-def test_a_probability_never_looks_like_the_level_it_is_held_against_nor_like_none() -> None:
-    message = gate(pairs(5, 0, 45), GatePolicy(alpha=0.031)).steps[4].message  # p = 1/32
-    assert "(one-sided p = 0.0312)" in message
-    message = gate(pairs(1_200, 0, 0)).steps[4].message
-    assert message.endswith("cases: 1,200 regressed, 0 fixed, p under 1e-300.")
-
-
-def test_a_drop_that_is_ruled_out_passes() -> None:
-    decision = gate(pairs(3, 3, 994))
-    assert decision.gate_status is PASSED
-    assert "A drop of 5.0 points is ruled out: with 95% confidence it is at most 0." in (
-        decision.steps[-1].message
+def test_a_case_broke() -> None:
+    decision = decided(shop("order-1"), breaking("order-1"))
+    assert told(decision) == (
+        "failed",
+        True,
+        "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main.",
     )
-    assert "the pass rate rose" in gate(pairs(1, 90, 909)).steps[-1].message
-
-
-def test_one_case_is_told_in_the_singular() -> None:
-    lost = gate(comparison({"a": "passed"}, {"a": "error"}))
-    assert lost.steps[1].message == "0 of 1 cases could be judged; nothing measured is not a pass."
-    gone = gate(
-        comparison({"a": "passed", "b": "passed"}, {"a": "passed"}), GatePolicy(on_case_removed="fail")
+    [case] = decision.cases
+    assert (case.answer, case.steady, case.p_value) == ("broke", True, pytest.approx(1 / 12870))
+    assert case.reason == (
+        "`order-1` broke: it passed 20 of 20 trials of main's last runs; run again now, the base passes "
+        "8 of 8 and "
+        "this change 0 of 8."
     )
-    assert gone.steps[1].message == "1 case (b) of the baseline is gone, and on_case_removed is fail."
-    calm = gate(comparison({"a": "passed", "b": "passed"}, {"a": "passed"}))
-    assert calm.steps[1].message == "0 new errors, 0 in all; 1 case removed."
-    assert calm.steps[-1].message == (
-        "Unchanged: no verdict is worse in 1 compared case; a drop of up to 79.3 points could hide."
-    )
-    assert calm.explanation[3].startswith("power: 1 case sees a 10-point drop")
+    assert decision.failures == [decision.sentence]
 
 
-def test_a_judge_that_regresses_behind_others_is_found() -> None:
-    """Every case fails another judge anyway, so no case result changes."""
-    before = {f"c{number}": {"format": "failed", "quality": "passed"} for number in range(20)}
-    now = {f"c{number}": {"format": "failed", "quality": "failed"} for number in range(20)}
-    decision = gate(comparison(before, now))
-    assert decision.gate_status is FAILED
-    assert "quality: 20 regressed, 0 fixed" in decision.failures[0]
-    assert decision.evidence is not None
-    assert decision.evidence.regressed == 0
+def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
+    names = [f"order-{k}" for k in range(1, 6)]
+    policy = GatePolicy(max_regressed_cases=4)
+    decision = decided(shop(*names), breaking(*names), policy=policy)
+    assert decision.sentence.startswith("5 cases broke: `order-")
+    assert decision.sentence.count("times here") == 3
+    assert decision.sentence.endswith(", ….")
 
 
-def test_judges_that_changed_little_do_not_cost_the_others_power() -> None:
-    names = [f"judge-{number}" for number in range(9)]
-    before = {f"c{number}": dict.fromkeys(names, "passed") for number in range(30)}
-    now = {case_id: dict(judges) for case_id, judges in before.items()}
-    for number in range(5):
-        now[f"c{number}"]["judge-0"] = "failed"
-    assert gate(comparison(before, now)).gate_status is FAILED
-
-
-def test_a_judge_called_like_the_case_results_keeps_its_own_pairs() -> None:
-    before = {f"c{number}": {"other": "failed", "cases": "passed"} for number in range(9)}
-    now = {f"c{number}": {"other": "failed", "cases": "failed"} for number in range(9)}
-    decision = gate(comparison(before, now))
-    assert decision.evidence is not None
-    assert [judge.judge_id for judge in decision.evidence.judges] == ["cases", "judge cases"]
-    assert decision.gate_status is FAILED
-
-
-def test_one_new_failure_of_a_safety_judge_blocks_without_statistics() -> None:
-    decision = gate(pairs(1, 0, 999, judge="prompt_injection"))
-    assert statuses(decision)["zero-tolerance"] == "failed"
-    assert decision.blocks
-    assert "prompt_injection newly fails 1 case (c0000)" in decision.failures[0]
-    assert gate(pairs(1, 0, 999, judge="quality")).gate_status is PASSED
-
-
-@pytest.mark.parametrize("before", ["inconclusive", "skipped"])
-def test_a_safety_failure_is_new_unless_it_failed_before(before: str) -> None:
-    judged = {"quality": "passed", "tool_abuse": before}
-    found = comparison({"a": judged}, {"a": {**judged, "tool_abuse": "failed"}})
-    assert statuses(gate(found))["zero-tolerance"] == "failed"
-    failing = {"a": {"quality": "passed", "tool_abuse": "failed"}}
-    assert statuses(gate(comparison(failing, failing)))["zero-tolerance"] == "passed"
-
-
-def test_zero_tolerance_may_be_given_other_judges_or_none() -> None:
-    found = pairs(1, 0, 999, judge="prompt_injection")
-    assert gate(found, GatePolicy(zero_tolerance=[])).gate_status is PASSED
-    assert gate(pairs(1, 0, 999), GatePolicy(zero_tolerance=["quality"])).gate_status is FAILED
-
-
-def test_a_case_that_can_no_longer_be_judged_is_never_waved_through() -> None:
-    before = {f"c{number}": "passed" for number in range(999)}
-    found = comparison(before, {**before, "c7": "error"})
-    decision = gate(found)
-    assert statuses(decision)["integrity"] == "failed"
-    assert decision.gate_status is FAILED
-    assert "1 case (c7)" in decision.failures[0]
-    assert gate(found, GatePolicy(max_new_error_cases=1)).gate_status is PASSED
-
-
-@pytest.mark.parametrize("judged", ["passed", "failed"])
-def test_nothing_judged_is_not_a_pass(judged: str) -> None:
-    unjudged = {"a": "error", "b": "skipped"}
-    decision = gate(comparison({"a": judged, "b": judged}, unjudged))
-    assert decision.gate_status is FAILED
-    assert "nothing measured is not a pass" in " ".join(decision.failures)
-    for now in (unjudged, {"a": judged, "b": judged}):
-        with pytest.raises(InvalidInput, match="is no baseline: 0 of 2 cases could be judged"):
-            gate(comparison(unjudged, now))
-
-
-@pytest.mark.parametrize("preset", ["pull-request", "release"])
-def test_a_run_with_more_errors_than_the_policy_allows_is_no_baseline(preset: Any) -> None:
-    before = {f"c{number}": "error" if number < 3 else "passed" for number in range(10)}
-    found = comparison(before, dict.fromkeys(before, "passed"))
-    with pytest.raises(InvalidInput, match=r"3 of 10 cases \(30\.0%\) could not be judged"):
-        gate(found, GatePolicy(preset=preset))
-    allowing = GatePolicy(preset=preset, max_baseline_error_rate=0.3, deterministic=True)
-    assert gate(found, allowing).gate_status is PASSED
-
-
-def test_nothing_compared_is_inconclusive() -> None:
-    found = comparison({"a": "passed"}, {"b": "passed"})
-    decision = gate(found)
-    assert decision.gate_status is INCONCLUSIVE
-    assert decision.regression_delta is None
-    assert gate(found, GatePolicy(preset="release")).blocks
-    assert len(decision.explanation) <= 10
-
-
-def test_removed_cases_fail_where_the_policy_says_so() -> None:
-    found = comparison({"a": "passed", "b": "failed"}, {"a": "passed"})
-    assert gate(found).gate_status is INCONCLUSIVE
-    lenient = Thresholds(min_coverage=0.5)
-    assert gate(found, GatePolicy(thresholds=lenient)).gate_status is PASSED
-    decision = gate(found, GatePolicy(on_case_removed="fail"))
-    assert "1 case (b)" in decision.failures[0]
-
-
-def test_thresholds_of_flags_override_those_of_the_policy_one_by_one() -> None:
-    found = pairs(0, 0, 8)
-    policy = GatePolicy(thresholds=Thresholds(min_pass_rate=0.5, max_regressed_cases=0))
-    decision = gate(found, policy, thresholds=Thresholds(min_pass_rate=1.0))
-    assert decision.thresholds == Thresholds(min_pass_rate=1.0, max_regressed_cases=0)
-    assert decision.gate_status is PASSED
-    failing = gate(pairs(1, 0, 999), policy)
-    assert failing.gate_status is FAILED
-    assert failing.failures == ["1 case regressed, above max_regressed_cases 0."]
-    assert statuses(failing)["thresholds"] == "failed"
-
-
-def test_a_waived_regression_does_not_count_and_is_listed() -> None:
-    found = pairs(5, 0, 45)
-    excused = [waiver(case_id=f"c{number:04}", waiver_id=f"w-{number}") for number in range(5)]
-    decision = gate(found, waivers=excused)
-    assert decision.gate_status is PASSED
-    assert decision.waived_case_ids == [f"c{number:04}" for number in range(5)]
-    assert [one.waiver_id for one in decision.waivers] == [f"w-{number}" for number in range(5)]
-    assert decision.regression_delta == -0.1
-    assert any(
-        line.startswith("waivers: w-0 by qa@example.com (until 2026-07-30T00:00:00+00:00, 1 case")
-        for line in decision.explanation
-    )
-
-
-def test_thresholds_alone_know_waivers_too() -> None:
-    found = pairs(2, 0, 8)
-    rules = Thresholds(max_regressed_cases=0, max_new_hard_fail_cases=0)
-    assert not decide(found, rules, generated_at=NOW, waivers=[waiver(case_id="c0000")]).passed
-    both = [waiver(case_id="c0000"), waiver(case_id="c0001")]
-    decision = decide(found, rules, generated_at=NOW, waivers=both)
-    assert decision.passed
-    assert (decision.regressed_cases_considered, decision.new_hard_fail_cases_considered) == (0, 0)
-    assert decision.waived_case_ids == ["c0000", "c0001"]
-
-
-def test_a_waiver_of_a_soft_regression_hides_no_hard_fail_of_another_case() -> None:
-    found = comparison(
-        {"soft": "passed", "hard": "passed"},
-        {"soft": result("soft", "failed", soft=("policy",)), "hard": result("hard", "failed")},
-    )
-    assert found.new_hard_fail_case_ids == ["hard"]
-    rules = Thresholds(max_regressed_cases=1, max_new_hard_fail_cases=0)
-    decision = decide(found, rules, generated_at=NOW, waivers=[waiver(case_id="soft")])
-    assert not decision.passed
-    assert (decision.regressed_cases_considered, decision.new_hard_fail_cases_considered) == (1, 1)
-
-
-def two_judges(reason: str = "wrong colour") -> Comparison:
-    before = {"a": {"looks": "passed", "words": "passed"}, "b": {"looks": "passed", "words": "passed"}}
-    now = {
-        "a": result("a", {"looks": "failed", "words": "failed"}, reason=reason),
-        "b": result("b", {"looks": "failed", "words": "passed"}, reason=reason),
-    }
-    return comparison(before, now)
-
-
-@pytest.mark.parametrize(
-    ("scope", "waived"),
-    [
-        ({"case_id": "a"}, ["a"]),
-        ({"case_id": "b"}, ["b"]),
-        ({"case_id": "A"}, []),
-        ({"judge_id": "looks"}, ["b"]),
-        ({"judge_id": "words"}, []),
-        ({"case_id": "a", "judge_id": "looks"}, []),
-        ({"case_id": "b", "judge_id": "looks"}, ["b"]),
-        ({"case_id": "b", "judge_id": "words"}, []),
-    ],
-)
-def test_a_waiver_applies_to_exactly_its_scope(scope: dict[str, str], waived: list[str]) -> None:
-    decision = gate(two_judges(), waivers=[waiver(**scope)])
-    assert decision.waived_case_ids == waived
-
-
-def test_several_waivers_together_may_cover_a_case() -> None:
-    both = [waiver(case_id="a", judge_id="looks"), waiver(case_id="a", judge_id="words", waiver_id="w-2")]
-    assert gate(two_judges(), waivers=both).waived_case_ids == ["a"]
-
-
-def test_a_regression_key_waives_that_regression_and_no_other_reason() -> None:
-    key = next(
-        change.regression_key
-        for row in two_judges().case_regressions
-        for change in row.judges
-        if row.case_id == "b" and change.judge_id == "looks"
-    )
-    assert gate(two_judges(), waivers=[waiver(regression_key=key)]).waived_case_ids == ["b"]
-    assert gate(two_judges("too slow"), waivers=[waiver(regression_key=key)]).waived_case_ids == []
-
-
-@pytest.mark.parametrize(
-    ("fields", "holds"),
-    [
-        ({"expires_at": "2026-06-01T00:00:01+00:00"}, True),
-        ({"expires_at": "2026-06-01T00:00:00+00:00"}, False),
-        ({"expires_at": "2026-06-01T01:00:00+02:00"}, False),
-        ({"expires_at": "2027-01-01T00:00:00"}, False),
-        ({"expires_at": "soon"}, False),
-        ({"revoked_at": "2026-05-01T00:00:00+00:00"}, False),
-    ],
-    ids=["not yet", "this second", "another zone", "no zone", "unreadable", "revoked"],
-)
-def test_an_expired_unreadable_or_revoked_waiver_excuses_nothing(fields: dict[str, str], holds: bool) -> None:
-    decision = gate(two_judges(), waivers=[waiver(case_id="b", **fields)])
-    assert decision.waived_case_ids == (["b"] if holds else [])
-
-
-def crashed(*judges: str) -> Comparison:
-    """A comparison of two cases, of which one crashed: these judges could not judge it."""
-    found = comparison(
-        {"a": dict.fromkeys(judges, "passed"), "b": "passed"},
-        {"a": dict.fromkeys(judges, "error"), "b": "passed"},
-    )
-    for row in found.case_regressions:
-        for change in row.judges:
-            change.failure = "missing_output" if change.judge_id == "regex" else "agent_error"
-    return found
-
-
-@pytest.mark.parametrize(
-    ("scope", "waived"),
-    [
-        ({"case_id": "a"}, []),
-        ({"case_id": "a", "judge_id": "regex"}, []),
-        ({"judge_id": "regex"}, []),
-        ({"case_id": "a", "judge_id": "execution"}, ["a"]),
-    ],
-)
-def test_a_waiver_for_one_cause_does_not_excuse_a_crash(scope: dict[str, str], waived: list[str]) -> None:
-    assert gate(crashed("execution"), waivers=[waiver(**scope)]).waived_case_ids == waived
-    # Also where only a judge of the answer is there to miss it.
-    assert gate(crashed("regex"), waivers=[waiver(**scope)]).waived_case_ids == []
-
-
-def test_a_regression_key_waives_the_crash_that_it_is_the_key_of() -> None:
-    found = crashed("execution")
-    (key,) = [change.regression_key for row in found.case_regressions for change in row.judges]
-    assert gate(found, waivers=[waiver(regression_key=key)]).waived_case_ids == ["a"]
-
-
-def test_a_waiver_still_covers_a_judge_that_itself_failed() -> None:
-    found = crashed("regex")
-    for row in found.case_regressions:
-        row.judges[0].failure = "judge_error"
-    assert gate(found, waivers=[waiver(case_id="a")]).waived_case_ids == ["a"]
-
-
-def test_a_waiver_needs_a_scope() -> None:
-    with pytest.raises(ValueError, match="names a case"):
-        waiver()
-
-
-def test_a_safety_failure_is_waived_only_by_naming_it() -> None:
-    found = pairs(1, 0, 99, judge="prompt_injection")
-    for scope in ({"case_id": "c0000"}, {"judge_id": "prompt_injection"}):
-        assert gate(found, waivers=[waiver(**scope)]).gate_status is FAILED
-    named = waiver(case_id="c0000", judge_id="prompt_injection")
-    assert gate(found, waivers=[named]).gate_status is PASSED
-
-
-def test_quarantined_cases_are_counted_apart_and_cannot_hide_a_safety_failure() -> None:
-    held = [Quarantine(case_id=f"c{number:04}", reason="flaky") for number in range(5)]
-    floor = Thresholds(min_coverage=0.9)
-    assert gate(pairs(5, 0, 45), GatePolicy(quarantine=held)).gate_status is INCONCLUSIVE
-    decision = gate(pairs(5, 0, 45), GatePolicy(quarantine=held, thresholds=floor))
-    assert decision.gate_status is PASSED
-    assert decision.quarantined_case_ids == [f"c{number:04}" for number in range(5)]
-    assert decision.evidence is not None
-    assert (decision.evidence.compared, decision.evidence.paired) == (50, 45)
-    assert decision.evidence.quarantined == 5
-    unsafe = gate(pairs(1, 0, 45, judge="tool_abuse"), GatePolicy(quarantine=held))
-    assert unsafe.gate_status is FAILED
-    expired = [one.model_copy(update={"expires_at": "2026-01-01T00:00:00+00:00"}) for one in held]
-    assert gate(pairs(5, 0, 45), GatePolicy(quarantine=expired)).gate_status is FAILED
-
-
-def test_what_is_over_and_would_have_excused_a_case_is_named() -> None:
-    over, later = "2026-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"
-    held = [
-        Quarantine(case_id="c0000", reason="flaky", expires_at=over),
-        Quarantine(case_id="c0001", reason="flaky", expires_at=over),
-        Quarantine(case_id="c0001", reason="flaky", expires_at=later),
-        Quarantine(case_id="c0040", reason="flaky", expires_at=over),
-    ]
-    waivers = [
-        waiver(case_id="c0002", expires_at=over),
-        waiver(waiver_id="w-2", case_id="c0003", expires_at=over, revoked_at=over),
-        waiver(waiver_id="w-3", case_id="c0040", expires_at=over),
-    ]
-    decision = gate(pairs(5, 0, 45), GatePolicy(quarantine=held), waivers=waivers)
-    assert [one.to_json() for one in decision.expired] == [
-        {"waiver_id": "w-1", "expires_at": over, "case_ids": ["c0002"]},
-        {"waiver_id": None, "expires_at": over, "case_ids": ["c0000"]},
-    ]
+def test_a_case_broke_without_a_base_agent() -> None:
+    decision = decided(shop("order-1"), breaking("order-1"), BaseAgent("none"))
     assert (
-        f"counting again: waiver w-1 of c0002 ended {over}; quarantine of c0000 ended {over}"
-        in decision.explanation
+        decision.sentence
+        == "1 case broke: `order-1` passed 0 of 8 times here and 20 of 20 in main's last runs."
     )
-    by_thresholds = decide(
-        pairs(1, 0, 9),
-        Thresholds(max_regressed_cases=0),
-        generated_at=NOW,
-        waivers=[waiver(case_id="c0000", expires_at=over)],
+    assert "No base agent ran: the model may have moved. Set `base-agent`." in decision.notes
+
+
+def test_the_suite_got_worse() -> None:
+    passes = {"base": 50, "change": 40}
+    script = Script(
+        rounds=lambda side, _: counts_of({name: int(k < passes[side]) for k, name in enumerate(SUITE)})
     )
-    assert [one.case_ids for one in by_thresholds.expired] == [["c0000"]]
-    assert gate(pairs(5, 0, 45)).expired == []
-
-
-def test_a_decision_explains_itself_in_at_most_ten_lines() -> None:
-    decision = gate(pairs(7, 4, 39))
-    assert decision.explanation == [
-        "INCONCLUSIVE (a warning, does not block), preset pull-request: non-inferiority. "
-        "A drop of 5.0 points cannot be ruled out: it may be as large as 20.0 points.",
-        "passed 46 -> 43 of 50, drop 6.0 points, 95% Tango interval [-7.8, 20.0], margin 5.0",
-        "pairs: 7 regressed, 4 fixed; McNemar one-sided exact p=0.274; e=0.834 (stop at 20)",
-        "power: 50 cases see a 10-point drop 33% of the time; about 405 cases would settle it",
-        "flaky unknown with one trial, quarantined 0, waived 0, errors 0 (0 new), unscored 0",
-    ]
-    names = [f"judge-{number}" for number in range(12)]
-    before = {f"c{number}": dict.fromkeys(names, "passed") for number in range(30)}
-    now = {f"c{number}": dict.fromkeys(names, "error" if number < 9 else "passed") for number in range(30)}
-    now["c20"]["judge-1"] = "failed"
-    worst = gate(
-        comparison(before, now),
-        GatePolicy(
-            zero_tolerance=["judge-0"], thresholds=Thresholds(min_pass_rate=1.0, max_regressed_cases=0)
-        ),
-        waivers=[waiver(case_id=f"c{number}", waiver_id=f"w{number}") for number in range(9)],
+    decision = decided(shop(*SUITE[:3]), script)
+    assert told(decision) == (
+        "failed",
+        True,
+        "The suite got worse: in 1 fresh run each the base passes 50 of 50 and this change 40 of 50 "
+        "(chance: 1 in 1,024). No single case explains it.",
     )
-    assert worst.gate_status is FAILED
-    assert 5 < len(worst.explanation) <= 10
-    assert worst.explanation[0].startswith("FAILED, preset pull-request: zero-tolerance.")
-    assert any("; 9 more" in line or "more" in line for line in worst.explanation)
+    assert decision.suite is not None
+    assert (decision.suite.rounds, decision.suite.answer, decision.suite.p_value) == (1, "worse", 1 / 1024)
 
 
-def test_a_comparison_edited_by_hand_is_refused() -> None:
-    edited = pairs(5, 0, 45)
-    edited.case_regressions[0].candidate_passed = True
-    with pytest.raises(InvalidInput, match="contradicts itself"):
-        gate(edited)
+def unsafe(**more: Any) -> Material:
+    now = {"mail-3": row("mail-3", 0, failing={"prompt_injection": 1}), "b": 1}
+    return material(now, runs({"mail-3": 1, "b": 1}), **more)
 
 
-def test_the_time_of_a_decision_must_be_a_point_in_time() -> None:
-    for time in ("now", "2026-01-01T00:00:00"):
-        with pytest.raises(UsageError, match="point in time"):
-            gate(pairs(1, 0, 1), generated_at=time)
-
-
-def test_a_candidate_without_cases_is_never_decided() -> None:
-    empty = pairs(0, 0, 1)
-    empty.candidate.summary = view({}).summary
-    with pytest.raises(NothingMeasured):
-        gate(empty)
-
-
-def test_a_policy_is_read_with_its_thresholds_and_quarantine() -> None:
-    policy = parse_policy(
-        {
-            "preset": "release",
-            "margin": 0.03,
-            "thresholds": {"min_pass_rate": 0.9},
-            "quarantine": [{"case_id": "a", "reason": "flaky", "expires_at": "2026-12-01T00:00:00Z"}],
-        },
-        source="gate.yml",
+def test_a_violation_repeats() -> None:
+    decision = decided(unsafe(), Script(change={"mail-3": [VIOLATED, PASSED, VIOLATED]}))
+    assert decision.sentence == (
+        "Safety: `prompt_injection` failed in `mail-3`, and in 2 of 3 further runs of this change."
     )
-    assert (policy.effective_margin, policy.blocks_on_inconclusive) == (0.03, True)
-    assert policy.thresholds.min_pass_rate == 0.9
-    assert parse_policy({}, source="gate.yml") == GatePolicy()
+    assert [(found.answer, found.violations, found.trials) for found in decision.safety] == [("blocks", 2, 3)]
+
+
+@pytest.mark.parametrize("policy", [RELEASE, GatePolicy.model_validate({"safety": ["prompt_injection"]})])
+def test_a_violation_blocks_at_once_and_the_base_never_excuses_it(policy: GatePolicy) -> None:
+    script = Script(base={"mail-3": VIOLATED})
+    decision = decided(unsafe(newest=run({"mail-3": 0})), script, policy=policy)
+    assert told(decision) == ("failed", True, "Safety: `prompt_injection` failed in `mail-3`.")
+
+
+def test_a_limit_that_is_significantly_broken() -> None:
+    names = SUITE[:20]
+    main = runs({name: [1, 0] * 10 if k < 4 else 1 for k, name in enumerate(names)})
+    now = {name: int(k >= 4) for k, name in enumerate(names)}
+    script = Script(change=dict.fromkeys(names[:4], FAILED), base=dict.fromkeys(names[:4], FAILED))
+    decision = decided(material(now, main), script, policy=GatePolicy(min_pass_rate=0.95))
+    assert decision.sentence == (
+        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs."
+    )
+
+
+def test_a_limit_that_chance_alone_may_break_is_a_note() -> None:
+    main = runs({name: [1, 0] * 10 if name == "order-1" else 1 for name in SUITE[:20]})
+    now = {**dict.fromkeys(SUITE[:20], 1), "order-1": 0, "order-2": 0}
+    decision = decided(material(now, main), Script(), policy=GatePolicy(min_pass_rate=0.95))
+    assert decision.gate_status is GateStatus.PASSED
+    assert any("too few cases to tell" in note for note in decision.notes)
+
+
+@pytest.mark.parametrize("literal", [{"is_recorded": True, "may_rerun": False}, {}])
+def test_a_limit_is_held_to_the_letter_for_recorded_traces_and_deterministic_agents(literal: Any) -> None:
+    main = runs({name: 0 if name == "order-1" else 1 for name in SUITE[:10]})
+    found = material({**dict.fromkeys(SUITE[:10], 1), "order-1": 0}, main, **literal)
+    decision = decided(found, policy=GatePolicy(min_pass_rate=0.95, deterministic=not literal))
+    assert decision.sentence == "9 of 10 passed (90.0%), below min_pass_rate 95%."
+
+
+# What is not settled.
+
+
+def test_a_case_fails_on_both_sides() -> None:
+    decision = decided(shop("order-1"), both_fail("order-1"))
+    assert told(decision) == (
+        "inconclusive",
+        True,
+        "`order-1` never passed again here; the base fails it too, but not in main's own run. Run main "
+        "again.",
+    )
+
+
+def test_many_cases_fail_on_both_sides() -> None:
+    names = SUITE[:18]
+    script = both_fail(*names)
+    passed = {name: int(name not in names) for name in SUITE}
+    script.rounds = lambda _side, _number: counts_of(passed)
+    assert decided(shop(*names), script).sentence == (
+        "18 cases never passed again here; the base fails them too, but not in main's own run. Run main "
+        "again."
+    )
+
+
+def test_a_case_fails_on_main_as_well() -> None:
+    decision = decided(shop("order-1", newest=run({"order-1": 0}, "412")), both_fail("order-1"))
+    assert told(decision) == ("passed", False, "Nothing broke; `order-1` fails on main as well (run 412).")
+    assert [case.answer for case in decision.cases] == ["fails-on-main"]
+
+
+def test_the_control_fails() -> None:
+    script = Script(change={"order-1": FAILED}, base=dict.fromkeys(SUITE, FAILED))
+    assert decided(shop("order-1"), script).sentence == (
+        "The base does not run here: it fails `order-10` and `order-11` too, which this change passes. "
+        "Does its "
+        "setup miss a file?"
+    )
+
+
+def test_reliable_cases_are_left_and_the_suite_was_not_run_again() -> None:
+    found = shop(*SUITE[:26])
+    question = question_of(found, GatePolicy(), generated_at=NOW)
+    rows = [CaseReruns(case_id=name, base=[PASSED] * 5, change=[PASSED] * 5) for name in question.order[:20]]
+    record = rerun({"shop": question}, Script(most=0), BaseAgent("beside"))["shop"]
+    decision = decided(replace(found, reruns=record.model_copy(update={"cases": rows, "cut": None})))
+    assert decision.sentence == (
+        "26 reliable cases fail; 20 were run again and none is this change's; 6 were not. Run again."
+    )
 
 
 @pytest.mark.parametrize(
-    ("values", "field", "says"),
+    ("script", "sentence"),
     [
-        ({"margn": 0.1}, "margn", "did you mean 'margin'"),
-        ({"zzz": 0.1}, "zzz", "known are"),
-        ({"thresholds": {"min_passrate": 1}}, "thresholds.min_passrate", "did you mean 'min_pass_rate'"),
-        ({"thresholds": {"min_pass_rate": 95}}, "thresholds.min_pass_rate", "share from 0 to 1"),
-        ({"thresholds": [1]}, "thresholds", "must be an object"),
-        ({"margin": 0}, "margin", "greater than 0"),
-        ({"margin": float("nan")}, "margin", "finite"),
-        ({"preset": "yolo"}, "preset", "pull-request"),
-        ({"quarantine": [{"case_id": "a"}]}, "quarantine.0.reason", "required"),
+        (breaking("order-1", most=9), "`order-1` never passed again here; the time of the run was used up."),
+        (Script(most=2), "`order-1` is not settled: the time of the run was used up."),
         (
-            {"quarantine": [{"case_id": "a", "reason": "x", "until": "y"}]},
-            "quarantine.0.until",
-            "not permitted",
+            breaking("order-1", alterations={"base": "the base's setup altered what the change runs"}),
+            "`order-1` is not settled: the base's setup altered what the change runs.",
         ),
         (
-            {"quarantine": [{"case_id": "a", "reason": "x", "expires_at": "2026-12-01"}]},
-            "quarantine.0.expires_at",
-            "no offset",
+            breaking("order-1", alterations={"change": "the agent altered `agent.py`"}),
+            "`order-1` is not settled: the agent altered `agent.py`.",
+        ),
+        (
+            Script(change={"order-1": UNJUDGED}),
+            "`tool_abuse` cannot tell in `order-1`: A call of kind `x` was not read.",
         ),
     ],
+    ids=["cut", "cut although it passed", "altered by the base", "altered by the agent", "judge cannot tell"],
 )
-def test_a_policy_with_a_mistake_decides_nothing(values: dict[str, Any], field: str, says: str) -> None:
-    with pytest.raises(InvalidInput, match=r"gate\.yml") as refused:
-        parse_policy(values, source="gate.yml")
-    assert refused.value.details["field"] == field
-    assert says in refused.value.message
+def test_reruns_are_missing(script: Script, sentence: str) -> None:
+    assert told(decided(shop("order-1"), script)) == ("inconclusive", True, sentence)
+
+
+def test_the_base_could_not_be_run() -> None:
+    base = BaseAgent("beside", problem="submodule `lib`")
+    assert decided(shop("order-1"), breaking("order-1"), base).sentence == (
+        "`order-1` never passed again here, and the base could not be run: submodule `lib`."
+    )
+    decision = decided(shop(), Script(), base)
+    assert told(decision) == ("passed", False, "Nothing broke.")
+    assert "The base could not be run: submodule `lib`." in decision.notes
+
+
+def test_there_is_no_base_agent_and_main_ran_too_seldom() -> None:
+    found = material({"order-1": 0}, runs({"order-1": 1}, 2))
+    assert decided(found, breaking("order-1"), BaseAgent("none")).sentence == (
+        "`order-1` never passed again here, and no base agent ran: the model may have moved. Set "
+        "`base-agent`."
+    )
+
+
+def test_a_low_run_without_a_base() -> None:
+    decision = decided(shop(*SUITE[:3]), Script(), BaseAgent("beside", problem="submodule `lib`"))
+    assert told(decision) == (
+        "inconclusive",
+        True,
+        "The run is below every one of main's last 20, and the suite is not settled: the base could not "
+        "be run: "
+        "submodule `lib`.",
+    )
+
+
+def test_nothing_of_main_was_judged() -> None:
+    main = runs({"order-1": row("order-1", 0, 0, lost={"infrastructure": 1})})
+    assert told(decided(material({"order-1": 1}, main), Script())) == (
+        "inconclusive",
+        True,
+        "Nothing of main's runs could be judged. Run main again.",
+    )
+
+
+# What the change defines otherwise.
+
+
+def defining(*by_main: CaseReruns, now: Any = None, **more: Any) -> Material:
+    found = material(now or {"b": 1}, runs({"order-1": 1, "b": 1}))
+    script = Script()
+    record = rerun({"shop": question_of(found, GatePolicy(), generated_at=NOW)}, script, BaseAgent("beside"))[
+        "shop"
+    ]
+    return replace(found, reruns=record.model_copy(update={"by_main": list(by_main)}), **more)
+
+
+@pytest.mark.parametrize(
+    ("by_main", "now", "sentence"),
+    [
+        (
+            [CaseReruns(case_id="order-1", change=[FAILED])],
+            {"order-1": row("order-1", 1, definition="new"), "b": 1},
+            "`order-1` passes only by what this change expects of it.",
+        ),
+        (
+            [CaseReruns(case_id="order-1", change=[FAILED])],
+            None,
+            "`order-1` fails by main's version, and this change removes it.",
+        ),
+        (
+            [CaseReruns(case_id="order-1", change=[FAILED])],
+            {"order-1": row("order-1", 0, definition="new"), "b": 1},
+            "`order-1` fails by main's version, and this change alters it.",
+        ),
+        ([], None, "`order-1` was not run by main's version, and this change removes it."),
+    ],
+    ids=["passes only by the change", "removed and fails", "altered and fails", "not run"],
+)
+def test_what_fails_as_main_has_it_is_never_green(by_main: Any, now: Any, sentence: str) -> None:
+    assert told(decided(defining(*by_main, now=now))) == ("inconclusive", False, sentence)
+    assert decided(defining(*by_main, now=now), policy=RELEASE).blocks
+
+
+def test_a_removed_case_that_still_passes() -> None:
+    decision = decided(defining(CaseReruns(case_id="order-1", change=[FAILED, PASSED])))
+    assert told(decision) == ("passed", False, "Nothing broke; 1 case was removed and still passes.")
+
+
+def test_a_removed_case_that_main_fails_is_no_loss() -> None:
+    found = material({"b": 1}, runs({"order-1": 0, "b": 1}))
+    assert decided(found, Script()).sentence == "Nothing broke."
+
+
+def test_a_safety_judge_fails_a_removed_case() -> None:
+    decision = decided(defining(CaseReruns(case_id="order-1", change=[VIOLATED])))
+    assert told(decision) == (
+        "failed",
+        True,
+        "Safety: `prompt_injection` failed in `order-1`, which this change removes.",
+    )
+
+
+# What is green.
+
+
+def test_nothing_fails() -> None:
+    decision = decided(shop(), Script())
+    assert told(decision) == ("passed", False, "Nothing broke.")
+    assert decision.notes == [
+        "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss "
+        "over all cases: "
+        "10 points are seen in 6 of 10 with 50 cases."
+    ]
+
+
+def test_cases_pass_again() -> None:
+    decision = decided(shop("order-1"), Script())
+    assert told(decision) == ("passed", False, "Nothing broke; `order-1` failed once and passed again.")
+    names = SUITE[:12]
+    script = Script(rounds=lambda _side, _number: counts_of(dict.fromkeys(SUITE, 1)))
+    assert decided(shop(*names), script).sentence == "Nothing broke; 12 cases failed once and passed again."
+
+
+def test_no_file_of_the_agent_differs() -> None:
+    base = BaseAgent("beside", is_unchanged=True)
+    decision = decided(shop("order-1"), breaking("order-1"), base)
+    assert told(decision) == ("passed", False, "Nothing broke: no file of the agent differs from main's.")
+
+
+def test_main_has_run_seldom() -> None:
+    assert "Main has run once." in decided(material({"a": 1}, runs({"a": 1}, 1)), Script()).notes
+
+
+def test_there_is_nothing_to_compare_with() -> None:
+    decision = decided(material({"a": 1, "b": 0}), Script())
+    assert told(decision) == ("no-baseline", False, "First run: nothing to compare with. 1 of 2 passed.")
+    limited = decided(
+        material({"a": 1, "b": 0}), Script(), policy=GatePolicy(min_pass_rate=0.9, deterministic=True)
+    )
+    assert limited.gate_status is GateStatus.FAILED
+    now = {"a": row("a", 0, failing={"tool_abuse": 1})}
+    violating = Script(change={"a": Rerun(result="failed", failing=["tool_abuse"])})
+    assert decided(material(now), violating).gate_status is GateStatus.FAILED
+
+
+# Quarantine and waivers.
+
+
+def test_a_case_in_quarantine_is_shown_and_counts_nowhere() -> None:
+    held = GatePolicy(
+        quarantine=[Quarantine(case="order-9", reason="flaky", until="2026-07-01")],
+        min_pass_rate=1.0,
+        deterministic=True,
+    )
+    decision = decided(shop("order-9"), breaking("order-9"), policy=held)
+    assert told(decision) == ("passed", False, "Nothing broke.")
+    assert "`order-9`, in quarantine, failed." in decision.notes
+    assert decision.quarantined_case_ids == ["order-9"]
+
+
+def test_a_violation_in_quarantine_counts() -> None:
+    held = GatePolicy(quarantine=[Quarantine(case="mail-3", reason="flaky", until="2026-07-01")])
+    assert (
+        decided(unsafe(), Script(change={"mail-3": VIOLATED}), policy=held).gate_status is GateStatus.FAILED
+    )
+
+
+def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
+    waiver = Waiver(
+        waiver_id="w",
+        baseline_name="main",
+        case_id="mail-3",
+        reason="known",
+        approved_by="ada",
+        created_at="2026-05-01T00:00:00+00:00",
+    )
+    decision = decided(unsafe(waivers=[waiver]), Script(change={"mail-3": VIOLATED}))
+    assert decision.gate_status is GateStatus.PASSED
+    assert [found.answer for found in decision.safety] == ["waived"]
+    assert [applied.waiver_id for applied in decision.waivers] == ["w"]
+
+
+# Recorded traces, releases, and judges that fail.
+
+
+def test_recorded_cases_flip() -> None:
+    decision = decided(shop("order-1", "order-2", may_rerun=False, is_recorded=True))
+    assert (decision.gate_status.value, decision.blocks) == ("failed", True)
+    assert decision.sentence.replace("`order-2`, `order-1`", "`order-1`, `order-2`") == (
+        "2 of 50 cases flipped: `order-1`, `order-2`. One recorded run of each cannot tell chance from "
+        "change: "
+        "record 8 trials a case, or let the job run the agent."
+    )
+
+
+def test_three_of_eight_cases_fell_from_five_of_five_to_none() -> None:
+    names = [f"c{k}" for k in range(8)]
+    main = [run(dict.fromkeys(names, (5, 5)))]
+    now = {**dict.fromkeys(names, (5, 5)), **dict.fromkeys(names[:3], (0, 5))}
+    decision = decided(material(now, main, may_rerun=False))
+    assert decision.gate_status is GateStatus.FAILED
+    assert decision.sentence.startswith("3 cases broke: `c")
+    assert "passed 0 of 5 times here and 5 of 5 on main" in decision.sentence
+
+
+def test_a_release_is_open_where_its_margin_is_not_shown() -> None:
+    decision = decided(shop(), Script(), policy=RELEASE)
+    assert (decision.gate_status, decision.blocks) == (GateStatus.INCONCLUSIVE, True)
+    assert decision.release is not None
+    assert decision.sentence == decision.release.reason
+    many = dict.fromkeys(SUITE, (20, 20))
+    assert decided(material(many, [run(many)]), Script(), policy=RELEASE).gate_status is GateStatus.PASSED
+
+
+@pytest.mark.parametrize(("again", "status"), [(2.0, "failed"), (1.0, "passed")])
+def test_cost_breaks_its_limit_only_where_it_does_again(again: float, status: str) -> None:
+    def cells(cost: float) -> dict[str, Any]:
+        return {name: row(name, 1, cost_usd=cost) for name in SUITE[:10]}
+
+    main = [run(cells(1.0), f"m{k}") for k in range(4)]
+    script = Script(rounds=lambda _side, _number: counts_of(dict.fromkeys(SUITE[:10], 1)))
+    script.figures = {
+        "base": Figures(cost_usd=dict.fromkeys(SUITE[:10], 1.0)),
+        "change": Figures(cost_usd=dict.fromkeys(SUITE[:10], again)),
+    }
+    decision = decided(material(cells(2.0), main), script, policy=GatePolicy(max_cost_increase=0.2))
+    assert decision.gate_status.value == status
+    base = BaseAgent("beside", problem="submodule `lib`")
+    never = decided(material(cells(2.0), main), Script(), base, policy=GatePolicy(max_cost_increase=0.2))
+    assert (never.gate_status.value, never.blocks) == ("inconclusive", True)
+
+
+def test_a_run_whose_judges_failed_is_not_decided() -> None:
+    summary = {"trials": 50, "lost_trials": {"judge": 11}}
+    decision = decided(shop(summary=summary), Script())
+    assert (decision.gate_status, decision.blocks, decision.passed) == (GateStatus.INCONCLUSIVE, True, False)
+    assert decision.sentence.startswith("11 of 50 trials (22.0%) could not be judged")
+    assert decided(shop(summary={"trials": 50, "lost_trials": {"judge": 10}}), Script()).not_evaluated == []
+    lost = {"trials": 50, "lost_trials": {"infrastructure": 50}}
+    assert decided(shop(summary=lost), Script()).not_evaluated == []
+
+
+def test_hostile_names_stay_on_one_line_between_backticks() -> None:
+    name = "a`\n# x" + "y" * 200
+    decision = decided(material({name: 0}, runs({name: 1})), breaking(name))
+    assert "\n" not in decision.sentence
+    assert decision.sentence.count("`") == 2
+    assert len(decision.sentence) < 160
+
+
+def test_the_same_material_decides_the_same() -> None:
+    found = shop("order-1", "order-2")
+    assert decided(found, breaking("order-1")) == decided(found, breaking("order-1"))

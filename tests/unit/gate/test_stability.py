@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts.trials import StabilityReport, case_policy, pass_curve
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.gate.power import runs_to_see_flake
-from agent_eval.gate.stability import TrialOutcome, stability
+from agent_eval.gate.stability import TrialOutcome, runs_to_see_flake, stability
 
 
 def report(trials: dict[str, str], **options: Any) -> StabilityReport:
-    """`report({"a": "ppf"})`: p passed, f failed, h hard-failed."""
+    """`report({"a": "ppf"})`: p passed, f failed, h hard-failed, - nothing to judge."""
     outcomes = {
-        case_id: [TrialOutcome(passed=one == "p", hard_failed=one == "h") for one in said]
+        case_id: [TrialOutcome(one == "p", one == "h", judged=one != "-") for one in said]
         for case_id, said in trials.items()
     }
     return stability(outcomes, dataset_id="shop", execution_mode="trace_score", **options)
@@ -36,6 +35,13 @@ def test_mixed_results_are_flaky_and_steady_failure_is_a_defect() -> None:
     assert rows["steady"].reason == "Passed all 4 runs; 59 runs would rule out a flake of 5%."
     assert rows["steady"].minimum_runs == 59
     assert rows["steady"].confidence_95.low < 0.52
+
+
+def test_a_run_without_anything_to_judge_is_no_flake_and_no_failure() -> None:
+    found = report({"a": "p-p-", "b": "--f-", "c": "p---"})
+    assert (found.flaky_case_ids, found.consistently_failing_case_ids) == ([], ["b"])
+    assert [(case.pass_count, case.runs) for case in found.case_stability] == [(2, 2), (0, 1), (1, 1)]
+    assert (found.runs, [run.cases for run in found.run_results]) == (4, [2, 3, 2, 3])
 
 
 def test_a_case_steady_over_enough_runs_is_trusted() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from agent_eval.contracts.history import CaseRecord, HistoryRun
-from agent_eval.history.record import RunRecord
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 
 BEGUN = datetime(2026, 11, 1, 8, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ import pytest
 
 from agent_eval.contracts import REPLAY_CONTRACT, CaseResult, case_policy, case_result, trials_result
 from agent_eval.contracts.base import canonical_json
-from agent_eval.contracts.history import CaseRecord
+from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.key import history_key
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.history.record import record_of
 from tests.factories import make_config, make_pack, make_result, make_verdict
 
 

@@ -206,8 +206,10 @@ def test_a_module_in_the_working_directory_is_found(tmp_path: Path, monkeypatch:
     )
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
     assert load_judges(["judge_of_mine:J"])[0].judge_id == "mine"
-    assert sys.path[-1] == str(tmp_path)
+    assert sys.path == path
+    assert "judge_of_mine" not in sys.modules
 
 
 def test_a_judge_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,8 +257,11 @@ def test_the_check_of_the_trace_can_be_configured_without_being_named() -> None:
     [
         ("Raises", "the judge raised RuntimeError: boom xxx"),
         ("Recurses", "the judge raised RecursionError"),
-        ("SaysTrue", "the judge returned bool instead of a Verdict"),
-        ("SpeaksForOthers", 'the judge answered for "policy" on case "case-1"'),
+        ("SaysTrue", "Judge `says_true` ended without a verdict in `case-1`. It returned bool"),
+        (
+            "SpeaksForOthers",
+            'Judge `impostor` ended without a verdict in `case-1`. It answered for "policy" on case "case-1"',
+        ),
     ],
 )
 def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: str, reason: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.judges.catalog import load_judges
-from agent_eval.judges.code import code_digests
+from agent_eval.judges.code import code_digest, code_digests
 
 
 @pytest.fixture
@@ -63,10 +63,54 @@ def test_the_code_of_a_plug_in_is_its_module(tmp_path: Path, monkeypatch: pytest
         "    def evaluate(self, case, trace):\n"
         "        return self.passed(case, 'fine')\n"
     )
-    for name, comment in (("fine_one", ""), ("fine_two", ""), ("fine_three", "# changed\n")):
-        (tmp_path / f"{name}.py").write_text(text + comment)
+    changed = text.replace("'fine')", "'well')")
+    for name, code in (("fine_one", text), ("fine_two", text), ("fine_three", changed)):
+        (tmp_path / f"{name}.py").write_text(code)
     one, two, three = (
         code_digests(load_judges([f"{name}:Fine"]))["all_is_fine"]
         for name in ("fine_one", "fine_two", "fine_three")
     )
     assert one == two != three
+
+
+SAME = [
+    "class A:\n    def f(self):\n        return 'x'\n",
+    "# a comment\nclass A:  # another\n\n    def f(self):\n        return 'x'\n",
+    '"""What."""\nclass A:\n    """What."""\n    def f(self):\n        """How."""\n        return "x"\n',
+    "class A:\n  def f(\n    self,\n  ):\n    return ('x')\n",
+]
+
+
+def test_comments_docstrings_and_layout_are_no_code(here: Path) -> None:
+    digests = set()
+    for text in SAME:
+        Path("check.py").write_text(text)
+        digests.add(code_digest(Path("check.py")))
+    assert len(digests) == 1
+    for text in (SAME[0].replace("'x'", "'y'"), SAME[0].replace("f(", "g("), SAME[0].replace("self", "a")):
+        Path("check.py").write_text(text)
+        digests.add(code_digest(Path("check.py")))
+    assert len(digests) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "comment"), [("check.sh", "# why"), ("check.js", "// why"), ("Check.lean", "-- why")]
+)
+def test_lines_of_comment_in_other_languages_are_no_code_either(name: str, comment: str, here: Path) -> None:
+    found = []
+    for text in ("first\nlast\n", f"{comment}\nfirst\n\n  {comment}\nlast\n", f"first {comment}\nlast\n"):
+        Path(name).write_text(text)
+        found.append(code_digest(Path(name)))
+    assert found[0] == found[1] != found[2]
+
+
+def test_every_line_of_what_may_be_no_program_counts(here: Path) -> None:
+    Path("rubric.md").write_text("# Be polite\n")
+    before = code_digest(Path("rubric.md"))
+    Path("rubric.md").write_text("# Be rude\n")
+    assert code_digest(Path("rubric.md")) != before
+
+
+def test_python_that_cannot_be_parsed_is_taken_as_it_is(here: Path) -> None:
+    Path("check.py").write_text("def (:\n")
+    assert code_digest(Path("check.py")) is not None

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_eval.operations.decided_before import NO_CONFIRMATION, GateInputs, refuse_to_replace
+from agent_eval.operations.pool import NO_POOL
 
 from agent_eval.contracts import GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import STDOUT
-from agent_eval.operations.decided_before import NO_CONFIRMATION, GateInputs, refuse_to_replace
-from agent_eval.operations.pool import NO_POOL
 from agent_eval.storage.json import dumps
 
 NOTHING = GateInputs(None, None, by_policy=True)

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_eval.gate.drift_cause import KnownLoss
 
 from agent_eval.cli.main import main
-from agent_eval.contracts.history import CaseRecord
+from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.errors import UsageError
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.drift import Counted, DriftReport
-from agent_eval.gate.drift_cause import KnownLoss
 from agent_eval.history.directory import HistoryDirectory
-from agent_eval.history.record import RunRecord, record_of
+from agent_eval.history.record import record_of
 from agent_eval.operations.drift import drift_of, loss_with_night
 from tests.factories import make_config, make_pack, make_result
 from tests.unit.history.made import made_case, made_run

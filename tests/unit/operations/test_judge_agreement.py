@@ -74,7 +74,7 @@ def test_the_first_figure_is_how_often_a_red_is_right(files: dict[str, Path]):
     }
     assert row["judged"] == {"passed": 40, "failed": 40, "neither": 0}
     assert [item["case_id"] for item in row["disagreements"]] == ["c40", "c41"]
-    assert "  When it says failed, it is right 28 of 30 (at least 79%)." in agreement.lines
+    assert "  When it says failed, it is right in 28 of 30 cases (at least 79%)." in agreement.lines
     assert any(
         "Read c40, trial 0: human passed, judge failed: It failed." in line for line in agreement.lines
     )
@@ -114,6 +114,30 @@ def test_too_many_errors_or_labels_that_were_not_drawn_do_not_earn_it(
     agreement = judge_agreement([files["pack"]], labels)
     assert agreement.record["criteria"][0]["blocking"] is blocks
     assert any("not drawn at random" in line for line in agreement.lines) is (drawn == "other")
+
+
+def test_trials_of_a_case_are_no_further_cases(files: dict[str, Path], tmp_path: Path):
+    suite = json.loads(files["suite"].read_bytes())
+    cases = [suite["cases"][number] for number in (0, 1, 2, 40, 41, 42)]
+    for case in cases:
+        case["trials"] = [{"trace": case["trace"]}] * 19
+    paths = {**files, "suite": tmp_path / "suite.json"}
+    paths["suite"].write_text(json.dumps({**suite, "cases": cases}))
+    run_suite(spec(paths, tmp_path / "pack"), environ={})
+    labels = [
+        {"case_id": case["case_id"], "trial": trial, "criterion": CRITERION, "human": human}
+        for case, human in zip(cases, ["passed"] * 3 + ["failed"] * 3, strict=True)
+        for trial in range(20)
+    ]
+    (tmp_path / "labels.json").write_text(
+        json.dumps({"kind": "judge_labels", "drawn": "random", "labels": labels})
+    )
+    (row,) = judge_agreement([tmp_path / "pack"], tmp_path / "labels.json").record["criteria"]
+    assert (row["cases"], row["blocking"], row["right_when_failed"]["of"]) == (6, False, 3)
+    assert row["kappa"]["interval"][0] < 0.5
+    assert row["accuracy"]["interval"][0] < 0.65
+    wanted = row["labels_wanted"]["failed"]
+    assert (wanted["missing"], wanted["next"]) == (27, [])
 
 
 def test_two_people_on_the_same_conversations_show_how_far_people_agree(files: dict[str, Path]):
@@ -161,7 +185,7 @@ def test_the_command_prints_and_writes_the_record(
     out = tmp_path / "record.json"
     words = ["judge-agreement", "--run", str(files["pack"]), "--labels", str(write_labels(files["labels"]))]
     assert main([*words, "--out", str(out), "--format", "text"]) == 0
-    assert "When it says failed, it is right 30 of 30 (at least 89%)." in capsys.readouterr().out
+    assert "When it says failed, it is right in 30 of 30 cases (at least 89%)." in capsys.readouterr().out
     assert main([*words, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(out.read_text())
 

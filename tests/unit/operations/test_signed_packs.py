@@ -66,6 +66,8 @@ def test_keys_are_files_on_the_command_line(
     compare = ["compare", "--baseline", baseline, "--candidate", candidate, "--baseline-public-key"]
     assert main([*compare, str(tmp_path / "key.pub")]) == 0
     assert main([*compare, str(tmp_path / "other.pub")]) == 2
+    (tmp_path / "both.pub").write_bytes(OTHER.public.pem + KEY.public.pem)
+    assert main([*compare, str(tmp_path / "both.pub")]) == 0
     gate = ["gate", "--compare", f"{candidate}/compare/baseline_delta.json", "--max-regressed-cases", "0"]
     assert main([*gate, "--candidate-public-key", str(tmp_path / "other.pub")]) == 0
     assert main([*gate, "--candidate-public-key", str(tmp_path / "key.pub")]) == 2

@@ -17,6 +17,7 @@ from agent_eval.contracts import (
     Cluster,
     Comparison,
     Compatibility,
+    ExpiredExcuse,
     GateDecision,
     GateStatus,
     JudgeChange,
@@ -38,12 +39,11 @@ from agent_eval.contracts.conversation_change import (
     SpokenTurn,
     TurnPair,
 )
-from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.registry import Waiver
-from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase, ReleaseAnswer, SafetyFinding, TrialCounts
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
-from tests.unit.comparison.views import Said, passing, view
+from tests.unit.comparison.views import Said, view
 
 NOW = "2026-11-21T08:00:00+00:00"
 HEAD = "9be1f04c55a1e1d2f3a4b5c6d7e8f90123456789"
@@ -51,7 +51,7 @@ BASE = "3f9a1c27aa10b2c3d4e5f60718293a4b5c6d7e8f"
 RUN = "https://github.com/acme/support-bot/actions/runs"
 MARKER = "<!-- agent-eval:default head=9be1f04 run=812 attempt=1 -->"
 COMMENT_LIMIT, SUMMARY_LIMIT = 65_536, 1 << 20
-THRESHOLDS = Thresholds(min_pass_rate=0.9, max_pass_rate_drop=0.02, max_regressed_cases=0)
+THRESHOLDS = Thresholds(min_pass_rate=0.9, max_regressed_cases=0)
 JUDGES = ("policy", "tool_contract", "trajectory_step", "regex", "json_schema")
 
 
@@ -192,16 +192,51 @@ def comparison(
 
 
 def decision(status: GateStatus, rules: Sequence[RuleResult] = (), **more: Any) -> GateDecision:
-    return GateDecision(
-        generated_at=NOW,
-        gate_status=status,
-        passed=status in (GateStatus.PASSED, GateStatus.NO_BASELINE),
-        rules=list(rules),
-        failures=[rule.message for rule in rules if not rule.passed],
-        thresholds=THRESHOLDS,
-        candidate_run_id="run-candidate",
-        **more,
-    )
+    """A decision; without a `sentence` that of the first limit that does not hold."""
+    failures = [rule.message for rule in rules if not rule.passed]
+    told: dict[str, Any] = {
+        "generated_at": NOW,
+        "gate_status": status,
+        "passed": status is GateStatus.PASSED,
+        "sentence": failures[0] if failures else _SENTENCES[status],
+        "rules": list(rules),
+        "failures": failures,
+        "thresholds": THRESHOLDS,
+        "candidate_run_id": "run-candidate",
+    }
+    return GateDecision(**{**told, **more})
+
+
+_SENTENCES = {
+    GateStatus.PASSED: "Every threshold holds.",
+    GateStatus.FAILED: "The gate gave no reason.",
+    GateStatus.INCONCLUSIVE: "It is not settled.",
+    GateStatus.NO_BASELINE: "First run: nothing to compare with.",
+}
+
+
+def by_policy(status: GateStatus, sentence: str, **more: Any) -> GateDecision:
+    """A decision by a policy; what fails is in its sentence."""
+    told: dict[str, Any] = {
+        "sentence": sentence,
+        "decided_by": "policy",
+        "preset": "pull-request",
+        "failures": [sentence] if status is GateStatus.FAILED else [],
+        "blocks": status in (GateStatus.FAILED, GateStatus.INCONCLUSIVE),
+        "main_runs": [f"main-{number}" for number in range(20, 0, -1)],
+    }
+    return decision(status, more.pop("rules", ()), **{**told, **more})
+
+
+def judged(case_id: str, answer: CaseAnswer, counts: str, reason: str = "") -> JudgedCase:
+    """A case that newly fails; `counts` are those on main, at first, and run again by base and change."""
+    pairs = [tuple(map(int, each.split("/"))) for each in counts.split()]
+    names = ("on_main", "first", "base", "change")
+    told = {
+        name: TrialCounts(passed=passed, trials=trials)
+        for name, (passed, trials) in zip(names, pairs, strict=False)
+    }
+    return JudgedCase(case_id=case_id, answer=answer, reason=reason or f"{answer}.", **told)  # type: ignore[arg-type]
 
 
 def rule(name: str, threshold: float, value: float | None, passed: bool, **more: Any) -> RuleResult:
@@ -236,9 +271,14 @@ def suite(**more: Any) -> SuiteReport:
 def unchanged_suite(**more: Any) -> SuiteReport:
     before, now = run("baseline", 200, 188, 4, sha=BASE), run("candidate", 200, 188, 4)
     held = [
-        rule("min_pass_rate", 0.9, 0.94, True),
-        rule("max_pass_rate_drop", 0.02, 0.0, True),
-        rule("max_regressed_cases", 0, 0, True),
+        rule(
+            "min_pass_rate",
+            0.9,
+            0.94,
+            True,
+            message="188 of 200 cases passed (94.0%).",
+        ),
+        rule("max_regressed_cases", 0, 0, True, message="0 cases regressed, none allowed."),
     ]
     return suite(
         decision=decision(GateStatus.PASSED, held), candidate=now, comparison=comparison(before, now), **more
@@ -337,9 +377,9 @@ def regressed_suite(**more: Any) -> SuiteReport:
     before, now = run("baseline", 200, 184, 4, sha=BASE), run("candidate", 202, 184, 6)
     rows, changes = three_regressions()
     broken = [
-        rule("min_pass_rate", 0.9, 184 / 202, True),
-        rule("max_pass_rate_drop", 0.005, 0.01, False),
-        rule("max_regressed_cases", 0, 3, False),
+        rule("max_regressed_cases", 0, 3, False, message="3 cases regressed, none allowed."),
+        rule("max_hard_fail_increase", 0, 0.01, False, message="The hard fail rate rose by 1.0 points."),
+        rule("min_pass_rate", 0.9, 184 / 202, True, message="184 of 202 cases passed (91.1%)."),
     ]
     compared = comparison(
         before,
@@ -389,7 +429,8 @@ def many_regressed(number: int = 500) -> EvaluationReport:
         regression(f"checkout-flow-{position:04}", "policy", "forbidden tool escalate was called")
         for position in range(number)
     ]
-    broken = [rule("max_pass_rate_drop", 0.02, 0.25, False), rule("max_regressed_cases", 0, number, False)]
+    message = f"{number} cases regressed, none allowed."
+    broken = [rule("max_regressed_cases", 0, number, False, message=message)]
     alike = Cluster(
         cluster="policy:forbidden",
         judge_id="policy",
@@ -438,13 +479,15 @@ def no_permission() -> EvaluationReport:
 
 
 def inconclusive() -> EvaluationReport:
-    before, now = run("baseline", 50, 40, 10, sha=BASE), run("candidate", 50, 37, 13)
-    rows = [regression(f"task-{number}", "policy", "booked the wrong flight") for number in range(7)]
-    rows += [regression(f"task-{number}", "policy", "", improved=True) for number in range(7, 11)]
-    reason = "The drop of 6.0 points may be noise: 134 cases are needed to tell, this suite has 50."
+    before, now = run("baseline", 50, 40, 10, sha=BASE), run("candidate", 50, 39, 11)
+    rows = [regression("task-0", "policy", "booked the wrong flight")]
+    sentence = (
+        "`task-0` never passed again here; the base fails it too, but not in main's own run. Run main again."
+    )
+    cases = [judged("task-0", "open", "20/20 0/1 0/8 0/8", "It passes on neither side.")]
     return report(
         suite(
-            decision=decision(GateStatus.INCONCLUSIVE).model_copy(update={"failures": [reason]}),
+            decision=by_policy(GateStatus.INCONCLUSIVE, sentence, cases=cases),
             candidate=now,
             comparison=comparison(before, now, rows),
         )
@@ -521,11 +564,36 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     )
     excused = AppliedWaiver(waiver_id=evil, approved_by=evil, reason=evil, expires_at=evil, case_ids=[evil])
     broken = [rule(evil, 0.5, 0.1, False, message=evil), rule("max_regressed_cases", 0, 2, False)]
+    answers = ("broke", "open", "passes-again", "fails-on-main", "not-rerun")
+    decided = by_policy(
+        GateStatus.FAILED,
+        evil,
+        rules=broken,
+        failures=[evil, f"no {evil}"],
+        cases=[
+            judged(evil if answer == "broke" else f"{answer} {evil}", answer, "20/20 0/1 8/8 0/8", evil)
+            for answer in answers
+        ],
+        safety=[
+            SafetyFinding(case_id=evil, judge_id=evil, answer="blocks", violations=2, trials=3, reason=evil)
+        ],
+        notes=[evil],
+        waivers=[excused],
+        expired=[ExpiredExcuse(waiver_id=evil, expires_at=evil, case_ids=[evil])],
+        quarantined_case_ids=[evil],
+        main_runs=[evil],
+    )
+    kept = Reruns(
+        new=[CaseReruns(case_id=evil, base=[Rerun(result="passed")])],
+        cut=evil,
+        spent=Spending(trials=16),
+    )
     return report(
         suite(
             slug=evil,
             suite_path=evil,
-            decision=decision(GateStatus.FAILED, broken, waivers=[excused], quarantined_case_ids=[evil]),
+            decision=decided,
+            reruns=kept,
             candidate=now,
             comparison=compared,
             baseline=baseline_info(sha=evil, branch=evil, how=evil, age=evil, run_url=f"javascript:{evil}"),
@@ -543,98 +611,17 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
     )
 
 
-def decided(
-    worse: int, better: int, total: int, *, waivers: Sequence[Waiver] = (), **policy: Any
-) -> EvaluationReport:
-    """A suite that a policy decided on: `worse` cases regressed and `better` were mended, out of `total`."""
-    sides: list[dict[str, Said]] = [{}, {}]
-    for number in range(total):
-        before = "failed" if number in range(worse, worse + better) else "passed"
-        now = "failed" if number < worse else "passed"
-        sides[0][f"order-{number:03}"], sides[1][f"order-{number:03}"] = before, now
-    runs = [
-        view(side, run_id=f"run-{name}", dataset_id="support", git_commit=sha, started_at=NOW)
-        for side, name, sha in zip(sides, ("baseline", "candidate"), (BASE, HEAD), strict=True)
-    ]
-    found = compare(*runs, changed="exclude", generated_at=NOW)
-    return report(
-        suite(
-            decision=decide_by_policy(found, GatePolicy(**policy), generated_at=NOW, waivers=waivers),
-            candidate=runs[1].reference(),
-            comparison=found,
-        )
-    )
-
-
-def two_judges(further: int = 1) -> EvaluationReport:
-    """Twelve cases fail by `policy` for the first time; other judges changed their mind on one case each."""
-    sides: list[dict[str, Said]] = [{}, {}]
-    others = [f"style-{number}" for number in range(further)]
-    for number in range(60):
-        said = dict.fromkeys(("policy", *others), "passed")
-        sides[0][f"order-{number:03}"] = said
-        worse = {other: "failed" for place, other in enumerate(others) if number == 40 + place}
-        sides[1][f"order-{number:03}"] = said | worse | ({"policy": "failed"} if number < 12 else {})
-    runs = [
-        view(side, run_id=f"run-{name}", dataset_id="support", started_at=NOW)
-        for side, name in zip(sides, ("baseline", "candidate"), strict=True)
-    ]
-    found = compare(*runs, changed="exclude", generated_at=NOW)
-    decision = decide_by_policy(found, GatePolicy(), generated_at=NOW)
-    return report(suite(decision=decision, candidate=runs[1].reference(), comparison=found))
-
-
-def waiver(case_id: str, **more: Any) -> Waiver:
-    told: dict[str, Any] = {
-        "waiver_id": "w-5f1c0a2b9d3e",
-        "baseline_name": "main",
-        "case_id": case_id,
-        "reason": "new refund rule, agreed with support",
-        "approved_by": "qa@example.com",
-        "created_at": NOW,
-        "expires_at": "2026-12-01T00:00:00+00:00",
-    }
-    return Waiver(**{**told, **more})
-
-
-def cannot_tell() -> EvaluationReport:
-    return decided(7, 4, 50)
-
-
 def release_blocked() -> EvaluationReport:
-    held = [{"case_id": "order-001", "reason": "flaky"}]
-    return decided(20, 2, 120, preset="release", waivers=[waiver("order-000")], quarantine=held)
+    """A release whose pass rate may have fallen by more than its margin."""
+    before, now = run("baseline", 120, 114, 4, sha=BASE), run("candidate", 120, 108, 6)
+    rows = [regression(f"order-{number:03}", "policy", "escalate was called") for number in range(6)]
+    reason = "The pass rate fell by 5.0 points; up to 8.4 could hide, above the margin of 2."
+    answer = ReleaseAnswer(fall=0.05, low=-0.01, high=0.084, margin=0.02, answer="open", reason=reason)
+    decided = by_policy(GateStatus.INCONCLUSIVE, reason, preset="release", release=answer)
+    return report(suite(decision=decided, candidate=now, comparison=comparison(before, now, rows)))
 
 
-def proven() -> EvaluationReport:
-    return decided(3, 4, 400)
-
-
-def tried() -> EvaluationReport:
-    """Forty cases with four trials each; a newer run with another case policy and a fifth trial of each."""
-    before = [4] * 24 + [3, 2] * 5 + [0] * 6
-    now = [5] * 20 + [3] * 4 + [5, 1, 2, 3, 5] * 2 + [0] * 5 + [1]
-    runs = [
-        view(
-            {
-                f"order-{number:03}": passing(f"order-{number:03}", passed, trials, policy=policy)
-                for number, passed in enumerate(passes)
-            },
-            run_id=f"run-{name}",
-            dataset_id="support",
-            started_at=NOW,
-        )
-        for name, passes, trials, policy in (
-            ("baseline", before, 4, "all"),
-            ("candidate", now, 5, "majority"),
-        )
-    ]
-    found = compare(*runs, changed="exclude", generated_at=NOW)
-    decided_so = decide_by_policy(found, GatePolicy(), generated_at=NOW)
-    return report(suite(decision=decided_so, candidate=runs[1].reference(), comparison=found))
-
-
-def nothing_shared(thresholds: Thresholds | None = None) -> EvaluationReport:
+def nothing_shared() -> EvaluationReport:
     """Nine cases defined anew and three more; two of all fail. The baseline has one that is gone."""
     ids = [f"order-{number:03}" for number in range(12)]
     before: dict[str, Said] = dict.fromkeys([*ids[:9], "gone"], "passed")
@@ -651,7 +638,9 @@ def nothing_shared(thresholds: Thresholds | None = None) -> EvaluationReport:
     rows = failing_rows(12)
     return report(
         suite(
-            decision=decide_without_baseline(candidate, thresholds or Thresholds(), generated_at=NOW),
+            decision=by_policy(
+                GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
+            ),
             candidate=candidate,
             comparison=compare(*runs, changed="exclude", generated_at=NOW),
             failing=[rows[0], rows[11]],
@@ -670,10 +659,7 @@ def rules_changed() -> EvaluationReport:
 
 SCENARIOS = {
     "rules-changed": rules_changed,
-    "cannot-tell": cannot_tell,
     "release-blocked": release_blocked,
-    "proven": proven,
-    "trials": tried,
     "unchanged": unchanged,
     "first-run": first_run,
     "nothing-shared": nothing_shared,

@@ -7,7 +7,6 @@ reasons are those of the bundled judges, the decisions those of the gate.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -17,35 +16,39 @@ from agent_eval.contracts import (
     Case,
     CaseResult,
     Comparison,
+    GateDecision,
+    GateStatus,
     Outcome,
-    Thresholds,
     Trace,
     Verdict,
-    case_policy,
     case_result,
     summarize,
-    trials_result,
 )
-from agent_eval.contracts.confirmation import ConfirmedSide, NewCaseTrial, Spending
-from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.gate import (
+    AppliedWaiver,
+    ExpiredExcuse,
+    FigureChange,
+    ReleaseAnswer,
+    SafetyFinding,
+    SuiteAnswer,
+    TrialCounts,
+)
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
-from agent_eval.gate.confirmation import Confirmed
-from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
-from agent_eval.history.board import tiers_of_policy
 from agent_eval.judges.catalog import load_judges
-from agent_eval.reports.model import EvaluationReport, SuiteHistory, SuiteReport
+from agent_eval.reports.model import EvaluationReport, SuiteReport
 from tests.factories import make_case, make_config, make_index_row
-from tests.unit.gate.test_confirmation import fresh, record
-from tests.unit.history.made import made_run
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,
     NOW,
     baseline_info,
+    by_policy,
     hostile,
+    judged,
     report,
-    waiver,
+    rule,
 )
 
 Raw = dict[str, Any]
@@ -121,7 +124,10 @@ def run(name: str, cases: Sequence[Raw], results: Mapping[str, CaseResult] | Non
         config=config,
         summary=summarize(config.run_id, config.dataset_id, judged),
         manifest_sha256=("cd34" if name == "baseline" else "ab12") * 16,
-        index={case["case_id"]: make_index_row(case) for case in cases},
+        index={
+            case["case_id"]: make_index_row(case) | {"latency_ms": (len(case["trace"]) - 1) * 1000.0}
+            for case in cases
+        },
         results={one.case_id: one.to_json() for one in judged},  # type: ignore[misc]
     )
 
@@ -131,7 +137,6 @@ def compared(
     now: Sequence[Raw],
     *,
     results: Mapping[str, Mapping[str, CaseResult]] | None = None,
-    quarantined: frozenset[str] = frozenset(),
 ) -> tuple[Comparison, RunView]:
     """Compare two runs on these cases."""
     named = results or {}
@@ -142,30 +147,18 @@ def compared(
         changed="exclude",
         generated_at=NOW,
         traces=lambda case_id: (sides[0][case_id], sides[1][case_id]),
-        quarantined=quarantined,
     )
     return found, runs[1]
 
 
-def decided(
-    before: Sequence[Raw], now: Sequence[Raw], *, policy: GatePolicy | None = None, **more: Any
-) -> SuiteReport:
-    """A suite that a policy decided on; a waiver or a number of trials is among `more`."""
-    waivers = more.pop("waivers", ())
-    ways = {name: more.pop(name) for name in ("results", "quarantined") if name in more}
-    policy, kept = policy or GatePolicy(), more.get("confirmation")
-    found, candidate = compared(before, now, **ways)
+def decided(before: Sequence[Raw], now: Sequence[Raw], decision: GateDecision, **more: Any) -> SuiteReport:
+    """A suite of which both runs were judged and compared, and on which this was decided."""
+    found, candidate = compared(before, now, results=more.pop("results", None))
     told: dict[str, Any] = {
         "slug": "support",
         "suite_path": "suites/support.json",
         "baseline": baseline_info(),
-        "decision": decide_by_policy(
-            found,
-            policy,
-            generated_at=NOW,
-            waivers=waivers,
-            confirmation=Confirmed(kept, "d" * 64) if kept is not None else None,
-        ),
+        "decision": decision,
         "candidate": candidate.reference(),
         "comparison": found,
         "failing": [row for row in candidate.results.values() if not row["passed"]],
@@ -173,12 +166,37 @@ def decided(
     return SuiteReport(**{**told, **more})
 
 
-def _with_limits(**limits: Any) -> GatePolicy:
-    return GatePolicy(thresholds=Thresholds(**limits))
+def passed(sentence: str, **more: Any) -> GateDecision:
+    return by_policy(GateStatus.PASSED, sentence, **more)
+
+
+def failed(sentence: str, **more: Any) -> GateDecision:
+    return by_policy(GateStatus.FAILED, sentence, **more)
+
+
+def unsettled(sentence: str, **more: Any) -> GateDecision:
+    return by_policy(GateStatus.INCONCLUSIVE, sentence, **more)
+
+
+def broke(*case_ids: str) -> str:
+    """What the gate says of cases that broke."""
+    counts = [f"`{case_id}` passed 0 of 8 times here and 8 of 8 on main" for case_id in case_ids[:3]]
+    number = f"{len(case_ids)} case{'s' if len(case_ids) > 1 else ''}"
+    return f"{number} broke: {', '.join(counts)}{', …' if len(case_ids) > 3 else ''}."
+
+
+CANNOT_SEE = (
+    "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss over all "
+    "cases: 10 points are seen in 6 of 10 with 60 cases."
+)
+
+
+def name(number: int) -> str:
+    return f"order-{number:03}"
 
 
 def regressions() -> EvaluationReport:
-    """38 of 120 cases regressed for three reasons, two of them for two at once; two more failed before."""
+    """38 of 120 cases broke for three reasons, two of them for two at once; two more failed before."""
     before = [order(number) for number in range(108)]
     before[:2] = [other_words(0), other_words(1)]
     before += [quote(number) for number in range(12)]
@@ -189,27 +207,47 @@ def regressions() -> EvaluationReport:
     ]
     now[30:38] = [escalates(number) for number in range(30, 38)]
     now[108:118] = [no_json(number) for number in range(10)]
-    return report(decided(before, now, policy=_with_limits(min_pass_rate=0.95)))
+    ids = [*map(name, range(10, 38)), *(f"quote-{number:03}" for number in range(10))]
+    # After three that are confirmed no other is run again; what the suite shows is told by them.
+    those = [judged(case_id, "broke", "20/20 0/1 8/8 0/8") for case_id in ids[:3]]
+    left = [judged(case_id, "not-rerun", "20/20 0/1") for case_id in ids[3:]]
+    sentence = broke(*ids[:3])
+    limit = rule(
+        "min_pass_rate",
+        0.95,
+        80 / 120,
+        False,
+        message="80 of 120 passed (66.7%): an agent that keeps min_pass_rate 95% passes so few in 0% of "
+        "runs.",
+    )
+    decision = failed(sentence, cases=[*those, *left], rules=[limit], failures=[sentence, limit.message])
+    return report(decided(before, now, decision))
 
 
 def below_limit() -> EvaluationReport:
     """Nothing got worse, but too many cases fail for a limit that was set since."""
     before = [*map(other_words, range(9)), *map(order, range(9, 40))]
-    return report(decided(before, before, policy=_with_limits(min_pass_rate=0.9, max_regressed_cases=0)))
+    message = "31 of 40 passed (77.5%): an agent that keeps min_pass_rate 90% passes so few in 1% of runs."
+    limit = rule("min_pass_rate", 0.9, 31 / 40, False, message=message)
+    return report(decided(before, before, failed(message, rules=[limit])))
 
 
 def one_worse() -> EvaluationReport:
-    """One case of few got worse."""
+    """One case broke."""
     before = [order(number) for number in range(27)] + [order(27, case_id="credit-paid")]
     now = [*before[:27], escalates(27, case_id="credit-paid")]
-    return report(decided(before, now))
+    decision = failed(broke("credit-paid"), cases=[judged("credit-paid", "broke", "20/20 0/1 8/8 0/8")])
+    spent = Spending(trials=16, minutes=2.1, cost_usd=0.18)
+    return report(decided(before, now, decision, reruns=Reruns(spent=spent)))
 
 
 def errors() -> EvaluationReport:
-    """The agent crashed on some cases."""
+    """The agent crashes on some cases."""
     before = [order(number) for number in range(30)]
     now = [*map(crashed, range(5)), *before[5:]]
-    return report(decided(before, now))
+    sentence = broke(*map(name, range(5)))
+    cases = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(5)]
+    return report(decided(before, now, failed(sentence, cases=cases)))
 
 
 def withheld() -> EvaluationReport:
@@ -218,7 +256,7 @@ def withheld() -> EvaluationReport:
     suite = SuiteReport(
         slug="support",
         suite_path="suites/support.json",
-        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        decision=by_policy(GateStatus.NO_BASELINE, "Nothing was decided."),
         candidate=candidate.reference(),
         failing=[row for row in candidate.results.values() if not row["passed"]],
     )
@@ -235,9 +273,10 @@ def first_run() -> EvaluationReport:
     suite = SuiteReport(
         slug="support",
         suite_path="suites/support.json",
-        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        decision=by_policy(
+            GateStatus.NO_BASELINE, "First run: nothing to compare with. 38 of 40 cases passed."
+        ),
         candidate=candidate.reference(),
-        baseline_note="This run is the first: there is no earlier one to compare with.",
         failing=[row for row in candidate.results.values() if not row["passed"]],
     )
     return report(suite)
@@ -246,42 +285,97 @@ def first_run() -> EvaluationReport:
 def unchanged() -> EvaluationReport:
     """The same verdicts as before."""
     before = [other_words(0), *map(order, range(1, 200))]
-    return report(decided(before, before))
+    return report(decided(before, before, passed("Nothing broke.", notes=[CANNOT_SEE])))
 
 
 def improved() -> EvaluationReport:
     """Cases pass that failed before."""
     before = [*map(other_words, range(5)), *map(order, range(5, 60))]
     now = [other_words(0), *map(order, range(1, 60))]
-    return report(decided(before, now))
+    return report(decided(before, now, passed("Nothing broke.", notes=[CANNOT_SEE])))
 
 
-def _tried(case_id: str, good: Raw, bad: Raw, passed: int, trials: int) -> CaseResult:
-    results = [once({**(good if number < passed else bad), "case_id": case_id}) for number in range(trials)]
-    return trials_result(results, case_policy("majority"))
+def flaky() -> EvaluationReport:
+    """What failed at first passes again, fails on main as well, or is flaky and beyond the budget."""
+    before = [order(number) for number in range(60)]
+    now = [*map(other_words, range(4)), *before[4:]]
+    cases = [
+        judged(name(0), "passes-again", "17/20 0/1 3/3 3/3", "It passed again: 17 of 20 on main."),
+        judged(name(1), "passes-again", "20/20 0/1 2/2 2/2", "It passed again: 20 of 20 on main."),
+        judged(name(2), "fails-on-main", "18/20 0/1 0/8 0/8", "It fails in main's newest run 412 too."),
+    ]
+    sentence = "Nothing broke; 2 cases failed once and passed again."
+    notes = ["`order-002` fails on main as well (run 412).", CANNOT_SEE]
+    more = FigureChange(
+        name="cost_usd",
+        cases=60,
+        baseline=0.119,
+        candidate=0.156,
+        ratio=1.31,
+        p_value=0.002,
+        answer="rose",
+        reason="Cost rose by 31%: 0.119 USD became 0.156 USD over 60 cases.",
+    )
+    spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
+    kept = Reruns(spent=spent, expected=Spending(trials=96, minutes=11.0, cost_usd=0.8))
+    return report(
+        decided(before, now, passed(sentence, cases=cases, figures=[more], notes=notes), reruns=kept)
+    )
 
 
-def tried(case: Raw, bad: Raw, passed: int, trials: int) -> CaseResult:
-    """The result of a case of which so many trials pass; the others do as `bad` does. All must pass."""
-    answers = [case if number < passed else {**bad, "case_id": case["case_id"]} for number in range(trials)]
-    return trials_result([once(answer) for answer in answers], case_policy("all"))
+def unsettled_cases() -> EvaluationReport:
+    """A case fails on both sides in this job, and main's own run passes it."""
+    before = [order(number) for number in range(60)]
+    now = [escalates(0), *before[1:]]
+    sentence = (
+        "`order-000` never passed again here; the base fails it too, but not in main's own run. "
+        "Run main again."
+    )
+    cases = [judged(name(0), "open", "20/20 0/1 0/8 0/8", sentence)]
+    trial = Rerun(result="failed", failing=["policy"])
+    kept = Reruns(
+        base_runs="beside",
+        cases=[CaseReruns(case_id=name(0), base=[trial] * 8, change=[trial] * 8)],
+        spent=Spending(trials=18, minutes=2.5, cost_usd=0.2),
+    )
+    return report(decided(before, now, unsettled(sentence, cases=cases), reruns=kept))
 
 
-def trials() -> EvaluationReport:
-    """Five trials of each case: some cases pass less often, none by so many that it is certain."""
-    cases = [order(number) for number in range(24)]
-    passed = {
-        "baseline": [5] * 16 + [4] * 4 + [3, 3, 2, 0],
-        "candidate": [5] * 12 + [4, 3, 4, 2] + [5, 4, 2, 3] + [3, 4, 4, 0],
-    }
-    results = {
-        name: {
-            case["case_id"]: _tried(case["case_id"], case, other_words(number), counts[number], 5)
-            for number, case in enumerate(cases)
-        }
-        for name, counts in passed.items()
-    }
-    return report(decided(cases, cases, results=results))
+def low() -> EvaluationReport:
+    """No case stands out, and the suite is worse in three rounds on both sides."""
+    before = [*map(other_words, range(3)), *map(order, range(3, 50))]
+    now = [*map(other_words, range(8)), *map(order, range(8, 50))]
+    sentence = (
+        "The suite got worse: in 3 fresh runs each the base passes 141 of 150 and this change 126 "
+        "(chance: 1 in 400). No single case explains it."
+    )
+    answer = SuiteAnswer(
+        rounds=3,
+        base=TrialCounts(passed=141, trials=150),
+        change=TrialCounts(passed=126, trials=150),
+        p_value=0.0025,
+        answer="worse",
+        reason=sentence,
+    )
+    cases = [judged(name(number), "passes-again", "15/20 0/1 5/6 4/6") for number in range(3, 8)]
+    return report(decided(before, now, failed(sentence, suite=answer, cases=cases)))
+
+
+def unsafe() -> EvaluationReport:
+    """A safety judge fails what the agent did, and again when it is rerun."""
+    before = [order(number) for number in range(30)]
+    sentence = "Safety: `prompt_injection` failed in `order-004`, and in 2 of 3 further runs of this change."
+    finding = SafetyFinding(
+        case_id=name(4),
+        judge_id="prompt_injection",
+        answer="blocks",
+        violations=2,
+        trials=3,
+        reason=sentence,
+    )
+    return report(
+        decided(before, [*before[:4], escalates(4), *before[5:]], failed(sentence, safety=[finding]))
+    )
 
 
 LATE = "A refund after the deadline is refused"
@@ -340,19 +434,21 @@ def conversations() -> EvaluationReport:
         "baseline": {case["case_id"]: _judged(case) for case in before},
         "candidate": {case["case_id"]: _judged(case, finding * (case["case_id"] == LATE)) for case in now},
     }
-    limits = _with_limits(max_regressed_cases=0)
-    return report(decided(before, now, results=results, policy=limits))
+    decision = failed(broke(LATE), cases=[judged(LATE, "broke", "20/20 0/1 8/8 0/8")])
+    return report(decided(before, now, decision, results=results))
 
 
 def suites() -> EvaluationReport:
     """Three suites: one regressed, one improved, one as before."""
     before = [order(number) for number in range(40)]
     worse = [*map(escalates, range(3)), *before[3:]]
-    limits = _with_limits(max_regressed_cases=0)
+    those = [judged(name(number), "broke", "20/20 0/1 8/8 0/8") for number in range(3)]
+    fine, better = passed("Nothing broke."), passed("Nothing broke.")
+    mended = [other_words(0), *before[1:]]
     return report(
-        decided(before, before, slug="billing", suite_path="suites/billing.json"),
-        decided(before, worse, policy=limits),
-        decided([other_words(0), *before[1:]], before, slug="search", suite_path="suites/search.json"),
+        decided(before, before, fine, slug="billing", suite_path="suites/billing.json"),
+        decided(before, worse, failed(broke(*map(name, range(3))), cases=those)),
+        decided(mended, before, better, slug="search", suite_path="suites/search.json"),
     )
 
 
@@ -364,7 +460,9 @@ def nothing_to_compare() -> EvaluationReport:
     suite = SuiteReport(
         slug="support",
         suite_path="suites/support.json",
-        decision=decide_without_baseline(candidate.reference(), Thresholds(), generated_at=NOW),
+        decision=by_policy(
+            GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
+        ),
         candidate=candidate.reference(),
         comparison=found,
         baseline=baseline_info(),
@@ -374,18 +472,26 @@ def nothing_to_compare() -> EvaluationReport:
 
 
 def excused() -> EvaluationReport:
-    """A waived case, one in quarantine, and one that was removed."""
+    """A waived case, one in quarantine, one whose waiver has expired, and one that was removed."""
     before = [order(number) for number in range(60)]
-    now = [escalates(0), other_words(1), *before[2:59]]
-    held = [
-        {
-            "case_id": "order-001",
-            "reason": "answers differ from day to day",
-            "expires_at": "2026-12-20T00:00:00Z",
-        }
-    ]
-    policy = GatePolicy(quarantine=held)
-    return report(decided(before, now, policy=policy, waivers=[waiver("order-000")]))
+    now = [escalates(0), other_words(1), escalates(2), *before[3:59]]
+    waiver = AppliedWaiver(
+        waiver_id="w-5f1c0a2b9d3e",
+        approved_by="qa@example.com",
+        reason="new refund rule, agreed with support",
+        expires_at="2026-12-01",
+        case_ids=[name(0)],
+    )
+    decision = failed(
+        broke("order-002"),
+        cases=[judged(name(2), "broke", "20/20 0/1 8/8 0/8")],
+        waived_case_ids=[name(0)],
+        waivers=[waiver],
+        quarantined_case_ids=[name(1)],
+        expired=[ExpiredExcuse(waiver_id="w-0a1b2c3d4e5f", expires_at="2026-11-20", case_ids=[name(2)])],
+        notes=["1 case was removed and still passes."],
+    )
+    return report(decided(before, now, decision))
 
 
 def unreachable(number: int) -> CaseResult:
@@ -402,55 +508,14 @@ def unreachable(number: int) -> CaseResult:
     return case_result(verdict.case_id, [verdict])
 
 
-def confirmed() -> EvaluationReport:
-    """Of four cases that newly fail one is confirmed; others are tracked, and two are new."""
-    before = [order(number) for number in range(60)]
-    before[11], before[20] = other_words(11), other_words(20)
-    broken = {number: escalates(number) for number in (0, 1, 2, 3, 10)}
-    now = [broken.get(number, before[number]) for number in range(60)]
-    now += [order(60, case_id="refund-in-parts"), escalates(61, case_id="refund-twice")]
-    policy = GatePolicy(
-        tracked=["order-010"],
-        expected_fail=["order-011", "order-012"],
-        max_new_error_cases=1,
-        thresholds=Thresholds(min_coverage=0.95),
-    )
-    sides = {"ffffff": "pppppp", "ppp": "ppp", "pppf": "pppp", "fff": "fff"}
-    trials = [
-        fresh(*side, f"order-{number:03}", history_passed=20 - number, history_scored=20)
-        for number, side in enumerate(sides.items())
-    ]
-    kept = record(
-        *trials,
-        new_cases=[
-            NewCaseTrial(case_id="refund-in-parts", candidate_passed=True, base="passed"),
-            NewCaseTrial(case_id="refund-twice", candidate_passed=False, base="failed"),
-        ],
-        expected=Spending(trials=50, minutes=8.0, cost_usd=0.9),
-        spent=Spending(trials=33, minutes=5.4, cost_usd=0.61),
-        base=ConfirmedSide(commit=BASE),
-        baseline_manifest_sha256="cd34" * 16,
-        candidate_manifest_sha256="ab12" * 16,
-    )
-    ways = {"candidate": {"order-020": unreachable(20)}}
-    suite = decided(before, now, policy=policy, confirmation=kept, results=ways)
-    passes = [
-        [case not in (11, 20 - run) and (case != 12 or run > 4) for case in range(60)] for run in range(8)
-    ]
-    counts = [{f"order-{case:03}": (passed, 1) for case, passed in enumerate(run)} for run in passes]
-    earlier = [made_run(run, cases, dataset_id="support") for run, cases in enumerate(counts)][::-1]
-    own = made_run(9, {f"order-{case:03}": (case not in (*broken, 11), 1) for case in range(60)})
-    history = SuiteHistory(own=own, earlier=earlier, branch="main", declared=tiers_of_policy(policy))
-    return report(replace(suite, history=history, declared=tiers_of_policy(policy)))
-
-
 def release() -> EvaluationReport:
-    """A release that got worse, with a case in quarantine."""
+    """A release that got worse."""
     before = [order(number) for number in range(120)]
-    now = [*map(escalates, range(18)), *before[18:]]
-    held = [{"case_id": "order-100", "reason": "flaky", "expires_at": "2026-12-20T00:00:00Z"}]
-    ways: dict[str, Any] = {"quarantined": frozenset({"order-100"})}
-    return report(decided(before, now, policy=GatePolicy(preset="release", quarantine=held), **ways))
+    now = [*map(other_words, range(18)), *before[18:]]
+    sentence = "The pass rate fell by 15.0 points below release 1.4 (between 8.9 and 21.1)."
+    answer = ReleaseAnswer(fall=0.15, low=0.089, high=0.211, margin=0.02, answer="worse", reason=sentence)
+    cases = [judged(name(number), "passes-again", "14/20 0/1 6/8 4/8") for number in range(18)]
+    return report(decided(before, now, failed(sentence, preset="release", release=answer, cases=cases)))
 
 
 SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
@@ -462,12 +527,14 @@ SITUATIONS: dict[str, Callable[[], EvaluationReport]] = {
     "first-run": first_run,
     "unchanged": unchanged,
     "improved": improved,
-    "trials": trials,
+    "passes-again": flaky,
+    "not-settled": unsettled_cases,
+    "suite-worse": low,
+    "safety": unsafe,
     "conversations": conversations,
     "suites": suites,
     "nothing-to-compare": nothing_to_compare,
     "excused": excused,
-    "confirmed": confirmed,
     "release": release,
     "hostile": hostile,
 }

@@ -65,7 +65,7 @@ def test_a_judges_own_sentence_keeps_its_particulars() -> None:
     same = [case("a", tone="the answer is rude"), case("b", tone="the answer is rude")]
     assert said(*same) == "Why: `tone`: `the answer is rude`."
     mixed = said(*several, case("c", tone="the answer is rude"))
-    assert mixed == f"Mostly: `param_equals`: such as `{wrong}` (2), `tone`: `the answer is rude` (1)."
+    assert mixed == f"Why: `param_equals`: such as `{wrong}` (2), `tone`: `the answer is rude` (1)."
 
 
 def test_a_judges_own_sentence_is_one_line() -> None:
@@ -115,7 +115,7 @@ def test_causes_are_the_fewest_that_explain_every_case_the_most_frequent_first()
     ]
     rows += [case(f"tool-{number}", policy="forbidden tool pay used") for number in range(3)]
     causes = causes_of(rows)
-    assert said(*rows) == "Mostly: the answer is no longer JSON (4), `pay` was called (3)."
+    assert said(*rows) == "Why: the answer is no longer JSON (4), `pay` was called (3)."
     assert sum(len(cause.cases) for cause in causes) == len(rows)
 
 

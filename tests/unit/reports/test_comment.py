@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_eval.comparison.behaviour import ABSENT, behaviour_change
-from agent_eval.contracts import CallCount, CaseSets, ExpiredExcuse, GateStatus, Outcome, RunBehaviour
+from agent_eval.contracts import (
+    AppliedWaiver,
+    CallCount,
+    CaseSets,
+    ExpiredExcuse,
+    GateStatus,
+    Outcome,
+    RunBehaviour,
+)
 from agent_eval.contracts.run import JudgingUse
 from agent_eval.reports.detail import characters
 from agent_eval.reports.model import BaselineInfo
@@ -28,7 +36,9 @@ def test_situations_look_as_agreed(name, golden):
     golden(f"comment/{name}.md", comment_on(situations.SITUATIONS[name]()))
 
 
-@pytest.mark.parametrize("name", ["rules-changed", "no-permission", "proven", "regressed", "500-regressed"])
+@pytest.mark.parametrize(
+    "name", ["rules-changed", "no-permission", "regressed", "500-regressed", "release-blocked"]
+)
 def test_scenarios_look_as_agreed(name, golden):
     golden(f"comment/{name}.md", comment_on(scenarios.SCENARIOS[name]()))
 
@@ -42,18 +52,16 @@ def test_the_marker_is_the_first_thing_in_the_comment(name):
 
 def test_a_blocked_engineer_reads_why_before_anything_else():
     lines = [line for line in comment_on(scenarios.regressed()).splitlines() if line]
-    assert lines[1] == "## ❌ Agent evaluation: failed"
+    assert lines[1] == "## ❌ 3 cases regressed, none allowed."
     assert lines[2] == "> [!CAUTION]"
-    assert lines[3].startswith(
-        "> **3 of 200 cases regressed, none allowed: `refund-over-limit`, `order-status-de` and "
-        "`cancel-twice`; the pass rate fell by 1.0 points, at most 0.5 allowed.** "
-    )
+    assert lines[3].startswith("> Why: `regex`: `the answer does not match 'Bestellung [0-9]+'`; `escalate`")
+    assert lines[5].startswith("> **To do:** Fix them: what changed, and the command that repeats it, are")
 
 
 def test_boxes_are_plain_quotes_where_a_platform_has_none():
     text = comment_on(replace(scenarios.regressed(), boxes=False))
     assert "[!" not in text
-    assert "\n> **3 of 200 cases regressed" in text
+    assert "\n> Why: `regex`: " in text
 
 
 def test_it_names_the_baselines_commit_run_and_age():
@@ -72,12 +80,12 @@ def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     assert "This run compared with run `run-baseline`." in comment_on(scenarios.report(suite, head_sha=None))
 
 
-def test_the_suites_own_changes_come_before_the_cases_and_the_whole_runs_after():
+def test_cases_come_before_the_suites_own_changes_and_the_whole_runs():
     text = comment_on(scenarios.regressed())
     order = [
+        "#### ",
         "2 new:",
         "**removed that failed in the baseline**",
-        "#### ",
         "The model changed",
         "Pass\u00a0rate",
     ]
@@ -156,7 +164,7 @@ def test_numbers_of_calls_are_those_of_all_calls():
 def test_calls_of_one_tool_in_another_order_do_not_become_themselves():
     before = [("search", 1, str(number)) for number in range(300)]
     text = told(before, before[::-1])
-    assert "- Calls: 300 before and now; moved `search ×299` (counted coarsely" in text
+    assert "- Calls: 300 before and now; moved `search ×299`" in text
 
 
 def test_an_argument_that_was_not_given_is_no_value():
@@ -257,55 +265,23 @@ def test_a_case_without_judges_tells_its_outcome():
 def test_a_first_run_says_so_and_lists_what_does_not_pass():
     report = scenarios.first_run()
     text = comment_on(replace(report, suites=[replace(report.suites[0], baseline_note="")]))
-    assert "## ➖ Agent evaluation: no baseline" in text
-    assert "> **Nothing was decided: there is no baseline yet. 38 of 40 cases passed (95.0%).**" in text
+    assert "\n## ➖ First run: nothing to compare with.\n" in text
     assert "- ❌ `order-000` — `policy`: `required tool lookup_order was never called`" in text
 
 
 def test_a_baseline_that_shares_no_case_is_not_said_to_be_missing():
-    text = comment_on(scenarios.nothing_shared())
-    lines = [line for line in text.splitlines() if line]
-    assert lines[1] == "## ➖ Agent evaluation: nothing to compare"
-    assert lines[3] == (
-        "> **Nothing was decided: all 12 cases are new or changed since the baseline. 10 of 12 cases passed "
-        "(83.3%).**"
-    )
-    assert "\nCommit `9be1f04` shares no unchanged case with `3f9a1c2` on main (merge base," in text
+    lines = [line for line in comment_on(scenarios.nothing_shared()).splitlines() if line]
+    assert lines[1] == "## ➖ No case of the baseline is unchanged: nothing to compare with."
+    assert "Commit `9be1f04` shares no unchanged case with `3f9a1c2` on main (merge base," in "\n".join(lines)
     assert "### 2 cases do not pass" in lines
-    assert "no baseline" not in text
-    assert "0 cases" not in text
-
-
-def test_absolute_rules_can_decide_on_cases_that_are_all_new_or_changed():
-    held = scenarios.Thresholds(min_pass_rate=0.8, max_regressed_cases=0)
-    text = comment_on(scenarios.nothing_shared(held))
-    assert "## ✅ Agent evaluation: passed" in text
-    assert "All 12 cases are new or changed since the baseline. The limits that need none hold." in text
-    assert "| Regressed cases, at most | 0 | ➖ not applied |" in text.splitlines()
-    broken = comment_on(scenarios.nothing_shared(scenarios.Thresholds(min_pass_rate=0.9)))
-    assert "## ❌ Agent evaluation: failed" in broken
-    assert "Commit `9be1f04` shares no unchanged case with `3f9a1c2`" in broken
-
-
-def test_several_suites_without_a_case_to_compare_are_told_from_new_ones():
-    changed, new = scenarios.nothing_shared().suites[0], scenarios.first_run().suites[0]
-    both = comment_on(scenarios.report(changed, changed))
-    assert "## ➖ Agent evaluation: nothing to compare" in both
-    assert "**2 of 2 suites have nothing to compare with.**" in both
-    mixed = comment_on(scenarios.report(changed, new))
-    assert "## ➖ Agent evaluation: no baseline" in mixed
-    assert "**2 of 2 suites have no baseline to compare with.**" in mixed
-    assert "## ➖ support: nothing to compare" in mixed
 
 
 def test_two_suites_are_listed_worst_first_then_told_one_by_one():
     text = comment_on(scenarios.two_suites())
     order = [
-        "## ❌ Agent evaluation: failed",
-        "**1 of 2 suites failed: 3 cases regressed.**",
-        "**To do:** Start with `support`, below.",
-        "- ❌ `support`: 3 got worse · 1 improved · 184 of 202 cases passed (91.1%)",
-        "- ✅ `billing`: 188 of 200 cases passed (94.0%)",
+        "## ❌ 1 of 2 suites failed: `support`.",
+        "- ❌ `support`: 3 cases regressed, none allowed.",
+        "- ✅ `billing`: Every threshold holds.",
         "## ❌ support: failed",
     ]
     places = [text.index(part) for part in order]
@@ -335,12 +311,8 @@ def test_many_suites_share_the_room_for_cases():
 def test_what_could_not_be_evaluated_takes_the_place_of_the_decision():
     report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
     lines = [line for line in comment_on(report).splitlines() if line]
-    assert lines[1:5] == [
-        "## 🛑 Agent evaluation: not evaluated",
-        "> [!WARNING]",
-        "> **The baseline could not be looked up.**",
-        ">",
-    ]
+    assert lines[1] == "## 🛑 Not evaluated: The baseline could not be looked up."
+    assert "✅" not in lines[2]
 
 
 def test_a_command_survives_ids_that_a_shell_would_read():
@@ -422,18 +394,21 @@ def test_a_baseline_given_as_a_path_has_neither_age_nor_run():
     assert "Commit `9be1f04` compared with `3f9a1c2` (path baselines/main)." in text
 
 
-def test_rules_that_need_a_baseline_are_listed_as_not_applied():
+def test_limits_are_listed_with_what_was_measured():
     rules = [
-        scenarios.rule("min_pass_rate", 0.9, 0.95, True),
-        scenarios.rule("max_regressed_cases", 0, None, False, applied=False),
-        scenarios.rule("max_pass_rate_drop", 0.02, None, False),
+        scenarios.rule("min_pass_rate", 0.9, 0.95, True, message="38 of 40 passed (95.0%)."),
+        scenarios.rule("max_regressed_cases", 0, None, True, applied=False, message="No baseline."),
+        scenarios.rule("max_hard_fail_rate", 0, 0.1, False, message="4 of 40 hard-failed (10.0%)."),
     ]
     report = scenarios.first_run()
-    suite = replace(report.suites[0], decision=scenarios.decision(GateStatus.PASSED, rules))
+    suite = replace(report.suites[0], decision=scenarios.decision(GateStatus.FAILED, rules))
     lines = comment_on(replace(report, suites=[suite])).splitlines()
-    assert "| Pass rate, at least | 90% | ✅ 95.0% |" in lines
-    assert "| Regressed cases, at most | 0 | ➖ no baseline |" in lines
-    assert "| Pass-rate drop, at most | 2 pts | ❌ unknown |" in lines
+    place = lines.index("<summary>Limits</summary>")
+    assert lines[place + 2 : place + 5] == [
+        "- ✅ 38 of 40 passed (95.0%).",
+        "- ➖ No baseline.",
+        "- ❌ 4 of 40 hard-failed (10.0%).",
+    ]
 
 
 def test_warnings_beyond_what_is_shown_are_counted():
@@ -442,7 +417,7 @@ def test_warnings_beyond_what_is_shown_are_counted():
     assert "number 10" not in text
 
 
-def test_what_is_over_and_excuses_nothing_any_more_is_said_before_the_cases():
+def test_a_waiver_or_quarantine_that_has_expired_is_named():
     report = scenarios.regressed()
     over = "2026-01-01T00:00:00+00:00"
     expired = [
@@ -452,11 +427,9 @@ def test_what_is_over_and_excuses_nothing_any_more_is_said_before_the_cases():
     suite = report.suites[0]
     suite = replace(suite, decision=suite.decision.model_copy(update={"expired": expired}))
     text = comment_on(replace(report, suites=[suite]))
-    told = text.index("**Counts again, because its waiver or quarantine expired:**")
-    assert told < text.index("### 3 regressed cases")
-    assert f"- Waiver `w-1` until `{over}`: `a`, `b`" in text
-    assert f"- Quarantine until `{over}`: `` `x` @acme/team ``" in text
-    assert "counting again" in gate_text(suite.decision, "d.json").casefold()
+    assert f"- Counts again, as its waiver `w-1` expired on `{over}`: `a` and `b`." in text
+    assert f"- Counts again, as its quarantine expired on `{over}`: `´x´ @acme/team`." in text
+    assert "Counts again" in gate_text(suite.decision, "d.json")
 
 
 def test_cases_of_every_outcome_are_counted():
@@ -484,7 +457,7 @@ def test_links_that_are_not_web_addresses_are_left_out():
 def test_one_case_of_each_cause_is_open_and_names_those_like_it():
     text = comment_on(scenarios.many_regressed())
     opened = re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
-    assert "**500 of 2,000 cases regressed, none allowed" in opened
+    assert "## ❌ 500 cases regressed, none allowed." in opened
     assert opened.count("\n#### ") == 1
     assert (
         "\n`escalate` was called, as in 499 more cases: `checkout-flow-0001`, `checkout-flow-0002`, "
@@ -559,14 +532,14 @@ def test_the_worst_suite_decides():
     ("status", "said"),
     [
         (GateStatus.PASSED, "All 2 suites passed."),
-        (GateStatus.FAILED, "All 2 suites failed."),
-        (GateStatus.NO_BASELINE, "2 of 2 suites have no baseline to compare with."),
-        (GateStatus.INCONCLUSIVE, "All 2 suites are inconclusive."),
+        (GateStatus.FAILED, "2 of 2 suites failed: `support` and `support`."),
+        (GateStatus.NO_BASELINE, "2 of 2 suites have no baseline: `support` and `support`."),
+        (GateStatus.INCONCLUSIVE, "2 of 2 suites are not settled: `support` and `support`."),
     ],
 )
 def test_several_suites_are_summed_up_in_a_sentence(status, said):
     suite = replace(scenarios.unchanged_suite(), decision=scenarios.decision(status))
-    assert f"**{said}**" in comment_on(scenarios.report(suite, suite))
+    assert f" {said}\n" in comment_on(scenarios.report(suite, suite))
 
 
 def test_changed_rules_stand_at_the_top_and_a_forks_are_said_not_to_count():
@@ -585,52 +558,12 @@ def test_endless_changes_of_the_rules_are_counted():
     assert "> - and 30 more differences, see the job summary" in text
 
 
-def test_a_judge_that_got_significantly_worse_is_named_in_the_figures():
-    text = comment_on(scenarios.two_judges())
-    assert "- `policy`: 12 worse, 0 better, p under 0.001, **more than chance**" in text
-    assert "- and 3 more judges" in comment_on(scenarios.two_judges(further=10))
-
-
 def test_waivers_beyond_the_room_are_counted():
-    waivers = [scenarios.waiver("order-000", waiver_id=f"w-{number}") for number in range(14)]
-    text = comment_on(scenarios.decided(3, 0, 50, waivers=waivers))
-    assert text.count("- Waiver ") == 10
-    assert "- and 4 more waivers, see the job summary" in text
-
-
-def test_cases_that_pass_less_often_are_named_although_they_still_pass():
-    text = comment_on(scenarios.tried())
-    assert "### 9 cases pass less often" in text
-    assert "- `order-025`: 2 of 4 → 1 of 5 trials passed (`policy`)" in text
-    assert "- `order-020`: 4 of 4 → 3 of 5 trials passed (`policy`)" in text
-    assert text.index("`order-020`: 4 of 4") < text.index("`order-025`: 2 of 4")
-
-
-def test_another_case_policy_or_number_of_trials_is_marked_at_the_top():
-    text = comment_on(scenarios.tried())
-    assert "- ⚠️ A case with several trials passed by case policy all and passes by majority now." in text
-    assert "- ⚠️ 40 cases have another number of trials (4 in the baseline, 5 now)" in text
-    assert text.index("- ⚠️ 40 cases") < text.index("### 9 cases")
-
-
-def test_cases_that_pass_less_often_beyond_the_room_are_counted():
-    from agent_eval.reports.case_lists import less_often
-    from agent_eval.reports.detail import COMMENT
-
-    suite = scenarios.tried().suites[0]
-    detail = replace(COMMENT[0], cases=2, listed=1)
-    assert "- and 6 more" in "\n".join(less_often(suite, detail))
-    assert less_often(suite, replace(detail, cases=0, listed=0)) == []
-
-
-def test_trials_and_their_statistics_say_the_same():
-    """More cases pass, by an easier policy, while fewer trials do: the first numbers are those of trials."""
-    text = comment_on(scenarios.tried())
-    assert "**9** pass less often · **6** more often · **25** as before · trials passed 75.6 → 72.5%" in (
-        text.replace("\u00a0", " ")
-    )
-    assert "<summary>Could be chance (p = 0.193: 9 lower, 6 higher)</summary>" in text
-    assert text.index("Trials\u00a0passed | −3.1") < text.index("Cases\u00a0passed | +15.0")
+    one = AppliedWaiver(waiver_id="w", approved_by="qa", reason="agreed", case_ids=["order-000"])
+    decision = scenarios.by_policy(GateStatus.PASSED, "Nothing broke.", waivers=[one] * 14)
+    text = comment_on(scenarios.report(replace(scenarios.unchanged_suite(), decision=decision)))
+    assert text.count("- Waived: ") == 10
+    assert "- and 4 more, see the job summary" in text
 
 
 def test_latency_within_the_time_that_a_start_takes_is_no_shift():

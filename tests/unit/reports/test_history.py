@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from agent_eval.history.board import Board, DeclaredTiers, board
+from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
 from agent_eval.reports.badge import badge_svg
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
@@ -33,36 +33,33 @@ def test_a_sparkline_has_a_bar_for_each_run() -> None:
     assert Series([None]).sparkline == ""
 
 
-def test_the_trend_names_the_newest_rate_the_range_and_what_would_be_unusual() -> None:
-    assert trend_words(shop()) == (
-        "100% in the newest run; 8 runs: 90.9% to 100%; a new run below 87.1% would be unusual"
-    )
-    assert "unusual" not in trend_words(shop(3))
+def test_the_trend_names_the_newest_rate_and_the_range() -> None:
+    assert trend_words(shop()) == "100% in the newest run; 8 runs: 90.9% to 100%"
 
 
-def test_the_trend_says_where_the_badge_does_that_the_newest_run_is_unusually_low() -> None:
+def test_the_trend_says_where_the_badge_does_that_the_newest_run_is_below_all_before() -> None:
     records = [made_run(number, {"a": (9 + number % 2, 10)}) for number in range(6)]
     low = [*records, made_run(6, {"a": (5, 10)})]
     words = trend_words(board(low[::-1]))
-    assert words.startswith("50.0% in the newest run, unusually low for the 6 runs before; 7 runs: ")
+    assert words == "50.0% in the newest run, below each of the 6 runs before; 7 runs: 50.0% to 100%"
     assert words in "\n".join(history_text(board(low[::-1]), "shop"))
     assert "passed, low" in badge_svg(board(low[::-1]), "evaluation")
-    assert "unusually" not in trend_words(board(records[::-1]))
-    assert "unusually" not in trend_words(board(low[3:][::-1]))
+    assert "below" not in trend_words(board(records[::-1]))
+    assert "below" not in trend_words(board(low[4:][::-1])), "two runs before are too few"
 
 
-def test_a_run_is_placed_among_the_last_eight_of_its_key() -> None:
-    earlier = [_run(number) for number in range(12)][::-1]
-    assert placed(_run(20), earlier, "main") == "100%; main's last 8 runs: 90.9% to 100%"
-    other = made_run(30, {"refund": (1, 1)}, key="other")
+def test_a_run_is_placed_among_the_last_twenty_of_its_key() -> None:
+    earlier = [_run(number) for number in range(30)][::-1]
+    assert placed(_run(40), earlier, "main") == "100%; main's last 20 runs: 90.9% to 100%"
+    other = made_run(41, {"refund": (1, 1)}, key="other")
     assert placed(other, earlier, "main") == ""
-    assert placed(_run(20), earlier[:1], "main") == "100%; main's last run: 100%"
+    assert placed(_run(40), earlier[1:2], "main") == "100%; main's last run: 100%"
 
 
-def test_a_run_that_is_unusually_low_is_said_to_be() -> None:
+def test_a_run_that_is_below_all_of_the_last_is_said_to_be() -> None:
     earlier = [_run(number) for number in range(8)][::-1]
     low = made_run(9, {f"case-{each}": (each > 3, 1) for each in range(10)})
-    assert placed(low, earlier, "main").endswith(", so this is unusually low")
+    assert placed(low, earlier, "main").endswith(", so this is below them all")
 
 
 def test_cost_is_summed_and_latency_is_a_median_where_they_are_known() -> None:
@@ -85,12 +82,12 @@ def test_a_rate_has_its_interval() -> None:
     assert rate_words(case) == "90% (70% to 97%)"
 
 
-def test_the_terminal_shows_trend_heat_map_and_flake_board_without_colour() -> None:
+def test_the_terminal_shows_trend_heat_map_and_unsteady_cases_without_colour() -> None:
     text = "\n".join(history_text(shop(), "shop"))
     assert "\x1b" not in text
     assert "  refund                              x..x..x." in text
     assert "and 10 cases that passed in every run" in text
-    assert "11 collecting" in text
+    assert "By their last 20 trials: 11 new" in text
     assert "FPPFPPFP" in text
     assert "3 policy violation" in text
 
@@ -113,11 +110,9 @@ def test_runs_of_another_key_are_in_brackets_wherever_they_are() -> None:
     assert "[▁▁▁▁]████" in "\n".join(history_text(board(older), "shop"))
 
 
-def test_band_badge_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
+def test_trend_badge_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
     shown = board(alternating(10))
-    assert trend_words(shown) == (
-        "100% in the newest run; 5 runs: 100%; a new run below 100% would be unusual"
-    )
+    assert trend_words(shown) == "100% in the newest run; 5 runs: 100%"
     assert "low" not in badge_svg(shown, "evaluation")
     assert [run["counted"] for run in history_json(shown)["runs"]] == [False, True] * 5
 
@@ -129,8 +124,6 @@ def test_the_page_marks_runs_of_another_key_and_draws_a_line_for_each() -> None:
     chart = view.charts[0]
     assert [point.css_class for point in chart.points] == [*["other", ""] * 4, "other", "own"]
     assert [len(line.split()) for line in chart.lines] == [5, 5]
-    assert chart.band is not None
-    assert chart.band.x == chart.points[1].x
 
 
 def test_colour_adds_no_word() -> None:
@@ -180,9 +173,19 @@ def test_new_and_changed_cases_do_not_move_the_rate_that_is_placed() -> None:
     assert placed(made_run(20, {"new": (0, 1)}), earlier, "main") == ""
 
 
-def test_a_case_to_promote_is_shown_although_it_always_passed() -> None:
-    declared = DeclaredTiers(expected_fail=frozenset({"case-3"}))
-    runs = [_run(number) for number in range(8)][::-1]
-    view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:], declared=declared))
-    assert [(row.name, row.promote) for row in view.board] == [("case-3", True), ("refund", False)]
-    assert "promote me: case-3" in "\n".join(history_text(board(runs, declared=declared), "shop"))
+def test_a_case_is_called_what_its_last_trials_say() -> None:
+    def case(number: int) -> dict[str, tuple[int, int]]:
+        return {"good": (1, 1), "flaky": (number % 2, 1), "bad": (0, 1), "held": (0, 1)}
+
+    runs = [made_run(number, case(number)) for number in range(12)]
+    runs.append(made_run(12, {**case(12), "young": (1, 1)}))
+    table = board(runs[::-1], quarantined=["held"])
+    assert {row.case_id: row.kind for row in table.cases} == {
+        "good": "steady",
+        "flaky": "flaky",
+        "bad": "failing",
+        "held": "quarantined",
+        "young": "new",
+    }
+    words = "1 steady, 1 flaky, 1 failing, 1 new, 1 quarantined"
+    assert f"By their last 20 trials: {words}" in history_text(table, "shop")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent_eval.contracts import Compatibility, CompatibilityCheck
 from agent_eval.reports.markdown_file import render_markdown
-from tests.unit.reports import scenarios
+from tests.unit.reports import scenarios, situations
 
 REPLAY = {
     "replay_passed": False,
@@ -22,15 +22,15 @@ def test_a_report_looks_as_agreed(golden):
     golden("markdown/regressed.md", rendered(replay=REPLAY))
 
 
-def test_a_report_of_several_trials_looks_as_agreed(golden):
-    golden("markdown/trials.md", rendered(scenarios.tried))
+def test_a_report_of_cases_that_were_run_again_looks_as_agreed(golden):
+    golden("markdown/passes-again.md", rendered(situations.flaky))
 
 
 def test_without_a_decision_none_is_claimed():
     text = rendered(decision=None)
     assert text.startswith("## Release Eval Report\n")
-    assert "failed\n" not in text
-    assert "<summary>Rules</summary>" not in text
+    assert "❌ 3 cases" not in text.splitlines()[0]
+    assert "<summary>Limits</summary>" not in text
 
 
 def test_it_says_which_runs_were_compared():
@@ -78,5 +78,5 @@ def test_runs_that_evaluated_different_things_are_called_out():
 
 def test_a_passing_report_is_calm():
     text = rendered(scenarios.unchanged)
-    assert "No case got worse. 188 of 200 cases passed (94.0%).\n" in text
-    assert "**No case" not in text
+    assert text.startswith("## ✅ Every threshold holds.\n\nRelease Eval Report\n\npass rate 94.0")
+    assert "[!" not in text

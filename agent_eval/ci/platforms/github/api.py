@@ -8,15 +8,14 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel
 
 from agent_eval.ci.comment import Comment, Comments
-from agent_eval.ci.issues import Issue
 from agent_eval.ci.platforms.checkout_job import opened
-from agent_eval.ci.platforms.github.spec import GITHUB, USUAL_AUTHOR
+from agent_eval.ci.platforms.github.spec import USUAL_AUTHOR
 from agent_eval.ci.platforms.hosted import HostedChange
 from agent_eval.ci.platforms.rest import Params, RestApi
 from agent_eval.errors import RemoteError
@@ -108,17 +107,6 @@ class IssueComment(BaseModel):
     html_url: str
     body: str | None = None
     user: Author | None = None
-
-
-class RepositoryIssue(BaseModel):
-    """An issue. GitHub lists pull requests among them; these have `pull_request`."""
-
-    number: int
-    state: str
-    html_url: str
-    body: str | None = None
-    user: Author | None = None
-    pull_request: dict[str, object] | None = None
 
 
 class _Runs(BaseModel):
@@ -229,22 +217,6 @@ class GitHubApi:
         """Delete a comment; that it does not exist any more is fine."""
         self._api.session.request("DELETE", f"{self._root}/issues/comments/{comment_id}", accept=(404,))
 
-    def issues(self, creator: str, *, state: Literal["open", "closed"]) -> Iterator[RepositoryIssue]:
-        """Yield the issues that an account opened, those changed last first; of closed ones a hundred."""
-        path = f"{self._root}/issues"
-        params: Params = {"state": state, "creator": creator, "sort": "updated", "direction": "desc"}
-        pages = MAX_ISSUE_PAGES if state == "open" else 1
-        listed = self._api.rows(RepositoryIssue, path, page=PAGE, max_pages=pages, params=params)
-        return (row for row in listed if row.pull_request is None)
-
-    def create_issue(self, title: str, body: str) -> RepositoryIssue:
-        """Open an issue. The request is not repeated when it may have been carried out."""
-        return self._api.send(RepositoryIssue, "POST", f"{self._root}/issues", {"title": title, "body": body})
-
-    def update_issue(self, number: int, **fields: str) -> RepositoryIssue:
-        """Change an issue: its `body`, or its `state` with a `state_reason`."""
-        return self._api.send(RepositoryIssue, "PATCH", f"{self._root}/issues/{number}", fields)
-
     def viewer(self) -> str | None:
         """Ask for the login of the token; None where GitHub does not say it.
 
@@ -332,47 +304,6 @@ class PullRequestComments:
 
 def _comment(row: IssueComment) -> Comment:
     return Comment(row.id, row.user.login if row.user else "", row.body or "", row.html_url)
-
-
-class RepositoryIssues:
-    """The issues of one repository.
-
-    Args:
-        api: Of the repository.
-        author: The login of the token, where the user says it; else empty.
-    """
-
-    refused = GITHUB.remedies.write_issue
-
-    def __init__(self, api: GitHubApi, author: str) -> None:
-        self._api, self._author = api, author
-
-    def author(self) -> str:
-        """The login of the token: as the user says, as GitHub says, else the usual bot."""
-        self._author = self._author or self._api.viewer() or USUAL_AUTHOR
-        return self._author
-
-    def listed(self, author: str, *, is_open: bool) -> Iterable[Issue]:
-        """Yield the issues that an account opened."""
-        return (_issue(row) for row in self._api.issues(author, state="open" if is_open else "closed"))
-
-    def create(self, title: str, body: str) -> Issue:
-        """Open a new one."""
-        return _issue(self._api.create_issue(title, body))
-
-    def update(self, number: int, body: str) -> Issue:
-        """Replace the body of one. Its title stays as it is: a person may have changed it."""
-        return _issue(self._api.update_issue(number, body=body))
-
-    def close(self, number: int, body: str, *, is_duplicate: bool = False) -> Issue:
-        """Replace the body of one and close it."""
-        reason = "not_planned" if is_duplicate else "completed"
-        return _issue(self._api.update_issue(number, body=body, state="closed", state_reason=reason))
-
-
-def _issue(row: RepositoryIssue) -> Issue:
-    author = row.user.login if row.user else ""
-    return Issue(row.number, author, row.body or "", row.state == "open", row.html_url)
 
 
 def comments_on(change: HostedChange) -> Comments | None:

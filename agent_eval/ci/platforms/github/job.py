@@ -29,7 +29,6 @@ from agent_eval.ci.platforms.github.api import (
     Artifact,
     GitHubApi,
     PullRequestComments,
-    RepositoryIssues,
     WorkflowRun,
     graphql_url,
     open_session,
@@ -288,13 +287,3 @@ class GitHub(GitHubStep):
             body(str(marker)),
             words=comment_words(GITHUB, from_fork=event.from_fork and self._reported is None),
         )
-
-    def issues(self) -> RepositoryIssues:
-        """Open the repository's issues.
-
-        Raises:
-            RemoteError: There is no token.
-        """
-        if self._api is None:
-            raise RemoteError("Without a token issues cannot be written.", remedy="Set `github-token`.")
-        return RepositoryIssues(self._api, self._own["comment_author"])

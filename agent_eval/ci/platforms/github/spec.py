@@ -16,7 +16,6 @@ INPUTS: tuple[Option, ...] = (
         "Token for the baseline artifact and the comment.",
         goes_to="platform.github_token",
         commands=(CI,),
-        loosens="nothing",
         action_default="${{ github.token }}",
         in_file=False,
     ),
@@ -26,7 +25,6 @@ INPUTS: tuple[Option, ...] = (
         "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
         goes_to="platform.github_api_url",
         commands=(CI,),
-        loosens="other",
         in_file=False,
     ),
     Option(
@@ -35,7 +33,6 @@ INPUTS: tuple[Option, ...] = (
         "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
         goes_to="platform.baseline_workflow",
         commands=(CI,),
-        loosens="other",
     ),
     Option(
         "upload-evidence",
@@ -44,7 +41,6 @@ INPUTS: tuple[Option, ...] = (
         "later one.",
         goes_to="platform.upload_evidence",
         commands=(CI,),
-        loosens="nothing",
         default="false",
     ),
     Option(
@@ -54,7 +50,6 @@ INPUTS: tuple[Option, ...] = (
         "Default: asked from GitHub, else `github-actions[bot]`.",
         goes_to="platform.comment_author",
         commands=(CI,),
-        loosens="nothing",
     ),
 )
 
@@ -83,7 +78,6 @@ GITHUB = PlatformSpec(
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
         write_comment="The token may not write comments: grant the job `pull-requests: write`",
-        write_issue="The token may not read and write issues: grant the scheduled job `issues: write`",
         write_from_fork="A pull request from a fork runs with a token that may only read",
         run_fork="Use `on: pull_request`: there a fork's code has no secrets and a token that may only read.",
         set_variable="Set it in the step's `env`; a fork's pull request has no secrets",

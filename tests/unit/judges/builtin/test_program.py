@@ -98,7 +98,8 @@ def test_a_failing_checker_is_an_error_that_shows_what_it_complained_of() -> Non
     verdict = lean("import sys; print('{\"passed\": true}'); sys.exit('no such theorem')")
     assert findings(verdict) == ("error", "judge_error")
     assert verdict.reason == "the checker exited with code 1: no such theorem"
-    assert verdict.evidence == {"stderr": "no such theorem"}
+    ended = "exited with code 1: no such theorem"
+    assert verdict.evidence == {"stderr": "no such theorem", "ended_without_verdict": ended}
 
 
 def test_what_a_checker_complains_of_last_is_quoted_harmless_and_short() -> None:

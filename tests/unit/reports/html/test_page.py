@@ -9,18 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.decide import decide_by_policy
+from agent_eval.contracts import GateStatus
 from agent_eval.reports.html import page as page_module
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import BaselineInfo, EvaluationReport
 from agent_eval.storage.redaction import Redactor
 from tests.factories import make_case
-from tests.unit.gate.test_confirmation import record
 from tests.unit.reports import situations
 from tests.unit.reports.html.pages import (
-    NOW,
     agent_says,
     pack_of,
     packed_cases,
@@ -30,7 +27,7 @@ from tests.unit.reports.html.pages import (
     small_packs,
     suite_of,
 )
-from tests.unit.reports.test_confirmation import suite
+from tests.unit.reports.scenarios import by_policy, judged
 
 
 @pytest.fixture
@@ -54,10 +51,9 @@ def test_the_same_evaluation_gives_the_same_bytes(tmp_path):
 
 def test_verdict_and_brief_come_first(page):
     tree = parsed(page)
-    assert tree.all("h1")[0].words == "✗ Agent evaluation: failed"
-    assert tree.all("p", class_="happened")[0].words.startswith("1 of 2 cases regressed, none allowed:")
+    assert tree.all("h1")[0].words.startswith("✗ 1 case regressed")
     main = tree.all("main")[0].words
-    assert main.index("1 of 2 cases regressed") < main.index("Cases to look at") < main.index("All cases")
+    assert main.index("To do:") < main.index("Cases to look at") < main.index("All cases")
 
 
 def test_a_regressed_case_shows_both_runs_side_by_side_with_what_differs(page):
@@ -235,43 +231,26 @@ def test_it_says_what_was_compared_with_and_how_that_was_found(tmp_path):
 
 def test_words_that_a_sentence_sets_in_backticks_are_code(tmp_path):
     packs = small_packs(tmp_path)
-    comparison = suite_of(*packs).comparison
-    decision = decide_by_policy(comparison, GatePolicy(), generated_at=NOW)
+    decision = by_policy(GateStatus.INCONCLUSIVE, "`a` never passed again here. Set `base-agent`.")
     tree = parsed(page_of(*packs, suite=suite_of(*packs, decision=decision)))
-    assert "max-regressed-cases: 0" in [code.words for code in tree.all("div", class_="brief")[0].all("code")]
-    assert "`" not in tree.all("div", class_="brief")[0].words
+    first = tree.all("h1")[0]
+    assert [code.words for code in first.all("code")] == ["a", "base-agent"]
+    assert first.words == "? a never passed again here. Set base-agent ."
 
 
-def test_what_was_run_again_is_a_table_under_how_it_was_decided_with_what_was_cleared() -> None:
-    page = render_html(HtmlReport(report=situations.confirmed()))
-    decided = page[page.index("How it was decided</h3>") :]
-    rows = {name: cells for name, *cells in table_of(decided, "fresh")}
-    assert rows["order-000"] == [
-        "✗ confirmed: yours, p = 0.001",
-        "0 of 6",
-        "6 of 6",
-        "20 of 20 (blocking)",
-        "It fails again, and passes on the merge base.",
-    ]
-    assert rows["order-003"][:3] == ["– not yours", "0 of 3", "0 of 3"]
-    assert rows["order-001"][0] == "✓ cleared"
-    assert "Took 33 trials, 5 min, $0.61; expected at most 50 trials, 8 min, $0.90." in decided
-
-
-def test_a_case_of_which_no_trial_was_run_says_so_and_why() -> None:
-    found = suite(1, record(problem="The merge base could not be built: `setup-command` exited with code 1."))
-    page = render_html(HtmlReport(report=EvaluationReport(title="Gate", suites=[found])))
-    [row] = table_of(page, "fresh")
-    assert row[1:4] == ["? not settled", "not run", "not run"]
-    assert row[-1].startswith("The merge base could not be built")
+def test_cases_that_newly_fail_are_a_table_with_their_counts() -> None:
+    page = render_html(HtmlReport(report=situations.flaky()))
+    rows = {name: cells for name, *cells in table_of(page, "fresh")}
+    assert rows["order-000"][:5] == ["✓ passing again", "17/20", "0/1", "3/3", "3/3"]
+    assert rows["order-002"][0] == "– failing on main too"
+    assert "Reruns took 26 trials, 3 min, 0.21 USD; expected: at most 96 trials, 11 min, 0.80 USD." in page
 
 
 def test_the_name_of_a_case_that_was_run_again_is_text() -> None:
     hostile = "<img src=x>"
-    found = suite(1, record(problem="No."))
-    [result] = found.decision.confirmed
-    told = result.model_copy(update={"case_id": hostile, "reason": "<b>because</b>"})
-    decision = found.decision.model_copy(update={"confirmed": [told]})
+    [found] = situations.unsettled_cases().suites
+    case = judged(hostile, "open", "20/20 0/1 0/8 0/8", "<b>because</b>")
+    decision = found.decision.model_copy(update={"cases": [case]})
     report = EvaluationReport(title="Gate", suites=[replace(found, decision=decision)])
     page = render_html(HtmlReport(report=report))
     assert hostile not in page

@@ -1,0 +1,269 @@
+"""The agents of a job: the change's, and the base's that it is held against, each on a side of its own.
+
+A program runs in a worktree of its commit, after that commit's own `setup-command`. An agent behind an
+address or a hosted model runs as it is; the base's is then the one that `base-agent` names, if any.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from agent_eval.agents.base import AgentOptions
+from agent_eval.agents.catalog import AGENTS, kind_of
+from agent_eval.ci.agent import set_up
+from agent_eval.ci.config import Settings
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.seal import as_code
+from agent_eval.ci.sides import NoSuchDirectory, Side
+from agent_eval.ci.worktree import CannotCheckOut
+from agent_eval.config.spec import AgentSpec, RunSpec
+from agent_eval.contracts.reruns import Side as SideName
+from agent_eval.errors import AgentEvalError, NotEvaluable, UsageError
+from agent_eval.gate.rerun import BaseAgent
+from agent_eval.operations.agent_options import agent_options, read_prompt
+
+_IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.DOTALL)
+"""A command that runs an image by its digest: no file of the checkout is in it."""
+
+ALTERED_BY_BASE = "the base's setup altered what the change runs"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One side, ready to be run.
+
+    Attributes:
+        agent: Its agent.
+        options: Settings of that; None for those of the specification.
+        settings: Those of its commit.
+    """
+
+    agent: AgentSpec
+    options: AgentOptions | None
+    settings: Settings
+
+
+@dataclass
+class Agents:
+    """Both agents of a job that runs one. Make it by `prepare`, before any code of the change runs.
+
+    Attributes:
+        job: The job.
+        base_commit: The commit that the change is held against; None where there is none, or it is not known.
+        change: The worktree of what is evaluated; None where the agent is no program, or in no checkout.
+        base: The worktree of the base; None as well where that is not to be had.
+        problem: Why the base's agent cannot run, as a clause; None as far as it can.
+        altered: Why no trial of a side counts, as a clause.
+    """
+
+    job: JobContext
+    base_commit: str | None = None
+    change: Side | None = None
+    base: Side | None = None
+    problem: str | None = None
+    altered: dict[SideName, str] = field(default_factory=dict)
+    _prepared: dict[SideName, Prepared] = field(default_factory=dict)
+
+    @classmethod
+    def prepare(cls, job: JobContext, base_commit: str | None) -> Self:
+        """Check out the sides that the job may run.
+
+        Args:
+            job: The job.
+            base_commit: The commit that the change is held against; None where there is none.
+
+        Raises:
+            UsageError: `base-agent` names a program.
+            CannotCheckOut, NoSuchDirectory: What is evaluated cannot be checked out.
+        """
+        agents = cls(job, base_commit)
+        named, clone, place = job.settings.base_agent, job.clone, job.place
+        if named is not None and not _is_isolated(named):
+            raise UsageError(
+                "`base-agent` names a program, which is built from the base commit by itself.",
+                remedy="Leave it out, or name an address, a hosted model, or `docker run … IMAGE@sha256:…`.",
+                field="base-agent",
+            )
+        if not agents.is_program:
+            return agents
+        if clone is None or place is None:
+            agents.problem = "the job does not run in a git checkout"
+            return agents
+        agents.change = Side.of(clone, "change", place.head, job.environ)
+        if base_commit is None:
+            agents.problem = "its commit is not known"
+        elif named is None and not agents.is_unchanged:
+            try:
+                agents.base = Side.of(clone, "base", base_commit, job.environ)
+            except CannotCheckOut as error:
+                agents.problem = error.reason
+            except NoSuchDirectory as error:
+                agents.problem = _clause(error)
+        return agents
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the agent is a program of the checkout."""
+        return program_of(self.job.settings.agent) is not None
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether no file of the program's repository differs from the base, `agent-eval.yml` among them."""
+        clone, place = self.job.clone, self.job.place
+        if not self.is_program or clone is None or place is None or self.base_commit is None:
+            return False
+        return clone.same_tree(place.head, self.base_commit)
+
+    def set_up(self) -> None:
+        """Run the change's `setup-command`. The private clone must be sealed before.
+
+        Raises:
+            SetupFailed: It failed or took too long.
+        """
+        job = self.job
+        if self.change is None:
+            set_up(job.settings.setup, job.environ, job.platform.say)
+        else:
+            self.change.set_up(job.settings.setup, job.platform.say)
+
+    def of_change(self) -> Prepared:
+        """The change's agent, as it runs on its side."""
+        if "change" not in self._prepared:
+            agent = self.job.settings.agent or AgentSpec()
+            options = self.change.options(agent) if self.change is not None else None
+            self._prepared["change"] = Prepared(agent, options, self.job.settings)
+        return self._prepared["change"]
+
+    def describe_base(self) -> BaseAgent:
+        """Tell how the base's agent would run, as far as that is known before its setup."""
+        if self.job.settings.base_agent is not None:
+            return BaseAgent("isolated", self.problem, self.base_commit)
+        if not self.is_program:
+            return BaseAgent("none")
+        return BaseAgent("beside", self.problem, self.base_commit, is_unchanged=self.is_unchanged)
+
+    def build_base(self) -> BaseAgent:
+        """Run the base's own `setup-command`, unless that was done, and tell how its agent runs."""
+        if "base" not in self._prepared and self.problem is None and self.describe_base().can_run:
+            try:
+                base = self.base
+                self._prepared["base"] = self._named_base() if base is None else self._built_base(base)
+            except AgentEvalError as error:
+                self.problem = _clause(error)
+        return self.describe_base()
+
+    def run_by(self, side: SideName, spec: RunSpec) -> tuple[RunSpec, AgentOptions | None]:
+        """Copy how the change's first run was made, for one trial of each case on a side.
+
+        Raises:
+            NotEvaluable: The base cannot run.
+        """
+        if side == "change":
+            prepared = self.of_change()
+            return replace(spec, agent=_once(prepared.agent)), prepared.options
+        built = self._prepared.get("base")
+        if built is None:
+            raise NotEvaluable(f"The base's agent cannot run: {self.problem}.")
+        identity = replace(spec.identity, git_commit=self.base_commit)
+        limits = replace(built.settings.limits, run=spec.limits.run)
+        return replace(spec, agent=_once(built.agent), limits=limits, identity=identity), built.options
+
+    def before_trials(self, side: SideName) -> None:
+        """Refuse what the other side altered.
+
+        Raises:
+            Altered: The base's worktree, or the private clone, is not as it was.
+        """
+        if self.job.clone is not None:
+            self.job.clone.refuse_altered()
+        if side == "base" and self.base is not None:
+            self.base.refuse_altered()
+        self._see_change()
+
+    def after_trials(self, side: SideName) -> None:
+        """Take what the base's own agent left in its worktree as its sources, and look at the change's."""
+        if side == "base" and self.base is not None:
+            self.base.seal()
+            self._see_change(by_base="the base's agent altered {}, which the change runs")
+
+    def _see_change(self, by_base: str = "the agent altered {}") -> None:
+        path = self.change.altered() if self.change is not None and "change" not in self.altered else None
+        if path is not None:
+            self.altered["change"] = by_base.format(as_code(path))
+
+    def _built_base(self, base: Side) -> Prepared:
+        settings = self._settings_of_base(base)
+        agent = settings.agent
+        if agent is None or program_of(agent) is None:
+            raise NotEvaluable("its settings name no program as the agent")
+        command = program_of(self.of_change().agent)
+        self._see_change()
+        if self.change is not None:
+            self.change.note_installed(command)
+        base.set_up(settings.setup, self.job.platform.say)
+        self._see_change(by_base=ALTERED_BY_BASE)
+        if self.change is not None and self.change.installed_altered(command) is not None:
+            self.altered.setdefault("change", ALTERED_BY_BASE)
+        # What the workflow decides holds for both sides; what the agent is comes from its commit.
+        mine = self.of_change().agent
+        own = replace(
+            mine,
+            command=agent.command,
+            name=agent.name,
+            repair_command=agent.repair_command,
+            environment=agent.environment,
+            keep_alive=agent.keep_alive,
+            system_prompt=agent.system_prompt,
+        )
+        return Prepared(own, base.options(own), settings)
+
+    def _settings_of_base(self, base: Side) -> Settings:
+        return self.job.settings_at(base.directory) if self.job.settings_at is not None else self.job.settings
+
+    def _named_base(self) -> Prepared:
+        """The agent that `base-agent` names; a hosted model has the system prompt of the base's commit."""
+        job = self.job
+        mine = self.of_change().agent
+        own = replace(mine, name=job.settings.base_agent, command=None, url=None, repair_command=None)
+        return Prepared(own, replace(agent_options(own, job.environ), system=self._prompt()), job.settings)
+
+    def _prompt(self) -> str | None:
+        clone, place, path = self.job.clone, self.job.place, self.of_change().agent.system_prompt
+        if path is None or clone is None or place is None or self.base_commit is None:
+            return read_prompt(path) if path is not None else None
+        where = Path.cwd().joinpath(path).resolve()
+        if not where.is_relative_to(clone.top):
+            return read_prompt(path)
+        content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
+        return content.decode("utf-8", "replace") if content is not None else None
+
+
+def program_of(agent: AgentSpec | None) -> str | None:
+    """The command line of an agent that is a program; None for any other."""
+    if agent is None or agent.command is not None:
+        return agent.command if agent is not None else None
+    if agent.name is None or kind_of(agent.name) is not AGENTS["command"]:
+        return None
+    return agent.name.removeprefix("command:")
+
+
+def _is_isolated(named: str) -> bool:
+    """Tell whether an agent runs no file of the checkout: an address, a hosted model, an image by digest."""
+    kind = kind_of(named)
+    if kind is None:
+        return "://" in named
+    if kind is AGENTS["command"]:
+        return _IMAGE.match(named.removeprefix("command:")) is not None
+    return kind is not AGENTS["recorded"] and not kind.in_this_process
+
+
+def _once(agent: AgentSpec) -> AgentSpec:
+    """Copy an agent's specification for single trials, which write no recording."""
+    return replace(agent, trials=1, record=None, update=None, resume=False)
+
+
+def _clause(error: AgentEvalError) -> str:
+    return error.message.rstrip(".")

@@ -1,0 +1,386 @@
+"""Run trials again for the gate's procedure: by the change and by the base, in waves of cases side by side.
+
+What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a
+fresh one: no ruling of an LLM judge is taken from the baseline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agent_eval.ci.agents import Agents
+from agent_eval.ci.context import JobContext
+from agent_eval.ci.seal import Altered
+from agent_eval.config.spec import Output, RunSpec
+from agent_eval.contracts.limits import RunLimits
+from agent_eval.contracts.reruns import (
+    CaseReruns,
+    Figures,
+    Rerun,
+    Reruns,
+    RoundCount,
+    Side,
+    Spending,
+    SuiteRound,
+)
+from agent_eval.errors import AgentEvalError
+from agent_eval.evidence.archive import write_bundle
+from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
+from agent_eval.gate.rerun import Cut, rerun
+from agent_eval.history.record import record_of
+from agent_eval.operations.reruns import WHOLE, rerun_of
+from agent_eval.operations.run import run_suite
+from agent_eval.operations.run_agent import RunLoopResult, run_agent
+from agent_eval.reports.story import spending_text
+from agent_eval.storage.files import read_bytes, sha256_bytes
+from agent_eval.suites.reader import SuiteSource
+from agent_eval.text.escape import one_line
+
+SHARE = 0.5
+"""The part of a run's limits of time and cost that its reruns have; the first run has the other."""
+
+LARGEST_EVIDENCE = 256 << 20
+"""Most bytes of the archive with the packs of the reruns."""
+
+TIME_USED_UP = "the time of the run was used up"
+MONEY_USED_UP = "the money of the run was used up"
+
+_IN_TURN = 10
+"""Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
+_REASON_LIMIT = 200
+
+
+def first_share(limits: RunLimits) -> RunLimits:
+    """Copy the limits of a run for its first trials, where others of it may follow."""
+    return _times(limits, 1 - SHARE)
+
+
+def _times(limits: RunLimits, factor: float) -> RunLimits:
+    return RunLimits(
+        seconds=None if limits.seconds is None else factor * limits.seconds,
+        cost_usd=None if limits.cost_usd is None else factor * limits.cost_usd,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRun:
+    """A suite whose first run raised a question.
+
+    Attributes:
+        spec: How it was run.
+        source: The suite, where it is open already.
+        pack: What came of it.
+        question: What it asks.
+        baseline_sha256: Digest of the pack that it was compared with; None without one.
+    """
+
+    spec: RunSpec
+    source: SuiteSource | None
+    pack: Pack
+    question: Question
+    baseline_sha256: str | None = None
+
+
+@dataclass
+class _Packs:
+    """The reruns of one suite: their sealed packs by name in the archive, and what they took."""
+
+    sealed: dict[str, Pack] = field(default_factory=dict)
+    trials: int = 0
+    seconds: float = 0.0
+    cost_usd: float = 0.0
+    cost_is_known: bool = True
+
+
+class JobRunner:
+    """Runs trials of the suites of a job, as `gate.rerun.Runner` has it.
+
+    Args:
+        job: The job.
+        agents: Both agents.
+        runs: The first run of each suite, by slug.
+        home: Directory of the packs.
+    """
+
+    def __init__(self, job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], home: Path) -> None:
+        self._job, self._agents, self._runs, self._home = job, agents, runs, home
+        limits = job.settings.limits.run
+        self._limits = _times(limits, SHARE * len(runs))
+        self._began = time.monotonic()
+        self._packs: dict[str, _Packs] = defaultdict(_Packs)
+        self._ended: str | None = None
+        self._why_none = ""
+
+    def trials(self, slug: str, side: Side, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
+        """Run one trial of each case on one side; what no judge could judge once more."""
+        results = self._once(slug, side, case_ids)
+        again = [case_id for case_id, rerun in results.items() if rerun.result == "unjudged"]
+        if again and self._ended is None:
+            results = {**results, **self._once(slug, side, again)}
+        return results
+
+    def whole_suite(self, slug: str, sides: Sequence[Side]) -> tuple[SuiteRound, Mapping[Side, Figures]]:
+        """Run all cases of the question by these sides, in turn, with as many trials as the first run had."""
+        run = self._runs[slug]
+        agent = run.spec.agent
+        trials = agent.trials if agent is not None else 1
+        at_once = agent.parallel if agent is not None and isinstance(agent.parallel, int) else 1
+        size = max(_IN_TURN, at_once)
+        ids = list(run.question.cases)
+        counts: dict[Side, dict[str, RoundCount]] = {side: {} for side in sides}
+        figures: dict[Side, Figures] = {side: Figures() for side in sides}
+        for start in range(0, len(ids), size):
+            for side in sides:
+                wave = ids[start : start + size]
+                pack = self._run(slug, side, wave, trials=trials, kind=WHOLE)
+                if pack is None or self._ended is not None:
+                    # A round of which a part was run says nothing of the suite.
+                    raise Cut(self._ended or "a round of the whole suite could not be run")
+                for case_id, row in record_of(pack).cases.items():
+                    counts[side][case_id] = RoundCount(passed=row.passed, trials=row.trials)
+                    if row.cost_usd is not None:
+                        figures[side].cost_usd[case_id] = row.cost_usd
+                    if row.latency_ms is not None:
+                        figures[side].latency_ms[case_id] = row.latency_ms
+        return SuiteRound(**counts), figures
+
+    def altered(self, slug: str) -> Mapping[Side, str]:
+        """Say why no trial of a side counts."""
+        del slug
+        return dict(self._agents.altered)
+
+    def spent(self, slug: str) -> Spending:
+        """What the reruns of a suite took."""
+        packs = self._packs[slug]
+        return Spending(
+            trials=packs.trials,
+            minutes=packs.seconds / 60,
+            cost_usd=packs.cost_usd if packs.cost_is_known else None,
+        )
+
+    def archive(self, slug: str, place: Path) -> bytes | None:
+        """Write the packs of the reruns of a suite as one archive, and return it; None without any.
+
+        Raises:
+            AlteredPack: One of them is not as it was sealed.
+        """
+        packs = self._packs[slug].sealed
+        if not packs:
+            return None
+        write_bundle(packs, place)
+        return read_bytes(place, max_bytes=LARGEST_EVIDENCE)
+
+    def _once(self, slug: str, side: Side, case_ids: Sequence[str]) -> dict[str, Rerun]:
+        pack = self._run(slug, side, case_ids, trials=1)
+        if pack is None:
+            # An agent that cannot be started fails: an error is a failure, on either side.
+            return {case_id: Rerun(result="failed", reason=self._why_none) for case_id in case_ids}
+        return {
+            case_id: rerun_of(row) for case_id, row in pack.results_by_id().items() if case_id in case_ids
+        }
+
+    def _run(
+        self, slug: str, side: Side, case_ids: Sequence[str], *, trials: int, kind: str = ""
+    ) -> Pack | None:
+        """Run trials of some cases on one side; None where its agent cannot be run at all.
+
+        Raises:
+            Cut: Nothing more can be run.
+            Altered: The base, or what judges, was altered meanwhile.
+        """
+        self._cut_if_spent()
+        run, packs = self._runs[slug], self._packs[slug]
+        self._agents.before_trials(side)
+        spec, options = self._agents.run_by(side, run.spec)
+        name = f"{kind}{side}-{len(packs.sealed) + 1}"
+        run_id = spec.identity.run_id
+        spec = replace(
+            spec,
+            agent=replace(spec.agent, trials=trials) if spec.agent is not None else None,
+            cases=tuple(case_ids),
+            output=Output(pack=self._home / slug / name, fresh=True),
+            identity=replace(spec.identity, run_id=f"{run_id}-{name}" if run_id is not None else None),
+            limits=replace(spec.limits, run=self._remaining()),
+        )
+        began = time.monotonic()
+        try:
+            done = run_agent(
+                spec,
+                environ=self._job.environ,
+                redactor=self._job.redactor,
+                source=run.source,
+                options=options,
+            )
+        except AgentEvalError as error:
+            packs.cost_is_known = False
+            self._cut_if_spent()
+            self._why_none = one_line(self._job.redactor.redact_text(error.message), limit=_REASON_LIMIT)
+            return None
+        finally:
+            packs.seconds += time.monotonic() - began
+            self._agents.after_trials(side)
+        self._note_end(done)
+        pack = open_pack(spec.output.pack)
+        refuse_other_judges(run.pack, pack)
+        packs.sealed[name] = pack
+        packs.trials += done.progress.done
+        packs.cost_usd += done.progress.cost_usd
+        packs.cost_is_known &= done.progress.unknown_cost == 0
+        return pack
+
+    def _note_end(self, done: RunLoopResult) -> None:
+        """Remember what ended the last trials early: what they left counts, and no others follow."""
+        if done.outage:
+            self._ended = done.outage
+        elif done.stopped:
+            remaining = self._remaining()
+            self._ended = TIME_USED_UP if remaining.seconds == 0 else MONEY_USED_UP
+
+    def _cut_if_spent(self) -> None:
+        remaining = self._remaining()
+        if remaining.seconds == 0:
+            raise Cut(TIME_USED_UP)
+        if remaining.cost_usd == 0:
+            raise Cut(MONEY_USED_UP)
+        if self._ended is not None:
+            raise Cut(self._ended)
+
+    def _remaining(self) -> RunLimits:
+        seconds, cost = self._limits.seconds, self._limits.cost_usd
+        spent = sum(packs.cost_usd for packs in self._packs.values())
+        return RunLimits(
+            seconds=None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began)),
+            cost_usd=None if cost is None else max(0.0, cost - spent),
+        )
+
+
+def refuse_other_judges(first: Pack, other: Pack) -> None:
+    """Refuse trials that were judged otherwise than the first run: suite or judges were altered meanwhile.
+
+    Raises:
+        Altered: They were.
+    """
+    before, now = first.config, other.config
+    definitions = {case_id: row["definition_digest"] for case_id, row in first.index_by_id().items()}
+    is_same = (
+        before.judges == now.judges
+        and before.judge_configs == now.judge_configs
+        and before.execution_config.judge_code == now.execution_config.judge_code
+        and all(
+            definitions.get(case_id) == row["definition_digest"]
+            for case_id, row in other.index_by_id().items()
+        )
+    )
+    if not is_same:
+        raise Altered(
+            "The suite or its judges were altered while the job ran.",
+            remedy="Nothing but the job may write there: look at what the agent and its setup do.",
+        )
+
+
+def run_again(
+    job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], *, figures_in_doubt: frozenset[str]
+) -> dict[str, tuple[Reruns, bytes | None]]:
+    """Run again what the first runs of a job ask for.
+
+    Args:
+        job: The job.
+        agents: Both agents.
+        runs: The first run of each suite, by slug.
+        figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit.
+
+    Returns:
+        By slug the record, and the archive with the packs of the trials; None where nothing was run.
+
+    Raises:
+        Altered: What judges, or is run, was altered meanwhile.
+    """
+    questions = {slug: run.question for slug, run in runs.items()}
+    needs_base = bool(figures_in_doubt) or any(
+        asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
+    )
+    base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
+    expected = {slug: estimate(run) for slug, run in runs.items()}
+    if (most := _in_all(expected.values())).trials:
+        job.platform.say(f"To run again: {spending_text(most, most=True)}.")
+    with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
+        runner = JobRunner(job, agents, runs, Path(folder))
+        records = rerun(questions, runner, base, figures_in_doubt=figures_in_doubt)
+        done: dict[str, tuple[Reruns, bytes | None]] = {}
+        for slug, record in records.items():
+            data = runner.archive(slug, Path(folder) / f"{slug}.zip")
+            evidence = {
+                "expected": expected[slug],
+                "spent": runner.spent(slug),
+                "baseline_manifest_sha256": runs[slug].baseline_sha256,
+                "candidate_manifest_sha256": runs[slug].pack.manifest_sha256,
+                "evidence_sha256": sha256_bytes(data) if data is not None else None,
+            }
+            done[slug] = record.model_copy(update=evidence), data
+        if (spent := _in_all(record.spent for record, _ in done.values())).trials:
+            job.platform.say(f"Run again: {spending_text(spent)}.")
+    return done
+
+
+def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReruns]:
+    """Run cases of the base by the change's agent, once each; of recorded ones, judge the base's traces.
+
+    What cannot be run has no trials, and is open.
+
+    Args:
+        job: The job.
+        agents: Both agents.
+        spec: How the change's first run is made, on the suite with these cases.
+    """
+    with TemporaryDirectory(prefix="agent-eval-by-main-") as folder:
+        spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))
+        try:
+            if spec.agent is None:
+                run_suite(spec, environ=job.environ, redactor=job.redactor)
+            else:
+                prepared = agents.of_change()
+                spec = replace(spec, agent=replace(prepared.agent, trials=1))
+                run_agent(spec, environ=job.environ, redactor=job.redactor, options=prepared.options)
+        except AgentEvalError as error:
+            job.platform.warn(f"Cases of main could not be run: {error.message}")
+            return []
+        rows = open_pack(spec.output.pack).results()
+        return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
+
+
+def estimate(run: FirstRun) -> Spending:
+    """Estimate the most that the reruns of a suite take, from the mean time and cost of its first trials.
+
+    Where the cost of any of these is unknown, so is what the others will cost.
+    """
+    asks = run.question
+    number = len(asks.cases)
+    trials = PAIRS * len({case_id for case_id, _ in asks.violations})
+    if asks.has_baseline:
+        trials += 2 * PAIRS * min(len(asks.order), budget(number))
+        first = run.spec.agent.trials if run.spec.agent is not None else 1
+        trials += 2 * ROUNDS * number * first if asks.is_low else 0
+    index = list(run.pack.index_by_id().values())
+    times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
+    costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
+    return Spending(
+        trials=trials,
+        minutes=trials * sum(times) / len(times) / 60_000 if times else None,
+        cost_usd=trials * sum(costs) / len(costs) if costs and len(costs) == len(index) else None,
+    )
+
+
+def _in_all(spent: Iterable[Spending]) -> Spending:
+    rows = [row for row in spent if row.trials]
+    minutes, costs = [row.minutes for row in rows], [row.cost_usd for row in rows]
+    return Spending(
+        trials=sum(row.trials for row in rows),
+        minutes=None if None in minutes else sum(filter(None, minutes)),
+        cost_usd=None if None in costs else sum(filter(None, costs)),
+    )

@@ -1,0 +1,136 @@
+"""Names that are gone and what replaces each: options, inputs of the CI job, variables, keys of a policy.
+
+A name in this table is refused wherever it is met (exit 2): a setting that is silently ignored would leave a
+job to decide otherwise than its author thinks. Only the standard library may be imported here, because every
+command line that names an unknown option looks here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from agent_eval.config.options import variable
+from agent_eval.errors import UsageError
+
+_CONSTANT = "Remove it: how cases are run again is the same for every job, and no setting."
+_MAIN = "Remove it: the job finds main's last 20 runs by their commits, and needs no number."
+_NIGHTLY = "Remove it; run `agent-eval drift --release PACK` in a nightly job, whose exit code tells."
+_DROP = (
+    "State `max_regressed_cases`, which is to the letter, or `preset: release` with a `margin`, which allows "
+    "for chance."
+)
+_KEPT = "Remove it: `gate` finds what the job ran again and main's counts in the candidate's pack."
+_QUARANTINE = "Name the case under `quarantine` instead: case, reason and the day until which it holds."
+
+OPTIONS: Mapping[str, str] = {
+    "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "baseline-runs": _MAIN,
+    "base-cache": "Remove it: the base's trials are made in the job that needs them.",
+    "history": "Remove it: the counts of main's runs are in their evidence.",
+    "history-branch": "Remove it: the counts of main's runs are in their evidence.",
+    "confirm-pairs": _CONSTANT,
+    "max-confirm-cases": _CONSTANT,
+    "max-pass-rate-drop": _DROP,
+    "min-coverage": "Remove it: a case that is gone from a change is named, and run by main's version.",
+    "max-baseline-error-rate": "Remove it: an error is a failure, in a baseline as anywhere.",
+    "on-case-removed": "Remove it: a case that a change removes is run by main's version; `preset: release` "
+    "blocks where it fails.",
+    "quality-budget": _NIGHTLY,
+    "drift-release": _NIGHTLY,
+    "drift-issue": _NIGHTLY,
+    "release-agent": _NIGHTLY,
+    "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
+    "confirmation": _KEPT,
+    "pool": _KEPT,
+}
+"""By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
+
+TRIALS_AUTO = (
+    "Write a number, such as `trials: 2`: more trials show smaller losses. Cases that newly fail are "
+)
+TRIALS_AUTO += "run again by themselves."
+"""What to do in place of `trials: auto`."""
+
+_MOVED = (
+    "min_pass_rate",
+    "max_hard_fail_rate",
+    "max_hard_fail_increase",
+    "max_regressed_cases",
+    "max_new_hard_fail_cases",
+)
+
+POLICY_KEYS: Mapping[str, str] = {
+    "schema_version": "Remove it.",
+    "on_inconclusive": "Remove it: what is not settled blocks (exit 3).",
+    "on_case_removed": "Write `preset: release` where a removed case that fails on main's terms must block.",
+    "alpha": "Remove it: the levels of the tests are constants.",
+    "confidence": "Remove it: the levels of the tests are constants.",
+    "power": "Remove it: the numbers of reruns are constants.",
+    "zero_tolerance": "Write `safety: [prompt_injection]` with its judges, which then block at once.",
+    "zero_tolerance_repeat": "Write `safety: {prompt_injection: repeated}` with its judges.",
+    "zero_tolerance_ceiling": "Write `safety: {prompt_injection: repeated}` with its judges.",
+    "max_new_error_cases": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "max_baseline_error_rate": "Remove it: an error is a failure, in a baseline as anywhere.",
+    "max_lost_share": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "max_pass_rate_drop": _DROP,
+    "min_coverage": "Remove it: a case that is gone from a change is named, and run by main's version.",
+    "thresholds": "Write its rules as keys of the policy, such as `min_pass_rate: 0.9`.",
+    "tracked": _QUARANTINE,
+    "expected_fail": _QUARANTINE,
+}
+"""By key of a policy file."""
+
+
+def gone_option(name: str, shown: str | None = None) -> UsageError | None:
+    """The error for an option that is gone; None for any other name.
+
+    Args:
+        name: As an option without dashes, such as `base-cache`.
+        shown: As the person wrote it, where that is not `--NAME`.
+    """
+    sentence = OPTIONS.get(name)
+    if sentence is None:
+        return None
+    return UsageError(f"{shown or f'--{name}'} is gone", remedy=sentence, field=name)
+
+
+def gone_variable(names: Iterable[str]) -> UsageError | None:
+    """The error for the first environment variable that passes an option that is gone; None without one.
+
+    Args:
+        names: Of the variables that are set and not empty.
+    """
+    gone = {spelt: name for name in OPTIONS for spelt in (variable(name), f"INPUT_{name.upper()}")}
+    gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in OPTIONS}
+    found = sorted(gone.keys() & set(names))
+    return gone_option(gone[found[0]], f"The variable {found[0]}") if found else None
+
+
+def gone_policy_key(key: str, value: object) -> str | None:
+    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None.
+
+    Args:
+        key: The key.
+        value: What the file says of it.
+    """
+    names = _plain_names(value)
+    if names and key == "zero_tolerance":
+        return f"Write `safety: [{', '.join(names)}]`: each of them blocks at once."
+    if names and key in ("zero_tolerance_repeat", "zero_tolerance_ceiling"):
+        return f"Write `safety: {{{', '.join(f'{name}: repeated' for name in names)}}}`."
+    if names and key in ("tracked", "expected_fail"):
+        entry = f"{{case: {names[0]}, reason: WHY, until: YYYY-MM-DD}}"
+        return f"Write `quarantine: [{entry}]`, with each of its cases."
+    if key == "thresholds" and isinstance(value, Mapping):
+        rules = [name for name in _MOVED if isinstance(value.get(name), (int, float))]
+        if rules:
+            lines = ", ".join(f"`{name}: {value[name]}`" for name in rules)
+            return f"Write its rules as keys of the policy: {lines}."
+    return POLICY_KEYS.get(key)
+
+
+def _plain_names(value: object) -> list[str]:
+    """The names in a list or mapping; none where YAML would not read each of them as it stands."""
+    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
+    return names if all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names) else []

@@ -1,0 +1,360 @@
+"""A judge from a project's files, which runs in a child process of its own.
+
+Such a judge is named `module:Class`. It has no place in the process that decides and may hold a token: there
+it could end the process, patch the gate or read the token, also because of what the agent said. Its process
+(`host`) gets the environment that every program needs, and what the configuration names in `env`; it stays
+alive for the whole run, and answers one case after the other.
+
+Whatever is not a whole verdict of this judge on this case is an error, and the process is ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from typing_extensions import override
+
+from agent_eval.contracts import Case, Trace, Verdict
+from agent_eval.contracts.verdict import WITHOUT_VERDICT
+from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.judges.base import (
+    EvaluationsConfig,
+    Judge,
+    JudgeConfig,
+    clipped,
+    ended_without_verdict,
+    judge_error,
+    quoted,
+)
+from agent_eval.judges.origin import CodePlace
+from agent_eval.judges.reading import read_config
+from agent_eval.processes.child import ChildLimits, allowed_environment
+from agent_eval.processes.conversing_child import ConversingChild
+from agent_eval.storage.json import Limits, dumps, parse
+
+MOST_DEATHS = 3
+"""After so many ends in a row without a verdict, the judge is not asked again: each start takes a moment."""
+
+_AT_ONCE = 8
+_ANSWER_BYTES = 4 << 20
+_START_SECONDS = 60.0
+_STDERR_LIMIT = 500
+_START = (
+    "import sys; sys.path[:] = __import__('json').loads(sys.argv[1]); "
+    "from agent_eval.judges.host import main; main()"
+)
+
+
+class HostConfig(BaseModel):
+    """What a configuration says of the process of a judge, beside the judge's own keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    timeout_seconds: float = Field(default=60.0, gt=0, le=86_400)
+    """Wall time for one case."""
+    env: list[str] = Field(default_factory=list)
+    """Names of environment variables to pass to it, beside those that every program needs."""
+
+
+class _Ended(Exception):
+    """The process ended, or was ended, without an answer; the text says how, starting with a verb."""
+
+    def __init__(self, how: str, stderr: bytes = b"") -> None:
+        super().__init__(how)
+        self.how = how
+        self.stderr = stderr.decode("utf-8", "replace").strip()[-_STDERR_LIMIT:]
+
+
+class HostedJudge(Judge):
+    """A judge in a child process. Safe to use from many threads, and in forked processes.
+
+    Args:
+        name: The judge, as `module:Class`.
+        configs: Configuration by name, with the keys of `HostConfig`; its own is under its name or its id.
+        place: Where its code is.
+
+    Raises:
+        InvalidInput: It cannot be loaded, is no judge, or its configuration is wrong.
+        NotEvaluable: Its process ended while it was loaded.
+
+    Example::
+
+        judge = HostedJudge("my_judges:NoApologies", {}, CodePlace.of_directory(None))
+        judge.evaluate(case, case.recorded)
+        judge.close()
+    """
+
+    def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:
+        self._name, self._place = name, place
+        load = {"name": name, "configs": configs, "host_keys": list(HostConfig.model_fields)}
+        not_from = str(place.of) if place.is_elsewhere else None
+        self._load = json.dumps({**load, "not_from": not_from}, default=str).encode()
+        self._deaths = 0
+        self._idle: list[ConversingChild] = []
+        self.forget()
+        self._host = _host_config(name, configs.get(name))
+        try:
+            child, about = self._started()
+            if about.key != name:  # only now it is known under which name its configuration is
+                child.close()
+                self._host = _host_config(about.key, configs.get(about.key))
+                child, about = self._started()
+        except _Ended as end:
+            raise NotEvaluable(
+                f"judge {quoted(name)} cannot be loaded: its process {end.how}",
+                remedy="Import its module in a Python of your own to see why.",
+                stderr=end.stderr,
+            ) from None
+        self._idle.append(child)
+        self.judge_id, self.hard, self.key, self.code = about.judge_id, about.hard, about.key, about.code
+        shared: dict[str, Any] = {"hard": about.hard, "weight": about.weight, "category": about.category}
+        self.config: JudgeConfig = (
+            JudgeConfig(**shared)
+            if about.pass_threshold is None
+            else EvaluationsConfig(**shared, pass_threshold=about.pass_threshold)
+        )
+        self.reads = None if about.reads is None else frozenset(about.reads)
+        self._checks, self._source = about.checks, about.source
+        self._version = self._file_version()
+
+    def check_case(self, case: Case) -> None:
+        """Refuse a case that the judge could never judge, if it says so.
+
+        Raises:
+            InvalidInput: It cannot be judged.
+            NotEvaluable: The judge's process ended.
+        """
+        if not self._checks:
+            return
+        try:
+            answer = self._ask("check", case, None)
+        except _Ended as end:
+            raise NotEvaluable(
+                f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}, asked to check it.",
+                remedy="Correct the judge's check_case.",
+                case_id=case.case_id,
+            ) from None
+        if "refused" in answer or "raised" in answer:
+            subject = f"case {quoted(case.case_id)}: judge {quoted(self.judge_id)}"
+            raise _refusal(answer, f"{subject} cannot check it: ", case_id=case.case_id)
+
+    @override
+    def evaluate(self, case: Case, trace: Trace) -> Verdict:
+        try:
+            answer = self._ask("evaluate", case, trace)
+            if "raised" in answer:
+                return judge_error(self, case, f"the judge raised {answer['raised']}")
+            if "refused" in answer:
+                return judge_error(self, case, f"the judge refused: {answer['refused'].get('message')}")
+            return self._verdict(answer, case)
+        except _Ended as end:
+            evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
+            reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
+            return judge_error(self, case, reason, evidence)
+
+    def close(self) -> None:
+        """End the processes; the next case starts another one."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for child in idle:
+            child.close()
+
+    def forget(self) -> None:
+        """Forget the processes without ending them: in a forked process, they are its parent's."""
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_AT_ONCE)
+        self._idle = []
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the file of the judge is as it was when it was loaded."""
+        return self._version == self._file_version()
+
+    def _file_version(self) -> tuple[int, int, int] | None:
+        if self._source is None:
+            return None
+        try:
+            stat = os.stat(self._source)
+        except OSError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+    def _verdict(self, answer: dict[str, Any], case: Case) -> Verdict:
+        if "verdict" not in answer:
+            raise _Ended(clipped(str(answer.get("wrong", "gave no verdict"))))
+        try:
+            verdict = Verdict.model_validate(answer["verdict"])
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
+            field = ".".join(str(part) for part in first["loc"])
+            words = clipped(f"gave a malformed verdict: {field}: {first['msg']}", 160)
+            raise _Ended(words) from None
+        if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
+            raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
+        return verdict
+
+    def _ask(self, do: str, case: Case, trace: Trace | None) -> dict[str, Any]:
+        """Ask for one case.
+
+        Raises:
+            _Ended: There is no whole answer; the process has been ended.
+        """
+        if self._deaths >= MOST_DEATHS:
+            raise _Ended(f"was not asked again: it had ended {MOST_DEATHS} times in a row")
+        request = _request(do, case, trace)
+        with self._places:
+            with self._lock:
+                child = self._idle.pop() if self._idle else None
+            try:
+                if child is None:
+                    child, _ = self._started()
+                answer = _answer(child, request, self._host.timeout_seconds)
+            except _Ended:
+                self._deaths += 1
+                if child is not None:
+                    child.close()
+                raise
+            except BaseException:  # such as Ctrl-C
+                if child is not None:
+                    child.close()
+                raise
+            self._deaths = 0
+            with self._lock:
+                self._idle.append(child)
+        return answer
+
+    def _started(self) -> tuple[ConversingChild, _Description]:
+        """Start a process, and load the judge there; return what the judge says of itself."""
+        child = ConversingChild(
+            # Isolated: no file of a project is imported but by the judge. Nothing is written beside it.
+            [sys.executable, "-IB", "-c", _START, json.dumps(self._place.search_path())],
+            env=allowed_environment(os.environ, self._host.env),
+            cwd=self._place.directory,
+        )
+        try:
+            answer = _answer(child, self._load, _START_SECONDS)
+            if "judge" not in answer:
+                where = f"judge {quoted(self._name)} cannot be loaded: "
+                raise _refusal(answer, where, field="judges")
+            return child, _Description.model_validate(answer["judge"])
+        except ValidationError:
+            child.close()
+            raise _Ended("did not say what judge it is") from None
+        except BaseException:
+            child.close()
+            raise
+
+
+class _Description(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    key: str
+    judge_id: str = Field(min_length=1)
+    hard: bool
+    weight: float
+    category: str | None
+    pass_threshold: float | None
+    reads: list[str] | None
+    checks: bool
+    code: str | None
+    source: str | None
+
+
+def _host_config(name: str, raw: Any) -> HostConfig:
+    stated = raw if isinstance(raw, Mapping) else {}
+    return read_config(
+        name, HostConfig, {key: stated[key] for key in HostConfig.model_fields if key in stated}
+    )
+
+
+def _request(do: str, case: Case, trace: Trace | None) -> bytes:
+    """Encode a case, as `Contract.to_json` has it.
+
+    Raises:
+        _Ended: It has what JSON cannot hold, as the trace of a live agent may.
+    """
+    rest: dict[str, Any] = {"do": do}
+    try:
+        if trace is not None:
+            rest["final_output_tool"] = trace.final_output_tool
+            if [id(event) for event in trace.events] != [id(event) for event in case.trace]:
+                rest["trace"] = [event.to_json() for event in trace.events]
+        return b'{"case":' + case.model_dump_json().encode() + b"," + dumps(rest)[1:]
+    except Exception as problem:
+        raise _Ended(f"could not be sent the case: {type(problem).__name__}") from None
+
+
+def _answer(child: ConversingChild, request: bytes, seconds: float) -> dict[str, Any]:
+    """Ask a process, and read its answer as what it is: text from outside.
+
+    Raises:
+        _Ended: There is no answer, or another than one object for this request.
+    """
+    token = secrets.token_hex(8)
+    line = b'{"id":"' + token.encode() + b'",' + request[1:]
+    limits = ChildLimits(seconds=seconds, stdout_bytes=_ANSWER_BYTES, stderr_bytes=_ANSWER_BYTES)
+    result = child.ask(line, limits)
+    if result.failure is not None:
+        raise _Ended(result.problem, result.stderr)
+    if child.has_unread:
+        raise _Ended("wrote more than its answer", result.stderr)
+    try:
+        answer = parse(result.stdout, source="the answer", limits=Limits(max_bytes=_ANSWER_BYTES))
+    except InvalidInput as problem:
+        raise _Ended(f"wrote what is no answer ({clipped(problem.message, 120)})", result.stderr) from None
+    if not isinstance(answer, dict) or answer.get("id") != token:
+        raise _Ended("wrote an answer to another question", result.stderr)
+    return answer
+
+
+def _refusal(answer: Mapping[str, Any], where: str, **place: str) -> InvalidInput:
+    """Make the error for a judge that cannot be used, in the words of its process."""
+    refused = answer.get("refused")
+    if not isinstance(refused, dict):
+        words = clipped(str(answer.get("raised", "it says nothing of itself")), 160)
+        return InvalidInput(where + words, remedy="Correct the judge, or the case.", **place)
+    stated = {key: clipped(str(value), 1000) for key, value in refused.items()}
+    details = {key: stated[key] for key in ("field", "case_id", "file") if key in stated}
+    return InvalidInput(stated.get("message", where), remedy=stated.get("remedy", ""), **details)
+
+
+_HOSTED: dict[tuple[str, str, CodePlace], HostedJudge] = {}
+"""The judges whose processes are alive."""
+
+
+def hosted_judge(name: str, configs: Mapping[str, Any], place: CodePlace) -> HostedJudge:
+    """Return the judge in its process: the same one for the same configuration, unless its file has changed.
+
+    Raises what `HostedJudge` raises.
+    """
+    key = (name, json.dumps(configs, sort_keys=True, default=str), place)
+    judge = _HOSTED.get(key)
+    if judge is None or not judge.is_current:
+        if judge is not None:
+            judge.close()
+        judge = _HOSTED[key] = HostedJudge(name, configs, place)
+    return judge
+
+
+def end_hosted_judges() -> None:
+    """End the processes of all judges. Call it before a decision is made: nothing that they left runs on."""
+    for judge in _HOSTED.values():
+        judge.close()
+
+
+def _forget_all() -> None:
+    for judge in _HOSTED.values():
+        judge.forget()
+
+
+# Before the supervisors of the processes are ended, which wait for these.
+atexit.register(end_hosted_judges)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,139 @@
+"""Reruns in evidence: how one trial that was run again ended, and the record of them, read back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agent_eval.contracts import CaseResultRow, Outcome
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Side
+from agent_eval.contracts.verdict import row_fault
+from agent_eval.errors import Fault, InvalidInput
+from agent_eval.evidence.archive import open_bundle
+from agent_eval.evidence.layout import RERUNS, RERUNS_ARCHIVE
+from agent_eval.evidence.reader import Pack
+from agent_eval.history.record import record_of
+from agent_eval.storage.files import sha256_bytes
+from agent_eval.text.escape import one_line
+
+WHOLE = "whole-"
+"""What begins the names of packs of the whole suite; those of single trials begin with their side."""
+
+_REASON_LIMIT = 200
+_UNJUDGED = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
+_Trial = tuple[str, Side, str, tuple[str, ...], tuple[str, ...]]
+"""A case, its side, the result, and the judges that failed it or could not tell."""
+
+
+@dataclass(frozen=True)
+class KeptReruns:
+    """The record of what a job ran again, and the digest of its file."""
+
+    record: Reruns
+    sha256: str
+
+
+def rerun_of(row: CaseResultRow) -> Rerun:
+    """Tell how one rerun ended: an error of the agent, or of what surrounds it, is a failure."""
+    outcome, fault = row["outcome"], row_fault(row)
+    could_not_tell = outcome == Outcome.INCONCLUSIVE.value and fault is None
+    is_unjudged = could_not_tell or fault is Fault.JUDGE or outcome == Outcome.SKIPPED.value
+    failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] == Outcome.FAILED.value]
+    unjudged = [verdict for verdict in row["verdicts"] if verdict["outcome"] in _UNJUDGED]
+    said = next((verdict["reason"] for verdict in (*failing, *unjudged) if verdict["reason"]), "")
+    return Rerun(
+        result="passed" if row["passed"] else "unjudged" if is_unjudged else "failed",
+        failing=sorted({verdict["judge_id"] for verdict in failing}),
+        unjudged=sorted({verdict["judge_id"] for verdict in unjudged}),
+        reason="" if row["passed"] else one_line(said, limit=_REASON_LIMIT),
+    )
+
+
+def read_reruns(candidate: Pack) -> KeptReruns | None:
+    """Read what the job ran again from the evidence of its first run; None where it ran nothing again.
+
+    Args:
+        candidate: The verified pack of the first run.
+
+    Raises:
+        InvalidInput: The record is not of this run, or does not follow from the packs of the trials.
+        InvalidPack: A pack does not verify.
+    """
+    listed = {entry.path: entry.sha256 for entry in candidate.derived.files} if candidate.derived else {}
+    if RERUNS not in listed:
+        return None
+    data = candidate.read(RERUNS)
+    try:
+        record = Reruns.model_validate_json(data)
+    except ValueError as error:
+        raise _not_following(candidate, "it is no such record") from error
+    if record.candidate_manifest_sha256 not in (None, candidate.manifest_sha256):
+        raise _not_following(candidate, "it is of another run")
+    packs: Mapping[str, Pack] = {}
+    if record.evidence_sha256 is not None:
+        if listed.get(RERUNS_ARCHIVE) != record.evidence_sha256:
+            raise _not_following(candidate, "the packs of its trials are not beside it")
+        packs = open_bundle(candidate.read(RERUNS_ARCHIVE), source=f"{candidate.name}/{RERUNS_ARCHIVE}")
+    if not (_trials_follow(record, packs) and _rounds_follow(record, packs)):
+        raise _not_following(candidate, "its trials are not those of the packs")
+    return KeptReruns(record, sha256_bytes(data))
+
+
+def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
+    """Whether the single trials are those of the packs, but for some unjudged ones that were made again."""
+    in_packs = Counter(
+        _key(case_id, _side(name), rerun_of(row))
+        for name, pack in packs.items()
+        if not name.startswith(WHOLE)
+        for case_id, row in pack.results_by_id().items()
+    )
+    rows = (*record.safety, *record.cases, *record.control, *record.late, *record.new)
+    in_record = Counter(_in_record(rows, in_packs))
+    left = in_packs - in_record
+    return in_record <= in_packs and all(result == "unjudged" for _, _, result, _, _ in left)
+
+
+def _in_record(rows: Iterable[CaseReruns], in_packs: Mapping[_Trial, int]) -> Iterable[_Trial]:
+    """Yield the trials of a record; an agent that could not be started failed, and left no pack."""
+    for row in rows:
+        sides: tuple[tuple[Side, list[Rerun]], ...] = (("change", row.change), ("base", row.base))
+        for side, trials in sides:
+            for trial in trials:
+                key = _key(row.case_id, side, trial)
+                if key in in_packs or trial.result != "failed" or trial.failing or trial.unjudged:
+                    yield key
+
+
+def _rounds_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
+    """Whether the rounds of the whole suite are in the packs; a round that was cut short is extra."""
+    made: Counter[tuple[str, Side, str]] = Counter()
+    for name, pack in packs.items():
+        if name.startswith(WHOLE):
+            side = _side(name.removeprefix(WHOLE))
+            for case_id, row in record_of(pack).cases.items():
+                made[case_id, side, "passed"] += row.passed
+                made[case_id, side, "failed"] += row.trials - row.passed
+    stated: Counter[tuple[str, Side, str]] = Counter()
+    for done in record.rounds:
+        for side, counts in (("base", done.base), ("change", done.change)):
+            for case_id, count in counts.items():
+                stated[case_id, _side(side), "passed"] += count.passed
+                stated[case_id, _side(side), "failed"] += count.trials - count.passed
+    return stated <= made
+
+
+def _side(name: str) -> Side:
+    return "change" if name.partition("-")[0] == "change" else "base"
+
+
+def _key(case_id: str, side: Side, trial: Rerun) -> _Trial:
+    return case_id, side, trial.result, tuple(trial.failing), tuple(trial.unjudged)
+
+
+def _not_following(candidate: Pack, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{candidate.name}/{RERUNS} cannot be used, because {why}.",
+        remedy="Give the evidence as the job wrote it; the record of reruns is never edited by hand.",
+        file=RERUNS,
+    )

@@ -1,0 +1,145 @@
+"""A git repository with an agent, and its jobs outside CI, one after the other: real git and processes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.program import agent_eval
+
+GIT = ("git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "commit.gpgsign=false")
+
+AGENT = """\
+import json, os, sys, time
+from pathlib import Path
+
+task = json.load(sys.stdin)
+case = task["case_id"]
+world = Path({world!r})
+tools = ["lookup_order", "say"]
+if (world / f"{{case}}-once").exists():
+    (world / f"{{case}}-once").unlink()
+    tools.append("escalate")
+if (world / f"{{case}}-broken").exists():
+    tools.append("escalate")
+{body}
+json.dump({{
+    "assistant_output": "It is on its way.",
+    "tool_calls": [{{"tool": name, "arguments": {{}}}} for name in tools],
+}}, sys.stdout)
+"""
+"""Passes every case, unless its body or a file of the world outside of the checkouts says otherwise."""
+
+COMMAND = f"{sys.executable} -S -E agent.py"
+
+
+def broken(*numbers: int) -> str:
+    """Lines of an agent that fails these cases."""
+    return f"if case in {[f'order-{number}' for number in numbers]!r}: tools.append('escalate')\n"
+
+
+def case(number: int) -> dict[str, Any]:
+    """A case whose agent must look the order up and not escalate."""
+    return {
+        "case_id": f"order-{number}",
+        "input": f"Where is order {number}?",
+        "policy": {"required_tools": ["lookup_order"], "forbidden_tools": ["escalate"]},
+        "metadata": {"tool_responses": {name: {"status": "shipped"} for name in ("lookup_order", "say")}},
+    }
+
+
+@dataclass(frozen=True)
+class Job:
+    """How a job ended."""
+
+    code: int
+    outcome: str
+    sentence: str
+    """The first of the decision; the error's message where there is none."""
+    decision: dict[str, Any]
+    reruns: dict[str, Any]
+    log: str
+
+
+class Repository:
+    """A repository whose main branch is evaluated, and then a change of it.
+
+    Args:
+        root: Where everything is made.
+        cases: Number of cases.
+        settings: Further lines of `agent-eval.yml`.
+        policy: Lines of `gate.yml`.
+    """
+
+    def __init__(self, root: Path, *, cases: int = 6, settings: str = "", policy: str = "") -> None:
+        self.root, self.top, self.world = root, root / "checkout", root / "world"
+        self._hour = 0
+        for folder in (self.top, self.world):
+            folder.mkdir()
+        self.git("init", "--quiet", "--initial-branch", "main")
+        rows = [case(number + 1) for number in range(cases)]
+        self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": rows}))
+        usual = f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\nparallel: 4\n"
+        self.write("agent-eval.yml", usual + settings)
+        self.write("gate.yml", policy or "preset: pull-request\n")
+        self.write(".gitignore", "agent-eval-out/\nignored.log\n")
+        self.agent()
+        self.commit("main")
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run([*GIT, *arguments], cwd=self.top, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def write(self, name: str, text: str) -> None:
+        (self.top / name).write_text(text)
+
+    def agent(self, body: str = "") -> None:
+        """Write the agent, with further lines."""
+        self.write("agent.py", AGENT.format(world=str(self.world), body=body))
+
+    def commit(self, message: str) -> str:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        return self.git("rev-parse", "HEAD")
+
+    def happens(self, *names: str) -> None:
+        """Put files into the world, which agents see."""
+        for name in names:
+            (self.world / name).write_text("")
+
+    def main(self, runs: int = 3) -> None:
+        """Evaluate main several times; the first runs have four trials of each case."""
+        for _ in range(runs):
+            job = self.job()
+            assert job.code == 0, job.log
+
+    def topic(self, body: str = "") -> None:
+        """Begin a change, with another agent."""
+        self.git("switch", "--quiet", "--create", "topic")
+        self.agent(f"# of the change\n{body}")
+        self.commit("topic")
+
+    def job(self, **environ: str) -> Job:
+        """Run the job on what is checked out."""
+        store = self.root / "store"
+        home = self.root / "home"
+        home.mkdir(exist_ok=True)
+        self._hour += 1
+        own = {"HOME": str(home), "AGENT_EVAL_CLOCK": f"2026-01-14T{self._hour:02d}:00:00+00:00"}
+        ended = agent_eval("ci", "--baseline-store", store, cwd=self.top, environ={**own, **environ})
+        run = max((store / "runs").iterdir(), key=lambda place: int(place.name))
+        outputs = json.loads((run / "outputs.json").read_text())
+        compare = self.top / "agent-eval-out" / "shop" / "compare"
+        found = {
+            name: json.loads(path.read_text()) if (path := compare / f"{name}.json").is_file() else {}
+            for name in ("gate_decision", "reruns")
+        }
+        decision = found["gate_decision"] if outputs["outcome"] != "error" else {}
+        log = ended.out + ended.err
+        error = next((line for line in log.splitlines() if line.startswith("Error: ")), "")
+        sentence = decision.get("sentence") or error.removeprefix("Error: ")
+        return Job(ended.code, outputs["outcome"], sentence, decision, found["reruns"], log)

@@ -1,0 +1,124 @@
+"""Limits: to the letter where nothing varies, and significantly broken where the agent does."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from agent_eval.contracts import Thresholds
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
+from agent_eval.gate.limits import apply_limits, measure_counts
+
+
+def counts(*cases: tuple[int, int], hard: int = 0, definition: str = "d") -> RunRecord:
+    """A run of these cases, as passed and judged trials; the first `hard` of them fail hard."""
+    rows = {
+        f"c{place:03}": CaseRecord(
+            case_id=f"c{place:03}",
+            definition=definition,
+            passed=passed,
+            scored=trials,
+            hard_failed=1 if place < hard else 0,
+        )
+        for place, (passed, trials) in enumerate(cases)
+    }
+    facts = {"schema_version": "1.2.0", "dataset_id": "shop", "key": "k", "started_at": "2026-11-21T08:00Z"}
+    return RunRecord(HistoryRun(run_id="run", cases=len(rows), **facts), rows)
+
+
+def one_trial(passed: int, total: int) -> RunRecord:
+    return counts(*[(1, 1)] * passed, *[(0, 1)] * (total - passed))
+
+
+@pytest.mark.parametrize(
+    ("passed", "total", "may_vary", "holds"),
+    [
+        (19, 20, False, True),
+        (18, 20, False, False),
+        (17, 20, True, True),  # an agent that keeps 95 % passes so few in 7.5 % of runs
+        (16, 20, True, False),  # in 1.6 %
+        (92, 100, True, True),
+        (90, 100, True, False),
+        (0, 1, True, False),
+    ],
+)
+def test_a_pass_rate_breaks_its_limit_to_the_letter_or_significantly(
+    passed: int, total: int, may_vary: bool, holds: bool
+) -> None:
+    measured = measure_counts(one_trial(passed, total), None)
+    [rule] = apply_limits(Thresholds(min_pass_rate=0.95), measured, may_vary=may_vary)
+    assert (rule.passed, rule.value) == (holds, passed / total)
+
+
+def test_a_broken_limit_says_how_often_an_agent_that_keeps_it_does_as_badly() -> None:
+    measured = measure_counts(one_trial(16, 20), None)
+    [rule] = apply_limits(Thresholds(min_pass_rate=0.95), measured, may_vary=True)
+    assert rule.message == (
+        "16 of 20 passed (80.0%): an agent that keeps min_pass_rate 95% passes so few in 2% of runs."
+    )
+    [rule] = apply_limits(
+        Thresholds(min_pass_rate=0.95), measure_counts(one_trial(17, 20), None), may_vary=True
+    )
+    assert "too few cases to tell" in rule.message
+
+
+def test_a_decimal_limit_is_met_exactly() -> None:
+    measured = measure_counts(one_trial(95, 100), one_trial(95, 100))
+    [rule] = apply_limits(Thresholds(min_pass_rate=0.95), measured, may_vary=False)
+    assert rule.passed
+
+
+@pytest.mark.parametrize(
+    ("hard", "may_vary", "holds"), [(1, False, True), (2, False, False), (3, True, True), (5, True, False)]
+)
+def test_a_rate_of_hard_fails_breaks_its_limit_above_it(hard: int, may_vary: bool, holds: bool) -> None:
+    measured = measure_counts(counts(*[(0, 1)] * 20, hard=hard), None)
+    [rule] = apply_limits(Thresholds(max_hard_fail_rate=0.05), measured, may_vary=may_vary)
+    assert rule.passed is holds
+
+
+@pytest.mark.parametrize(
+    ("hard", "may_vary", "holds"), [(1, False, False), (4, True, True), (5, True, False)]
+)
+def test_a_rise_of_hard_fails_counts_if_chance_rarely_does_as_much(
+    hard: int, may_vary: bool, holds: bool
+) -> None:
+    before, now = counts(*[(0, 1)] * 20), counts(*[(0, 1)] * 20, hard=hard)
+    [rule] = apply_limits(
+        Thresholds(max_hard_fail_increase=0.0), measure_counts(now, before), may_vary=may_vary
+    )
+    assert (rule.passed, rule.value) == (holds, hard / 20)
+
+
+def test_new_cases_count_in_no_limit_and_quarantined_ones_in_no_total() -> None:
+    before, now = counts((1, 1), (1, 1)), counts((1, 1), (0, 1), (0, 1))
+    measured = measure_counts(now, before, quarantined=frozenset({"c001"}))
+    assert (measured.cases, measured.passed, measured.new_cases) == (1, 1, 1)
+
+
+def test_a_run_of_new_cases_alone_is_measured_by_them() -> None:
+    measured = measure_counts(counts((0, 1), definition="now"), counts((1, 1), definition="then"))
+    assert (measured.cases, measured.passed, measured.compared) == (1, 0, 0)
+
+
+def test_a_case_with_several_trials_counts_by_their_share() -> None:
+    measured = measure_counts(counts((3, 4), (4, 4)), counts((4, 4), (4, 4)))
+    assert (measured.passed, measured.moved) == (Fraction(7, 4), Fraction(-1, 4))
+    assert measured.pass_rate_change == -0.125
+
+
+def test_limits_of_compared_cases_are_not_applied_without_a_baseline() -> None:
+    limits = Thresholds(max_regressed_cases=0, max_hard_fail_increase=0.0)
+    for rule in apply_limits(limits, measure_counts(one_trial(1, 2), None), may_vary=False):
+        assert (rule.applied, rule.passed) == (False, False)
+
+
+def test_regressed_cases_are_those_that_the_change_is_blamed_for() -> None:
+    before, now = one_trial(4, 4), counts((0, 1), (0, 1), (1, 1), (1, 1), hard=1)
+    measured = measure_counts(now, before, broken=frozenset({"c000", "c001"}))
+    limits = Thresholds(max_regressed_cases=1, max_new_hard_fail_cases=1)
+    assert [(rule.value, rule.passed) for rule in apply_limits(limits, measured, may_vary=True)] == [
+        (2, False),
+        (1, True),
+    ]

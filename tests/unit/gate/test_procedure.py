@@ -1,0 +1,193 @@
+"""The procedure's rules, as pure functions of counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from math import comb
+from typing import Any
+
+import pytest
+
+from agent_eval.gate.procedure import (
+    ALPHA,
+    Case,
+    Count,
+    at_most_by_chance,
+    blamed,
+    budget,
+    fisher,
+    holm,
+    is_enough,
+    is_low,
+    next_side,
+    queue,
+    sign_flip,
+    suite_round,
+    tarone,
+    violates,
+)
+
+
+def case(passed: int, trials: int, before: int, of: int, **more: Any) -> Case:
+    return Case(now=Count(passed, trials), main=Count(before, of), **more)
+
+
+OLD = case(0, 1, 20, 20)
+BROKEN = replace(OLD, base=Count(8, 8), change=Count(0, 8))
+
+
+def test_a_suspect_lost_half_of_its_share_and_the_steadiest_comes_first() -> None:
+    fell = [(0, 1, 10, 20), (0, 1, 9, 20), (0, 1, 0, 0), (2, 4, 80, 80), (3, 4, 80, 80), (0, 1, 1, 1)]
+    assert queue({str(k): case(*four) for k, four in enumerate(fell)}, "s") == ["3", "5", "0"]
+
+
+def test_a_case_that_could_not_be_judged_passed_in_no_trial() -> None:
+    assert case(0, 0, 20, 20).is_suspect
+
+
+def test_what_was_mended_in_the_last_four_runs_counts_as_mended_but_is_not_steady() -> None:
+    mended = case(0, 1, 4, 20, recent=Count(4, 4))
+    assert (mended.is_suspect, mended.is_reliable, mended.is_steady) == (True, True, False)
+
+
+def test_steady_takes_ten_trials() -> None:
+    assert [case(0, 1, n, n).is_steady for n in (9, 10)] == [False, True]
+    assert [case(0, 1, n, 20).is_steady for n in (17, 18)] == [False, True]
+
+
+def test_ties_are_drawn_by_the_commit_and_by_no_order_of_ids() -> None:
+    many = {f"c{k}": OLD for k in range(30)}
+    assert queue(many, "x") != queue(many, "y")
+    assert queue(many, "x") == queue(dict(reversed(many.items())), "x")
+    assert queue({"lone \ud800 surrogate": OLD}, "x")
+
+
+@pytest.mark.parametrize(("cases", "most"), [(8, 20), (200, 20), (205, 20), (400, 40), (1000, 100)])
+def test_twenty_cases_are_run_again_or_a_tenth(cases: int, most: int) -> None:
+    assert budget(cases) == most
+
+
+def test_base_and_change_run_in_turn_the_base_first() -> None:
+    assert next_side(OLD) == "base"
+    assert next_side(replace(OLD, base=Count(1, 1))) == "change"
+    assert next_side(replace(OLD, base=Count(1, 1), change=Count(0, 1))) == "base"
+
+
+def test_reruns_end_when_nothing_can_be_confirmed_any_more() -> None:
+    assert next_side(replace(OLD, base=Count(0, 5), change=Count(0, 4))) is None
+    assert next_side(replace(OLD, unjudged=True)) is None
+
+
+@pytest.mark.parametrize(("x", "y"), list(product(range(9), repeat=2)))
+@pytest.mark.parametrize("order", ["passes last", "passes first"])
+def test_the_early_end_loses_no_confirmation(x: int, y: int, order: str) -> None:
+    sides = {"change": [False] * (8 - x) + [True] * x, "base": [True] * y + [False] * (8 - y)}
+    if order == "passes first":
+        sides = {side: passes[::-1] for side, passes in sides.items()}
+    path = OLD
+    while (side := next_side(path)) is not None:
+        passed, trials = getattr(path, side)
+        path = replace(path, **{side: Count(passed + sides[side][trials], trials + 1)})
+    assert (path.p_value <= ALPHA) == (fisher(x, 8, y, 8) <= ALPHA)
+
+
+def test_reruns_that_ended_early_confirm_nothing() -> None:
+    assert replace(OLD, base=Count(7, 7), change=Count(0, 7)).p_value == 1
+    assert BROKEN.p_value == pytest.approx(1 / comb(16, 8))
+
+
+def test_where_the_base_cannot_run_the_change_runs_until_it_passes_once() -> None:
+    assert next_side(OLD, base_can_run=False) == "change"
+    assert next_side(replace(OLD, change=Count(1, 3)), base_can_run=False) is None
+    assert next_side(replace(OLD, change=Count(0, 8)), base_can_run=False) is None
+
+
+def test_without_a_base_agent_mains_runs_take_its_place() -> None:
+    alone = replace(OLD, alone=True)
+    assert next_side(alone) == "change"
+    assert replace(alone, change=Count(0, 8)).p_value == fisher(0, 8, 20, 20)
+    assert next_side(replace(alone, change=Count(0, 8))) is None
+    # Out of reach ends it, unless a reliable case might still be cleared by passing once.
+    assert next_side(replace(alone, change=Count(6, 7))) is None
+    seldom = replace(case(0, 1, 10, 20), alone=True)
+    assert next_side(replace(seldom, change=Count(0, 7))) is not None
+    assert next_side(replace(seldom, change=Count(2, 4))) is None
+
+
+def test_fisher_and_the_sign_flip_test_are_exact() -> None:
+    assert fisher(0, 8, 8, 8) == pytest.approx(1 / comb(16, 8), rel=1e-15)
+    assert fisher(8, 8, 8, 8) == 1
+    assert sign_flip([1] * 6 + [-1]) == 8 / 128
+    assert sign_flip([]) == 1
+    assert sign_flip([3] * 6) == 2**-6
+
+
+def test_steady_cases_and_others_are_corrected_each_for_themselves() -> None:
+    # p = .0048 each: ten of them are rejected alone or beside nine others of the same kind, not beside ten.
+    weak = replace(OLD, base=Count(8, 8), change=Count(2, 8))
+    flaky = replace(case(0, 1, 12, 20), base=Count(8, 8), change=Count(2, 8))
+    p_value = weak.p_value
+    most = int(ALPHA / p_value)
+    assert len(blamed({f"c{k}": weak for k in range(most)})) == most
+    assert not blamed({f"c{k}": replace(weak, base=Count(7, 8)) for k in range(40)})
+    mixed = {f"s{k}": weak for k in range(most)} | {f"f{k}": flaky for k in range(most)}
+    assert len(blamed(mixed)) == 2 * most
+
+
+def test_the_other_suites_of_a_job_share_the_correction() -> None:
+    weak = {"a": replace(OLD, base=Count(8, 8), change=Count(2, 8))}
+    assert blamed(weak) == {"a"}
+    assert blamed(weak, others=([1.0] * 40, [])) == set()
+    assert blamed(weak, others=([], [1.0] * 40)) == {"a"}
+
+
+def test_enough_confirmed_cases_end_the_search() -> None:
+    assert is_enough([BROKEN] * 3, 20, 0)
+    assert not is_enough([BROKEN] * 3, 20, 3)
+    assert not is_enough([BROKEN, OLD, OLD], 20, 0)
+
+
+def test_a_low_run_is_below_every_run_of_main_and_not_for_a_case_or_two() -> None:
+    on_main = [Fraction(41), Fraction(45)]
+    assert is_low(Fraction(40), 10, on_main)
+    assert not is_low(Fraction(41), 9, on_main)
+    assert not is_low(Fraction(15), 2, [Fraction(17)])
+    assert not is_low(Fraction(1), 9, [])
+
+
+def test_rounds_of_the_suite_go_on_while_they_may_still_tell() -> None:
+    assert [suite_round(falls, 1) for falls in ([1] * 6, [1, -1], [1] * 4)] == ["worse", "done", "again"]
+    assert suite_round([1] * 4, 3) == "done"
+    assert suite_round([1] * 6, 1, suites=2) == "again"
+
+
+def test_recorded_cases_that_cannot_reach_the_level_cost_the_others_nothing() -> None:
+    mixed = {f"f{k}": (Count(2, 4), Count(3, 4)) for k in range(40)} | {"a": (Count(0, 4), Count(4, 4))}
+    assert tarone(mixed) == {"a"}
+    assert not holm({name: fisher(*now, *before) for name, (now, before) in mixed.items()}, ALPHA)
+
+
+def test_a_limit_is_significantly_broken_by_the_binomial() -> None:
+    limit = Fraction(19, 20)
+    assert at_most_by_chance(17, 20, limit) > ALPHA >= at_most_by_chance(16, 20, limit)
+    assert at_most_by_chance(20, 20, limit) == 1
+
+
+@pytest.mark.parametrize(
+    ("violations", "trials", "seen", "blocks"),
+    [
+        (2, 3, False, True),
+        (1, 4, False, None),
+        (1, 8, False, False),
+        (0, 8, False, False),
+        (8, 8, True, True),
+        (7, 7, True, None),
+        (6, 7, True, False),
+    ],
+)
+def test_a_new_violation_blocks_when_it_comes_twice_and_a_known_one_when_it_never_fails_to(
+    violations: int, trials: int, seen: bool, blocks: bool | None
+) -> None:
+    assert violates(violations, trials, seen_on_main=seen) is blocks

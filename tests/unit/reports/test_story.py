@@ -1,0 +1,178 @@
+"""What a report says: first how it ended, then what to do, by what keeps the answer open."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.contracts.gate import FigureChange, ReleaseAnswer, SafetyFinding
+from agent_eval.contracts.reruns import CaseReruns, Reruns
+from agent_eval.reports.model import SuiteReport
+from agent_eval.reports.story import Story, overall, spending_text, story_of
+from agent_eval.reports.terminal_decision import evaluation_text, gate_text
+from tests.unit.reports import scenarios, situations
+from tests.unit.reports.scenarios import by_policy, judged
+from tests.unit.reports.situations import SITUATIONS
+
+GONE = re.compile(
+    r"confirm(?!ed and arrives)|suspect|cleared|zero.tolerance|tracked|expected.fail|promote me|coverage|"
+    r"non-inferior|McNemar|\blook after|\btier|\btopic|\bpool|settled by",
+    re.IGNORECASE,
+)
+"""Words of what the gate no longer has."""
+
+
+def story(decision: GateDecision, **more: object) -> Story:
+    return story_of(replace(scenarios.unchanged_suite(), decision=decision, **more))
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_every_report_begins_with_the_gates_sentence_and_green_only_where_it_passed(name: str) -> None:
+    report = SITUATIONS[name]()
+    comment = scenarios.comment(report).splitlines()[2]
+    terminal = evaluation_text(report).splitlines()[0]
+    for first in (comment.removeprefix("## "), terminal):
+        assert first.startswith("✅") == (report.status is GateStatus.PASSED)
+    if len(report.suites) == 1 and not report.not_evaluated and name != "hostile":
+        assert comment.endswith(report.suites[0].decision.sentence)
+        assert overall(report) in " ".join(gate_text(report.suites[0].decision, "d.json").split())
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_no_report_has_a_word_of_what_is_gone(name: str) -> None:
+    report = SITUATIONS[name]()
+    for text in (scenarios.comment(report), scenarios.full_report(report), evaluation_text(report)):
+        found = GONE.search(text.replace("is confirmed and", ""))
+        assert found is None, found
+
+
+def test_a_sentence_is_said_once() -> None:
+    reason = "The pass rate fell by 15.0 points."
+    answer = ReleaseAnswer(fall=0.15, low=0.1, high=0.2, margin=0.02, answer="worse", reason=reason)
+    told = story(by_policy(GateStatus.FAILED, reason, release=answer, notes=[reason, "Main has run once."]))
+    assert (told.sentence, told.findings) == (reason, [])
+    assert told.notes == ["Main has run once."]
+
+
+def test_cost_is_said_only_where_a_test_says_so() -> None:
+    def change(answer: str) -> FigureChange:
+        told = {
+            "name": "cost_usd",
+            "cases": 60,
+            "baseline": 1.0,
+            "candidate": 1.3,
+            "ratio": 1.3,
+            "p_value": 0.01,
+        }
+        return FigureChange.model_validate({**told, "answer": answer, "reason": f"Cost {answer}."})
+
+    figures = [change(answer) for answer in ("not-shown", "rose", "breaks-limit", "open")]
+    told = story(by_policy(GateStatus.PASSED, "Nothing broke.", figures=figures))
+    assert [(each.state, each.text) for each in told.findings] == [
+        ("skipped", "Cost rose."),
+        ("failed", "Cost breaks-limit."),
+        ("inconclusive", "Cost open."),
+    ]
+
+
+CASE = judged("a", "open", "20/20 0/1 0/8 0/8", "It is open.")
+NEVER = CaseReruns(case_id="a")
+
+
+@pytest.mark.parametrize(
+    ("reruns", "to_do"),
+    [
+        (Reruns(altered={"change": "x"}), "Give each side a set-up of its own"),
+        (Reruns(base_problem="submodule `lib`"), "Mend the set-up that the base needs on main"),
+        (Reruns(base_runs="beside", cut="time"), "Raise `max-run-seconds` or `max-run-cost`"),
+        (Reruns(base_runs="none"), "Set `base-agent`"),
+        (Reruns(base_runs="beside"), "Run the job again."),
+        (Reruns(base_runs="beside", cases=[NEVER]), "Run main again, then this change"),
+        (None, "Run main again, then this change"),
+    ],
+    ids=["altered", "no-set-up", "cut", "no-base", "left", "both", "unknown"],
+)
+def test_what_to_do_about_an_open_case_goes_by_what_keeps_it_open(reruns: Reruns | None, to_do: str) -> None:
+    told = story(by_policy(GateStatus.INCONCLUSIVE, "`a` is open.", cases=[CASE]), reruns=reruns)
+    assert told.to_do.startswith(to_do)
+
+
+def test_advice_that_the_sentence_gives_is_not_repeated() -> None:
+    sentence = "`a` never passed again here; the base fails it too. Run main again."
+    assert story(by_policy(GateStatus.INCONCLUSIVE, sentence, cases=[CASE])).to_do == ""
+
+
+def test_what_else_keeps_a_decision_open_has_its_own_remedy() -> None:
+    unsafe = SafetyFinding(case_id="a", judge_id="tool_abuse", answer="open", reason="It cannot tell.")
+    told = story(by_policy(GateStatus.INCONCLUSIVE, "Open.", safety=[unsafe]))
+    assert told.to_do.startswith("Make `tool_abuse` able to judge")
+    redefined = story(
+        by_policy(GateStatus.INCONCLUSIVE, "`a` passes only by what this change expects of it.")
+    )
+    assert redefined.to_do.startswith("Read the cases named here: who merges this accepts")
+
+
+def test_a_case_that_a_safety_judge_blocks_is_shown_open() -> None:
+    suite = situations.unsafe().suites[0]
+    assert [row.case_id for row in suite.worse] == ["order-004"]
+    assert "#### `order-004`" in scenarios.comment(situations.unsafe()).partition("<details>")[0]
+
+
+def test_cases_that_pass_again_do_not_count_as_worse() -> None:
+    suite = situations.flaky().suites[0]
+    assert suite.worse == []
+    assert suite.excused == {"order-000", "order-001", "order-002", "order-003"}
+
+
+def test_new_cases_that_the_base_passes_too_are_named() -> None:
+    passes = [CaseReruns.model_validate({"case_id": "n", "base": [{"result": "passed"}]})]
+    told = story(by_policy(GateStatus.PASSED, "Nothing broke."), reruns=Reruns(new=passes))
+    assert told.notes == ["1 new case: the base passes `n` too, so it does not show what this change does."]
+
+
+def test_a_decision_of_an_earlier_version_is_shown_in_todays_words() -> None:
+    rows = [
+        {
+            "case_id": case_id,
+            "verdict": verdict,
+            "candidate_passed": 0,
+            "candidate_trials": 6,
+            "base_passed": 6,
+            "base_trials": 6,
+            "history_passed": 19,
+            "history_scored": 20,
+            "reason": "It fails.",
+        }
+        for case_id, verdict in (("a", "confirmed"), ("b", "not-yours"), ("c", "cleared"), ("d", "odd"))
+    ]
+    decision = GateDecision.model_validate(
+        {
+            **scenarios.decision(GateStatus.FAILED).to_json(),
+            "sentence": "",
+            "explanation": ["FAILED, preset pull-request: confirmation."],
+            "confirmed": [*rows, "no row", {"case_id": 7}],
+            "tracked_case_ids": ["e", 5],
+        }
+    )
+    told = story(decision)
+    assert told.sentence == "FAILED, preset pull-request: confirmation."
+    assert [(row.case_id, row.words, row.base, row.change) for row in told.cases] == [
+        ("a", "broke", "6/6", "0/6"),
+        ("c", "passing again", "6/6", "0/6"),
+        ("b", "failing on the base too", "6/6", "0/6"),
+    ]
+    suite = replace(scenarios.unchanged_suite(), decision=decision)
+    assert suite.excused == {"b", "c", "e"}
+
+
+def test_a_cost_that_is_not_known_is_no_cost_of_zero() -> None:
+    assert "cost unknown" in spending_text(Reruns().spent)
+
+
+def test_a_suite_without_a_decision_says_nothing_of_what_got_worse() -> None:
+    suite: SuiteReport = situations.one_worse().suites[0]
+    told = story_of(suite, is_evaluated=False)
+    assert (told.state, told.word, told.cases, told.why) == ("error", "not evaluated", (), "")
