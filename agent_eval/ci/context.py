@@ -29,7 +29,7 @@ class JobContext:
         redactor: Knows the secrets; nothing that the job writes holds one.
         rules: Policy, waivers and named baselines, in the version that counts.
         clock: The time to record.
-        place: Where the job stands; None outside of a repository.
+        place: The place of the job; None outside of a repository.
         clone: The private clone of the checkout; None outside of a repository.
         settings_at: Reads the settings as of another checkout of the repository, given the directory that is
             the job's working directory there; None where they cannot be read again.

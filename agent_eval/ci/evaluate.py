@@ -13,16 +13,8 @@ from pathlib import Path
 
 from agent_eval.ci.agent import checked_agent
 from agent_eval.ci.agents import Agents
-from agent_eval.ci.baseline import (
-    Baseline,
-    Ground,
-    Lack,
-    Search,
-    find_baselines,
-    find_named,
-    from_path,
-    from_registry,
-)
+from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_registry
+from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets

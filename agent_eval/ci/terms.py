@@ -40,8 +40,8 @@ def with_terms_of_the_job(
         decision = decision.model_copy(update={"notes": [*decision.notes, pending]})
     for sentence in job.rules.named_first:
         decision = _named_first(decision, sentence)
-    if job.place is not None and job.place.held is not None:
-        decision = _named_first(decision, job.place.held)
+    if job.place is not None and job.place.notice is not None:
+        decision = _named_first(decision, job.place.notice)
     return decision
 
 
