@@ -11,10 +11,10 @@ from pathlib import Path
 
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import Thresholds
+from agent_eval.contracts.history import RunRecord
 from agent_eval.demo.support_agent import BASELINE_RUN, CANDIDATE_RUN, write_suites
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.decide import decide
-from agent_eval.contracts.history import RunRecord
 from agent_eval.operations.compare import compared
 from agent_eval.operations.run import run_suite
 from agent_eval.reports.html.evidence import SuiteEvidence

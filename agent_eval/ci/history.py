@@ -59,13 +59,13 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
         packs = [newest]
         if slug in search.baselines and not search.baselines[slug].named_by_user:
             packs.append(search.baselines[slug].pack)
-        found: list[RunRecord] = []
+        records: list[RunRecord] = []
         for pack in packs:
             carried = read_history(pack) if job.rules.baseline_key is None else []
-            found += carried or [record_of(pack)]
+            records += carried or [record_of(pack)]
         search.newest_record[slug] = record_of(newest)
         search.earlier[slug] = newest_first(
-            record for record in found if before is None or record.run.git_commit in before
+            record for record in records if before is None or record.run.git_commit in before
         )
     return history
 

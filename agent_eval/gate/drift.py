@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor, sqrt
+from typing import Any
 
+from agent_eval.contracts.history import HistoryRun
 from agent_eval.gate.student import mean_and_variance, student_cdf
 
 LATEST = 8
@@ -84,3 +86,48 @@ def welch(before: Sequence[float], now: Sequence[float]) -> float:
     variance = share_before + share_now
     freedom = variance**2 / (share_before**2 / (len(before) - 1) + share_now**2 / (len(now) - 1))
     return 1 - student_cdf((mean_before - mean_now) / sqrt(variance), max(1, floor(freedom)))
+
+
+@dataclass(frozen=True)
+class FallenCase:
+    """A case that passes less often than in the release: shares of passed trials then and on main now."""
+
+    case_id: str
+    release: float
+    main: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftReport:
+    """What `agent-eval drift` says.
+
+    Attributes:
+        drift: The test.
+        runs: Main's runs that were held against the release, the newest first.
+        left_out_runs: How many others were judged otherwise, judged too few of the cases, or are older.
+        left_out_cases: How many cases of the release are not compared, because they changed or are gone.
+        fallen: Cases that pass less often now, the worst first.
+    """
+
+    drift: Drift
+    runs: Sequence[HistoryRun]
+    left_out_runs: int
+    left_out_cases: int
+    fallen: Sequence[FallenCase]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures: totals of runs in cases, `lost` and shares from 0 to 1."""
+        return {
+            "is_worse": self.drift.is_worse,
+            "lost": self.drift.lost,
+            "p_value": self.drift.p_value,
+            "cases": self.drift.cases,
+            "release_totals": list(self.drift.release),
+            "main_totals": list(self.drift.main),
+            "left_out_cases": self.left_out_cases,
+            "left_out_runs": self.left_out_runs,
+            "run_ids": [run.run_id for run in self.runs],
+            "fallen": [
+                {"case_id": case.case_id, "release": case.release, "main": case.main} for case in self.fallen
+            ],
+        }

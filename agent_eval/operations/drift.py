@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_eval.contracts.base import instant
-from agent_eval.contracts.history import HistoryRun, RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import UsageError
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.drift import FEWEST, LATEST, Drift, drift
+from agent_eval.gate.drift import FEWEST, LATEST, DriftReport, FallenCase, drift
 from agent_eval.history.record import record_of
 from agent_eval.operations.history import read_history_at
 from agent_eval.operations.packs import open_run
@@ -22,51 +20,6 @@ what is compared, and a loss or none in the rest says little of the release."""
 
 WHOLE = 0.9
 """Share of the compared cases that a run must have judged to be held against the release."""
-
-
-@dataclass(frozen=True)
-class FallenCase:
-    """A case that passes less often than in the release: shares of passed trials then and on main now."""
-
-    case_id: str
-    release: float
-    main: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class DriftReport:
-    """What `agent-eval drift` says.
-
-    Attributes:
-        drift: The test.
-        runs: Main's runs that were held against the release, the newest first.
-        left_out_runs: How many others were judged otherwise, judged too few of the cases, or are older.
-        left_out_cases: How many cases of the release are not compared, because they changed or are gone.
-        fallen: Cases that pass less often now, the worst first.
-    """
-
-    drift: Drift
-    runs: Sequence[HistoryRun]
-    left_out_runs: int
-    left_out_cases: int
-    fallen: Sequence[FallenCase]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures: totals of runs in cases, `lost` and shares from 0 to 1."""
-        return {
-            "is_worse": self.drift.is_worse,
-            "lost": self.drift.lost,
-            "p_value": self.drift.p_value,
-            "cases": self.drift.cases,
-            "release_totals": list(self.drift.release),
-            "main_totals": list(self.drift.main),
-            "left_out_cases": self.left_out_cases,
-            "left_out_runs": self.left_out_runs,
-            "run_ids": [run.run_id for run in self.runs],
-            "fallen": [
-                {"case_id": case.case_id, "release": case.release, "main": case.main} for case in self.fallen
-            ],
-        }
 
 
 def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> DriftReport:

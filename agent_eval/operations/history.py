@@ -12,6 +12,7 @@ from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.evidence import read_history
 from agent_eval.history.files import decode_file, is_record_name, newest_first
@@ -37,8 +38,7 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
     if not histories:
         raise InvalidInput(
             f"{where} has no history.",
-            remedy="Give the evidence of a run of `agent-eval ci` on the base branch, or the directory that "
-            "`history` names.",
+            remedy="Give the evidence of a run of `agent-eval ci` on the base branch.",
             file=str(where),
         )
     if dataset_id is None and len(histories) == 1:
@@ -101,11 +101,7 @@ def policy_at(path: Path | None) -> GatePolicy:
 def unknown_cases(policy: GatePolicy, records: Sequence[RunRecord]) -> list[str]:
     """Warn of cases that a policy holds in quarantine and that no run of a history has, as sentences."""
     known = {case_id for record in records for case_id in record.cases}
-    unknown = dict.fromkeys(entry.case for entry in policy.quarantine if entry.case not in known)
-    return [
-        f"`quarantine` of the policy names `{case_id[:200]}`, but none of these runs has it."
-        for case_id in unknown
-    ]
+    return unknown_case_warnings(policy, known, where="none of these runs has it")
 
 
 def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]:

@@ -19,7 +19,7 @@ _KINDS: dict[State, Alert] = {
 _COLUMNS = ("Case", "Main", "First", "Base again", "Here again")
 
 
-def said(text: str, detail: Detail) -> str:
+def escaped(text: str, detail: Detail) -> str:
     """Escape a sentence of a story."""
     return prose(text, limit=max(2 * detail.quote, 240))
 
@@ -33,9 +33,9 @@ def box(story: Story, detail: Detail, *, boxes: bool, sentence: bool = False) ->
         boxes: Whether the platform knows coloured boxes.
         sentence: Whether the first sentence is in it, where no heading has it.
     """
-    first = f"**{said(story.sentence, detail)}**" if sentence else ""
-    why = said(story.why, detail) if story.why else ""
-    to_do = f"**To do:** {said(story.to_do, detail)}" if story.to_do else ""
+    first = f"**{escaped(story.sentence, detail)}**" if sentence else ""
+    why = escaped(story.why, detail) if story.why else ""
+    to_do = f"**To do:** {escaped(story.to_do, detail)}" if story.to_do else ""
     paragraphs = [" ".join(filter(None, [first, why])), to_do]
     if story.state not in _KINDS:
         return "\n\n".join(filter(None, paragraphs))
@@ -50,13 +50,13 @@ def blocking_cases(story: Story, detail: Detail) -> str:
     unsettled = [row for row in rows if row.answer == "open" and row.reason != story.sentence]
     unsettled = unsettled[: detail.sentences]
     reasons = bullets(
-        f"{code_span(row.case_id, limit=detail.name)}: {said(row.reason, detail)}" for row in unsettled
+        f"{code_span(row.case_id, limit=detail.name)}: {escaped(row.reason, detail)}" for row in unsettled
     )
     return "\n\n".join(filter(None, [_table(rows, detail), reasons]))
 
 
 def other_cases(story: Story, detail: Detail) -> list[str]:
-    """Fold away the cases that newly fail and do not block, by what became of them."""
+    """Fold away the cases that newly fail and do not block, by what they turned out to be."""
     return [
         folded(f"{count(len(rows), 'case')} {words}", [_table(rows, detail)])
         for words, rows in story.others.items()
@@ -82,14 +82,16 @@ def _table(rows: Sequence[CaseRow], detail: Detail) -> str:
 
 def findings(story: Story, detail: Detail) -> str:
     """List what was found of safety judges, the whole suite, a release, cost and time."""
-    lines = [f"{SIGNS[each.state]} {said(each.text, detail)}" for each in story.findings[: detail.sentences]]
+    lines = [
+        f"{SIGNS[each.state]} {escaped(each.text, detail)}" for each in story.findings[: detail.sentences]
+    ]
     return _listed(lines, len(story.findings), detail)
 
 
 def notes(story: Story, detail: Detail) -> str:
     """Say what else a reader has to know, and list what does not count against the change."""
-    sentences = [said(text, detail) for text in story.notes[: detail.sentences]]
-    aside = [said(text, detail) for text in story.set_aside[: detail.sentences]]
+    sentences = [escaped(text, detail) for text in story.notes[: detail.sentences]]
+    aside = [escaped(text, detail) for text in story.set_aside[: detail.sentences]]
     listed = _listed(aside, len(story.set_aside), detail)
     not_counted = f"**Waivers and quarantine:**\n\n{listed}" if listed else ""
     return "\n\n".join(filter(None, [" ".join(sentences), not_counted]))
@@ -104,5 +106,5 @@ def _listed(lines: list[str], total: int, detail: Detail) -> str:
 
 def limits(story: Story, detail: Detail) -> str:
     """List the limits, each with what was measured."""
-    lines = [f"{SIGNS[rule.state]} {said(rule.text, detail)}" for rule in story.rules[: detail.sentences]]
+    lines = [f"{SIGNS[rule.state]} {escaped(rule.text, detail)}" for rule in story.rules[: detail.sentences]]
     return _listed(lines, len(story.rules), detail) if story.rules else ""

@@ -37,8 +37,8 @@ def cases_of_earlier_version(decision: GateDecision) -> list[JudgedCase]:
 
 def set_aside_by_earlier_version(decision: GateDecision) -> set[str]:
     """Ids of regressed cases that the policy of an earlier version did not count."""
-    kept = decision.model_extra or {}
-    listed = [kept.get("tracked_case_ids"), kept.get("expected_fail_case_ids")]
+    extra = decision.model_extra or {}
+    listed = [extra.get("tracked_case_ids"), extra.get("expected_fail_case_ids")]
     return {
         case_id
         for ids in listed
@@ -49,9 +49,9 @@ def set_aside_by_earlier_version(decision: GateDecision) -> set[str]:
 
 def sentence_of_earlier_version(decision: GateDecision) -> str:
     """Say how a decision ended that has no sentence of its own."""
-    said = (decision.model_extra or {}).get("explanation")
-    if isinstance(said, list) and said and isinstance(said[0], str):
-        return said[0]
+    lines = (decision.model_extra or {}).get("explanation")
+    if isinstance(lines, list) and lines and isinstance(lines[0], str):
+        return lines[0]
     if decision.failures:
         return decision.failures[0]
     words = {

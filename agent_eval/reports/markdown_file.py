@@ -53,7 +53,7 @@ def render_markdown(
         opening = [f"## {name}"]
         if decision:
             box = decided.box(story, detail, boxes=False)
-            opening = [f"## {story.sign} {decided.said(story.sentence, detail)}", name, box]
+            opening = [f"## {story.sign} {decided.escaped(story.sentence, detail)}", name, box]
         return document(
             [
                 *opening,

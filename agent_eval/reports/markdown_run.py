@@ -47,7 +47,7 @@ def render_run(
         opening = [f"## {name}"]
         if decision is not None:
             findings = decided.findings(story, detail)
-            opening = [f"## {story.sign} {decided.said(story.sentence, detail)}", name, findings]
+            opening = [f"## {story.sign} {decided.escaped(story.sentence, detail)}", name, findings]
         return document(
             [
                 *opening,

@@ -73,7 +73,7 @@ class Finding(NamedTuple):
 
 
 class CaseRow(NamedTuple):
-    """A case that newly fails: what became of it, and its counts, such as `8/8`; `–` where nothing ran."""
+    """A case that newly fails: its answer, and its counts, such as `8/8`; `–` where nothing ran."""
 
     case_id: str
     answer: CaseAnswer
@@ -134,7 +134,7 @@ class Story:
 
     @property
     def others(self) -> dict[str, list[CaseRow]]:
-        """The cases that newly fail and do not block, by what became of them."""
+        """The cases that newly fail and do not block, by their answer."""
         kinds: dict[str, list[CaseRow]] = {}
         for row in self.cases:
             if row.answer not in ("broke", "open"):
@@ -160,10 +160,10 @@ def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
         ('`a` and `b`', '`a`, `b` and 2 more')
     """
     more = len(case_ids) - most
-    shown = [code(case_id) for case_id in case_ids[:most]]
+    names = [code(case_id) for case_id in case_ids[:most]]
     if more > 0:
-        return f"{', '.join(shown)} and {more:,} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+        return f"{', '.join(names)} and {more:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
@@ -182,7 +182,7 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     # Each sentence is said once, where it is said first.
     findings = _once([*also, *_findings(decision)], {sentence})
     notes = [*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)]
-    told = Story(
+    story = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],
         sentence=sentence,
@@ -199,17 +199,17 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
             for rule in decision.rules
         ],
     )
-    why = in_words(suite.causes, code) if suite.worse and told.state != "passed" else ""
-    to_do = _to_do(suite, told)
-    return replace(told, why=why, to_do="" if _is_said(to_do, sentence) else to_do)
+    why = in_words(suite.causes, code) if suite.worse and story.state != "passed" else ""
+    to_do = _to_do(suite, story)
+    return replace(story, why=why, to_do="" if _is_said(to_do, sentence) else to_do)
 
 
-def _once(findings: Sequence[Finding], said: set[str]) -> list[Finding]:
-    kept: dict[str, Finding] = {}
+def _once(findings: Sequence[Finding], known: set[str]) -> list[Finding]:
+    by_text: dict[str, Finding] = {}
     for finding in findings:
-        if finding.text not in said:
-            kept.setdefault(finding.text, finding)
-    return list(kept.values())
+        if finding.text not in known:
+            by_text.setdefault(finding.text, finding)
+    return list(by_text.values())
 
 
 def overall(report: EvaluationReport) -> str:
@@ -332,19 +332,19 @@ def _is_said(to_do: str, sentence: str) -> bool:
     return bool(begin) and begin in sentence.casefold()
 
 
-def _to_do(suite: SuiteReport, told: Story) -> str:
-    if told.state == "failed":
-        return _to_do_when_failed(suite, told)
-    if told.state == "inconclusive":
-        return _to_do_when_open(suite, told)
-    if told.state == "skipped":
+def _to_do(suite: SuiteReport, story: Story) -> str:
+    if story.state == "failed":
+        return _to_do_when_failed(suite, story)
+    if story.state == "inconclusive":
+        return _to_do_when_open(suite, story)
+    if story.state == "skipped":
         if suite.nothing_shared:
             return "Check that every case is meant to change: once merged, this run is the baseline."
         return "Nothing: once this has run on main, changes are compared with that run."
     return ""
 
 
-def _to_do_when_failed(suite: SuiteReport, told: Story) -> str:
+def _to_do_when_failed(suite: SuiteReport, story: Story) -> str:
     decision = suite.decision
     if suite.worse:
         if are_all_of(suite.causes, "service"):
@@ -358,9 +358,9 @@ def _to_do_when_failed(suite: SuiteReport, told: Story) -> str:
         what = verb(number, "it", "them")
         if number > NAMED:
             what = "the cause" if len(suite.causes) == 1 else f"the {len(suite.causes):,} causes"
-        shown = ", and the command that repeats it, are" if suite.suite_path else " is"
+        repeats = ", and the command that repeats it, are" if suite.suite_path else " is"
         return (
-            f"Fix {what}: what changed{shown} below. Is the new behaviour right? "
+            f"Fix {what}: what changed{repeats} below. Is the new behaviour right? "
             "Change what the case expects, or have it waived."
         )
     blocking = [finding for finding in decision.safety if finding.answer == "blocks"]
@@ -376,17 +376,19 @@ def _to_do_when_failed(suite: SuiteReport, told: Story) -> str:
     if any(figure.answer == "breaks-limit" for figure in decision.figures):
         return "Find what takes longer or costs more, or change the limit in the policy."
     broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
-    if told.blocking:
+    if story.blocking:
         return "Fix the cases below."
     limit = code(broken[0]) if broken else "the limit"
     return f"Fix the failing cases below, or change {limit}."
 
 
-def _to_do_when_open(suite: SuiteReport, told: Story) -> str:
+def _to_do_when_open(suite: SuiteReport, story: Story) -> str:
     """Choose the remedy by what keeps the answer open; the record of the reruns knows."""
     decision, reruns = suite.decision, suite.reruns
-    if told.blocking or (decision.suite is not None and decision.suite.answer == "open"):
-        return _to_do_about_reruns(reruns, [row.case_id for row in told.blocking])
+    if not decision.sentence:
+        return ""  # an earlier version asked for what the gate no longer has
+    if story.blocking or (decision.suite is not None and decision.suite.answer == "open"):
+        return _to_do_about_reruns(reruns, [row.case_id for row in story.blocking])
     if unsafe := [finding for finding in decision.safety if finding.answer == "open"]:
         return f"Make {code(unsafe[0].judge_id)} able to judge what the agent did, then run the job again."
     if decision.release is not None and decision.release.answer == "open":
@@ -414,5 +416,5 @@ def _to_do_about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
 
 
 def answers(story: Story) -> Mapping[str, int]:
-    """Count the cases that newly fail by what became of them, in words."""
+    """Count the cases that newly fail by their answer, in words."""
     return Counter(row.words for row in story.cases)

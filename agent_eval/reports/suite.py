@@ -159,10 +159,10 @@ def numbers_line(suite: SuiteReport, detail: Detail) -> str:
 
 
 def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
-    """Count the cases that newly fail by what became of them, and those that improved."""
-    told = story_of(suite)
+    """Count the cases that newly fail by their answer, and those that improved."""
+    story = story_of(suite)
     is_by_policy = suite.decision.decided_by == "policy"
-    numbers = dict(answers(told)) if told.cases or is_by_policy else {"regressed": len(suite.worse)}
+    numbers = dict(answers(story)) if story.cases or is_by_policy else {"regressed": len(suite.worse)}
     numbers["waived"] = len(suite.decision.waived_case_ids)
     numbers["improved"] = comparison.overview.improved_cases
     return [f"**{number:,}** {word}" for word, number in numbers.items() if number or word == "regressed"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.gate.drift import FEWEST
-from agent_eval.operations.drift import DriftReport
+from agent_eval.gate.drift import FEWEST, DriftReport
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, distance
 
@@ -20,8 +19,8 @@ def drift_text(report: DriftReport) -> list[str]:
             f"Chance of so large a fall without a change: {drift.p_value:.2g} (Welch's t over run totals)."
         )
     for word, totals in (("Release", drift.release), ("Main", drift.main)):
-        shown = ", ".join(f"{total:g}" for total in totals)
-        lines.append(f"{word}: {shown} of {drift.cases} cases passed.")
+        figures = ", ".join(f"{total:g}" for total in totals)
+        lines.append(f"{word}: {figures} of {drift.cases} cases passed.")
     if report.left_out_cases or report.left_out_runs:
         cases, runs = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
         lines.append(f"Left out: {cases} that changed or are gone, {runs} that cannot be compared.")

@@ -59,6 +59,18 @@ CONFIGURED = {"baseline", "candidate", "agent", "agent-without-repairs", "eviden
 COMPARISON = ("baseline_delta.json", "gate_decision.json", "report.md")
 """What `compare`, `gate` and `report` write."""
 
+TODAYS_POLICY = """
+preset: release
+margin: 0.04
+safety: [tool_abuse]
+min_pass_rate: 0.1
+max_regressed_cases: 5
+quarantine:
+  - {case: weather, reason: the forecast changes, owner: desk, until: 2027-01-31}
+  - {case: discount, reason: was known once, owner: desk, until: 2026-01-01}
+"""
+"""What `gate.yml` of that time says, in today's keys."""
+
 Command = Callable[..., Any]
 
 
@@ -155,7 +167,11 @@ def test_old_packs_compare_gate_and_report_as_they_did(
         excluding["total_baseline_cases"], excluding["total_candidate_cases"]
     )
     command("compare", *runs, "--allow-incompatible")
-    command("gate", "--compare", delta, "--baseline", "../packs/baseline", "--policy", "gate.yml", code=1)
+    # Of its policy of that time every key that is gone is refused by name.
+    gate = ("gate", "--compare", delta, "--baseline", "../packs/baseline", "--policy")
+    assert "is gone" in command(*gate, "gate.yml", code=2)["error"]["message"]
+    (place / "inputs" / "today.yml").write_text(TODAYS_POLICY)
+    command(*gate, "today.yml", code=3)
     command("report", "markdown", "--compare", delta, "--gate", decision, "--out", report)
     for name in COMPARISON:
         expect(f"again-{name}", Path(part, name).read_bytes(), sealed=f"candidate/compare/{name}")
@@ -168,7 +184,7 @@ def test_old_packs_compare_gate_and_report_as_they_did(
         (
             "thresholds",
             (
-                *("--min-pass-rate", "0.1", "--max-hard-fail-rate", "0.9", "--max-pass-rate-drop", "0.01"),
+                *("--min-pass-rate", "0.1", "--max-hard-fail-rate", "0.9"),
                 *("--max-hard-fail-increase", "0.1", "--max-regressed-cases", "4"),
                 *("--max-new-hard-fail-cases", "9"),
             ),
@@ -211,7 +227,7 @@ def test_an_old_decision_is_reported_as_it_was(command: Command, place: Path) ->
 @pytest.mark.parametrize(
     ("name", "baseline", "candidate", "code"),
     [
-        ("agents", "../packs/agent", "../packs/agent-without-repairs", 1),
+        ("agents", "../packs/agent", "../packs/agent-without-repairs", 3),
         ("archive", "main", "../packs/evidence.zip", 1),
         ("merged", "../packs/merged", "../packs/merged", 3),
     ],
@@ -223,10 +239,8 @@ def test_trials_archives_and_registered_baselines_compare_as_they_did(
     registered = ("--registry-path", "../registry/registry.json")
     runs = ("--baseline", baseline, "--candidate", candidate, *registered, "--allow-incompatible")
     command("compare", *runs, "--out", str(delta))
-    # Two of the five cases of one of the baselines ended in an error, which no policy of that time refused.
-    allowing = ("--preset", "release", "--max-baseline-error-rate", "1")
-    of = runs[:-1]
-    command("gate", "--compare", str(delta), *of, *allowing, "--out", str(decision), code=code)
+    of = (*runs[:-1], "--preset", "release")
+    command("gate", "--compare", str(delta), *of, "--out", str(decision), code=code)
     command("report", "markdown", "--compare", str(delta), "--gate", str(decision), "--out", str(report))
     # The decision names the digest of the comparison, and so holds its bytes too.
     expect(f"{name}-decision.json", decision.read_bytes())

@@ -31,7 +31,7 @@ def comment(shown: Ended, place: Path) -> str:
 def test_it_works_and_says_what_would_happen_in_ci(shown: Ended) -> None:
     assert (shown.code, shown.err) == (0, "")
     assert "the gate blocks the change (exit code 1 in CI)" in shown.out
-    assert "3 of 12 cases regressed, none allowed" in shown.out
+    assert "3 of 12 cases flipped" in " ".join(shown.out.split())
     for case_id in REGRESSED:
         assert f"  {case_id}: " in shown.out
 
@@ -48,7 +48,7 @@ def test_every_file_and_command_that_it_names_works(shown: Ended, place: Path) -
     assert all((place / name).is_file() for name in named)
     (command,) = re.findall(r"^  agent-eval (show .*)$", shown.out, re.MULTILINE)
     assert agent_eval(*shlex.split(command), "--format", "text", cwd=place).out.startswith(
-        "refund-damaged-item: failed"
+        "refund-within-window: failed"
     )
     assert "The comment, as it would be posted:" in (place / "runs/demo/job.log").read_text()
 
@@ -60,8 +60,7 @@ def test_its_comment_has_every_kind_of_change(comment: str) -> None:
     assert "`12.5` became `" in comment
     assert "cancel-before-shipping" in comment
     assert "The model changed from example-large-2025-11 to example-small-2026-01" in comment
-    assert "Cost fell by" in comment
-    assert "Latency fell by" in comment
+    assert "cost 0.0" in comment.replace("\u00a0", " ")
 
 
 def test_every_command_in_the_comment_runs(comment: str, place: Path) -> None:
