@@ -79,7 +79,7 @@ def test_after_three_confirmed_cases_no_other_is_run() -> None:
     names = [f"c{k}" for k in range(10)]
     script = Script(change=failing(*names))
     found = answered(steady(names, dict.fromkeys(names, 0)), script)
-    assert (len(found.broken), found.failed, found.is_open, len(found.left)) == (3, True, False, 7)
+    assert (len(found.broken), found.failed, found.is_open, len(found.not_rerun)) == (3, True, False, 7)
     assert len(script.log) == 3 * 16
 
 
@@ -198,7 +198,7 @@ def test_reliable_cases_beyond_the_budget_are_open_where_the_suite_was_not_run_a
 def test_cases_beyond_the_budget_that_pass_in_the_rounds_are_settled() -> None:
     script = Script(rounds=rounds(30))
     found = answered(steady(MANY, dict.fromkeys(MANY, 0)), script)
-    assert (found.is_open, found.suite, len(found.left)) == (False, "not-worse", 10)
+    assert (found.is_open, found.suite, len(found.not_rerun)) == (False, "not-worse", 10)
     assert len(script.suites) == 1
 
 
