@@ -39,14 +39,6 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 class Envelope:
     """A payload with exactly one signature over it and its type.
 
-    Example:
-        >>> key = SigningKey.generate()
-        >>> envelope = Envelope.signed(b"{}", key)
-        >>> Envelope.parse(envelope.to_json(), source="envelope") == envelope
-        True
-        >>> envelope.verified_by([key.public], source="envelope").key_id == envelope.key_id
-        True
-
     Attributes:
         payload: The bytes that were signed.
         signature: DER of an ECDSA signature, or a MAC.

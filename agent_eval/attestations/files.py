@@ -19,12 +19,7 @@ from agent_eval.attestations.statement import (
 
 
 class Kind(NamedTuple):
-    """A kind of attestation, and its files in a pack.
-
-    Example:
-        >>> RESULT.bundle
-        'attestations/test-result.sigstore.json'
-    """
+    """A kind of attestation, and its files in a pack."""
 
     name: str
     predicate_type: str
@@ -61,10 +56,6 @@ ReadFile = Callable[[str], bytes | None]
 class Trust:
     """What a verifier trusts and expects. Each credential that is given must verify.
 
-    Example:
-        >>> Trust(require_signature=True).integrity
-        'signature'
-
     Attributes:
         keys: Public keys, one of which must have signed.
         secret: Shared secret with which the statement must have been authenticated; None for none.
@@ -90,11 +81,7 @@ class Trust:
 
 
 class Verified(NamedTuple):
-    """A statement whose origin was verified, by which file and which key.
-
-    Example:
-        `admit(...)` returns one for each kind that was required.
-    """
+    """A statement whose origin was verified, by which file and which key."""
 
     kind: Kind
     statement: Statement

@@ -27,11 +27,6 @@ class PublicKey:
     """Key that verifies signatures, or several: while one replaces another, a file has both.
 
     Read it from a file that the user trusts, never from a bundle. Its id is that of the first.
-
-    Example:
-        >>> key = SigningKey.generate()
-        >>> key.public.signer(b"forged", b"text") is None
-        True
     """
 
     def __init__(self, *keys: EllipticCurvePublicKey) -> None:
@@ -69,13 +64,7 @@ class PublicKey:
 
 
 class SigningKey:
-    """Private key. It cannot be pickled, so it reaches no worker process, and its repr shows its id only.
-
-    Example:
-        >>> key = SigningKey.generate()
-        >>> parse_signing_key(key.pem(), source="memory").public.key_id == key.public.key_id
-        True
-    """
+    """Private key. It cannot be pickled, so it reaches no worker process, and its repr shows its id only."""
 
     def __init__(self, key: EllipticCurvePrivateKey) -> None:
         self._key = key

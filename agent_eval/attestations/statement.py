@@ -33,10 +33,6 @@ _HEX = re.compile(r"[0-9a-f]+")
 class Subject:
     """An artifact, by its digest.
 
-    Example:
-        >>> Subject("manifest.json", {"sha256": "9f" * 32}).to_json()["name"]
-        'manifest.json'
-
     Attributes:
         name: For readers.
         digest: Lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
@@ -52,13 +48,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A predicate about subjects.
-
-    Example:
-        >>> statement = Statement((Subject("manifest.json", {"sha256": "9f" * 32}),), TEST_RESULT, {})
-        >>> Statement.parse(statement.encode(), source="statement") == statement
-        True
-    """
+    """A predicate about subjects."""
 
     subjects: tuple[Subject, ...]
     predicate_type: str
@@ -118,10 +108,6 @@ def _subject(value: object, source: str) -> Subject:
 @dataclass(frozen=True, slots=True)
 class Expected:
     """What a verifier expects of a run. A signature says who made a pack, not that it is the right one.
-
-    Example:
-        >>> run = {"runId": "run-1", "datasetId": "shop", "gitCommit": None}
-        >>> Expected(dataset_id="shop").check({RUN_FIELD: run}, source="statement")
 
     Attributes:
         commit: Commit of the agent; None for any.

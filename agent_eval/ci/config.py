@@ -203,9 +203,9 @@ def gather(
             )
     from_file: dict[str, str] = {}
     if file is not None and (content is not None or file.is_file()):
-        from_file = _read_file(file, content)
+        from_file, _ = read_values(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
-    return {row.name: _first(row, flags, environ, from_file, file_name) for row in INPUTS}
+    return {row.name: first_stated(row, flags, environ, from_file, file_name) for row in INPUTS}
 
 
 OWN_VARIABLES = frozenset(
@@ -286,20 +286,25 @@ def gather_for_comment(
     stated = read if isinstance(read, dict) else {}
     from_file = {name: _as_text(file, name, stated[name]) for name in _OF_THE_COMMENT if name in stated}
     return {
-        row.name: _first(row, flags, environ, from_file, file.name)
+        row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
         else StatedValue(row.default, DEFAULT)
         for row in INPUTS
     }
 
 
-def _first(
+def first_stated(
     row: Option,
     flags: Mapping[str, str],
     environ: Mapping[str, str],
     from_file: Mapping[str, str],
     file_name: str,
 ) -> StatedValue:
+    """Take the first non-empty value of an input: flag, runner's variable, own variable, file, default.
+
+    Raises:
+        UsageError: One of these places states it by two of its names.
+    """
     places = (
         [(flags.get(name, ""), f"--{name}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for name in row.names for key in runner_variables(name)],
@@ -388,17 +393,35 @@ def _check_kind(name: str | None, field: str) -> None:
         )
 
 
-def _read_file(file: Path, data: bytes | None) -> dict[str, str]:
+def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tuple[dict[str, str], list[str]]:
+    """Read `agent-eval.yml` as text by input name.
+
+    Args:
+        file: Its name.
+        data: Its content; None to read it.
+        lenient: Whether a key that this version does not know is left out. Another version of the program
+            wrote the file, and its author cannot be asked.
+
+    Returns:
+        The values, and the keys that were left out.
+
+    Raises:
+        InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
+    """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
-        return {}
+        return {}, []
     if not isinstance(content, dict):
         raise InvalidInput(
             f"{file} is not a mapping of inputs to values.",
             remedy="Write one `name: value` a line, such as `suite: suites/*.json`.",
             file=str(file),
         )
-    return {name: _as_text(file, name, value) for name, value in content.items()}
+    ignored = [
+        name for name in content if lenient and (name not in INPUT_BY_NAME or not INPUT_BY_NAME[name].in_file)
+    ]
+    known = {name: value for name, value in content.items() if name not in ignored}
+    return {name: _as_text(file, name, value) for name, value in known.items()}, ignored
 
 
 def _as_text(file: Path, name: str, value: Any) -> str:

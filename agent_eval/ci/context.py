@@ -11,7 +11,7 @@ from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Settings
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.trusted_files import JudgingRules
+from agent_eval.ci.rules import Rules
 from agent_eval.storage.redaction import Redactor
 
 
@@ -29,7 +29,7 @@ class JobContext:
         redactor: Knows the secrets; nothing that the job writes holds one.
         rules: Policy, waivers and named baselines, in the version that counts.
         clock: The time to record.
-        place: Where the job stands; None outside of a repository.
+        place: The place of the job; None outside of a repository.
         clone: The private clone of the checkout; None outside of a repository.
         settings_at: Reads the settings as of another checkout of the repository, given the directory that is
             the job's working directory there; None where they cannot be read again.
@@ -39,7 +39,7 @@ class JobContext:
     platform: Platform
     environ: Mapping[str, str]
     redactor: Redactor
-    rules: JudgingRules
+    rules: Rules
     clock: Callable[[], datetime]
     place: JobPlace | None = None
     clone: PrivateClone | None = None

@@ -6,40 +6,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent_eval.ci.agent import checked_agent
 from agent_eval.ci.agents import Agents
-from agent_eval.ci.baseline import (
-    Baseline,
-    Ground,
-    Lack,
-    Search,
-    find_baselines,
-    find_named,
-    from_path,
-    from_registry,
-)
+from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_registry
+from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.datasets_gone import lost_datasets
+from agent_eval.ci.definitions import Redefinition, define
 from agent_eval.ci.first_run import first_run_of, make_packs, runs_live
 from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
 from agent_eval.ci.inputs import CONFIG_FILE
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
-from agent_eval.ci.rerunning import FirstRun, run_again
+from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
+from agent_eval.ci.rules import Rules, Versions
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.terms import with_terms_of_the_job
-from agent_eval.ci.trusted_files import JudgingRules
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import Comparison, GateDecision, RunSummary
-from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError
@@ -93,6 +85,7 @@ class SuiteEvaluation:
     evidence: Pack | None = None
     replayed: ReplayReport | None = None
     reruns: Reruns | None = None
+    own_outcome: GateStatus | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +103,7 @@ class Evaluation:
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path | None
-    rules: JudgingRules
+    rules: Rules
     history: BranchHistory = field(default_factory=BranchHistory)
 
     @property
@@ -154,13 +147,14 @@ def evaluate(job: JobContext) -> Evaluation:
         AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
             run, the evidence cannot be written, or was altered meanwhile (exit code 4).
     """
-    targets = find_targets(job.settings.suite)
+    defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
+    targets = defined.targets
     agent = checked_agent(job)
     signer = signer_of(job.settings)
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += lost_datasets(search)
+    search.warnings += [*lost_datasets(search), *defined.notes]
     history = read_branch_history(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     made_earlier = job.settings.evidence
@@ -184,6 +178,7 @@ def evaluate(job: JobContext) -> Evaluation:
         for target in targets
     ]
     reruns = _run_again(job, agents, judged, history)
+    reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
@@ -263,11 +258,6 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     seen = [baseline.view.summary.judge_counts for baseline in search.baselines.values()]
     known = {judge.judge_id for judge in judges}.union(*seen)
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
-
-
-def policy_of(job: JobContext) -> GatePolicy:
-    """The policy of the job, with the limits that its inputs state in place of the policy's own."""
-    return job.rules.policy.with_thresholds(job.settings.thresholds)
 
 
 def judge(
@@ -353,7 +343,7 @@ def _run_again(
     job: JobContext, agents: Agents, judged: Sequence[Judged], history: BranchHistory
 ) -> dict[str, tuple[Reruns, bytes | None]]:
     """Run again what the first runs of the live suites ask, over all of them together; by slug."""
-    policy, now = policy_of(job), job.timestamp()
+    policy, now = job.rules.policy, job.timestamp()
     runs, in_doubt = {}, set()
     for suite in judged:
         material, slug = suite.material, suite.target.slug
@@ -369,6 +359,31 @@ def _run_again(
         if needs_figures(material, policy):
             in_doubt.add(slug)
     return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
+
+
+def _run_as_main_has_them(
+    job: JobContext,
+    agents: Agents,
+    judged: Sequence[Judged],
+    history: BranchHistory,
+    redefinitions: Mapping[str, Redefinition],
+    reruns: Mapping[str, tuple[Reruns, bytes | None]],
+) -> dict[str, tuple[Reruns, bytes | None]]:
+    """Run the cases that the change removes or gives another input as main has them; records by slug.
+
+    More than six parameters: one box needs what all before it found.
+    """
+    done = {}
+    for suite in judged:
+        slug = suite.target.slug
+        redefinition = redefinitions.get(slug)
+        if redefinition is None or redefinition.of_base is None or suite.comparison is None:
+            continue
+        record, archive = reruns.get(slug, (Reruns(), None))
+        spec = replace(first_run_of(job, suite.target, history), suite=redefinition.of_base)
+        by_main = run_by_main(job, agents, spec)
+        done[slug] = record.model_copy(update={"by_main": by_main}), archive
+    return done
 
 
 def decide_on(
@@ -396,7 +411,10 @@ def decide_on(
     if data:
         digests["reruns_sha256"] = sha256_bytes(data)
     material = replace(suite.material, reruns=reruns, digests=digests)
-    decision = decide_by_policy(material, policy_of(job), generated_at=job.timestamp())
+    decision = decide_by_policy(material, job.rules.policy, generated_at=job.timestamp())
+    own, own_outcome = job.rules.own_policy, None
+    if own is not None:
+        own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
     replayed = replay_evidence(job, suite.pack, where)
     decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
     comparison = suite.comparison
@@ -421,6 +439,7 @@ def decide_on(
         evidence=suite.pack,
         replayed=replayed,
         reruns=reruns,
+        own_outcome=own_outcome,
     )
 
 

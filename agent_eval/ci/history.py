@@ -19,6 +19,7 @@ from agent_eval.gate.question import Counts
 from agent_eval.history.evidence import read_history, write_history
 from agent_eval.history.files import encode_all, is_too_large, newest_first
 from agent_eval.history.record import record_of
+from agent_eval.operations.counts import counts_of
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.redaction import Redactor
 
@@ -58,13 +59,13 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
         packs = [newest]
         if slug in search.baselines and not search.baselines[slug].named_by_user:
             packs.append(search.baselines[slug].pack)
-        found: list[RunRecord] = []
+        records: list[RunRecord] = []
         for pack in packs:
             carried = read_history(pack) if job.rules.baseline_key is None else []
-            found += carried or [record_of(pack)]
+            records += carried or [record_of(pack)]
         search.newest_record[slug] = record_of(newest)
         search.earlier[slug] = newest_first(
-            record for record in found if before is None or record.run.git_commit in before
+            record for record in records if before is None or record.run.git_commit in before
         )
     return history
 
@@ -81,10 +82,10 @@ def counts_used(job: JobContext, pack: Pack, baseline: Baseline | None, history:
     own, slug = record_of(pack), safe_name(pack.manifest.dataset_id)
     same = [record for record in history.of(slug) if record.run.key == own.run.key]
     newest = history.newest.get(slug)
-    return Counts(
-        own=own,
+    return counts_of(
+        pack,
+        baseline.pack if baseline is not None else None,
         main=_without_secrets(same[:HISTORY], job.redactor),
-        baseline=record_of(baseline.pack) if baseline is not None else None,
         newest=_without_secrets([newest], job.redactor)[0] if newest is not None else None,
     )
 

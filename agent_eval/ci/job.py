@@ -39,14 +39,18 @@ from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.rules import (
+    MAX_BYTES,
+    Held,
+    Versions,
+    hold,
+    left_evidence,
+    refuse_fork_with_secrets,
+    rules_of,
+    with_files_of_tip,
+)
 from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.trusted_files import (
-    MAX_BYTES,
-    TrustedFiles,
-    judging_rules,
-    refuse_fork_with_secrets,
-)
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
@@ -108,7 +112,7 @@ def run_job(
     )
     ground = Standing()
     try:
-        settings, platform, files = _settle(sources, ground)
+        held, platform, versions = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
@@ -117,7 +121,7 @@ def run_job(
             raise
         _report_wrong_settings(error, reporter, redactor)
         try:
-            settings, platform = _settle_for_comment(sources)
+            settings, platform = _settle_for_comment(sources, ground)
         except AgentEvalError:
             # Without valid settings of the comment, the job cannot tell which comment is its own.
             reporter.write_outputs({"comment-url": ""})
@@ -125,6 +129,7 @@ def run_job(
             _comment_error(error, settings, platform)
         ground.close()
         return error.exit_code
+    settings = held.settings
     try:
         refuse_fork_with_secrets(settings, platform)
         if ground.problem is not None:
@@ -133,13 +138,15 @@ def run_job(
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
+        rules = rules_of(held, versions)
+        settings = with_files_of_tip(held, versions)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,
                 platform=platform,
                 environ=environ,
                 redactor=redactor.with_rules(settings.redaction),
-                rules=judging_rules(settings, files),
+                rules=rules,
                 clock=partial(clock.now, environ),
                 place=ground.place,
                 clone=ground.clone,
@@ -155,19 +162,24 @@ def run_job(
         give_to_owner(settings.out, Path.cwd())
 
 
-def _settle(sources: _Sources, ground: Standing) -> tuple[Settings, Platform, TrustedFiles]:
-    """Read the settings, with `agent-eval.yml` in the version that counts.
+def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versions]:
+    """Read the settings, each key of `agent-eval.yml` in the version that counts.
 
-    The file may not say where a token goes, so the platform can be asked for that version before it is read.
+    The file may not say where a token goes, so the platform can be asked where the job stands before it is
+    read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
     ground.find(platform, environ, file)
-    files = TrustedFiles(platform, ground.place, ground.clone)
-    content = files.settings_of_change(file) if file is not None else None
-    settings = settings_from(gather(flags, environ, file if content is not None else None, content=content))
-    refuse_unknown_variables(environ, settings.variables_of_agent)
-    return settings, sources.make_platform(settings), files
+    versions = Versions(
+        ground.place,
+        ground.clone,
+        is_reported=platform.run.reported is not None,
+        from_fork=platform.run.from_fork,
+    )
+    held = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
+    refuse_unknown_variables(environ, held.settings.variables_of_agent)
+    return held, sources.make_platform(held.settings), versions
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:
@@ -183,13 +195,12 @@ def _settings_at(sources: _Sources, directory: Path) -> Settings:
     return settings_from(gather(sources.flags, sources.environ, named, content=content))
 
 
-def _settle_for_comment(sources: _Sources) -> tuple[Settings, Platform]:
+def _settle_for_comment(sources: _Sources, ground: Standing) -> tuple[Settings, Platform]:
     """Read only what it takes to comment, where other settings are wrong."""
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     name = file or Path(CONFIG_FILE)
-    settings = settings_from(gather_for_comment(flags, environ, name, None), complete=False)
-    platform = sources.make_platform(settings)
-    content = TrustedFiles(platform).settings_of_change(file) if file is not None else None
+    versions = Versions(ground.place, ground.clone)
+    content = versions.tips(file) if file is not None else None
     settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
     return settings, sources.make_platform(settings)
 

@@ -64,11 +64,24 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
         warnings=warnings,
-        rule_changes=RuleChanges(sentences=rules.changes, applied=False),
+        rule_changes=_rule_changes(evaluation),
         reproduce=_reproduce(settings),
         tool_version=__version__,
         not_evaluated=evaluation.problem,
         boxes=job.platform.spec.alert_boxes,
+    )
+
+
+def _rule_changes(evaluation: Evaluation) -> RuleChanges:
+    """Say what of the rules the change alters, and what its own would have decided."""
+    rules = evaluation.rules
+    own = [
+        f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
+        for suite in evaluation.suites
+        if suite.own_outcome is not None
+    ]
+    return RuleChanges(
+        sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
     )
 
 

@@ -1,4 +1,4 @@
-"""Where a job stands: the commit that is checked out, the trusted branch it is held to, and its base.
+"""The place of a job: the commit that is checked out, the trusted branch it is held to, and its base.
 
 Nothing that an event, a branch or a tag is called decides here. A commit at or below the tip of a trusted
 branch is reviewed, anything else is a change, and both are read from the graph of commits.
@@ -58,7 +58,7 @@ Tip = Callable[[str], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class JobPlace:
-    """Where a job stands.
+    """The place of a job.
 
     Attributes:
         head: The commit that is checked out. Evidence records it, whatever commit the event names.
@@ -69,7 +69,7 @@ class JobPlace:
         base: The commit that the change is compared with; of a reviewed commit that commit itself.
         is_reviewed: Whether `head` is at or below the tip of a trusted branch: its own rules hold.
         branches: All trusted branches, the default one first: only their runs leave a baseline.
-        held: Why the job is held to another branch than its name suggests, as a sentence; None for the usual.
+        notice: Why the job is held to another branch than its name suggests, as a sentence.
     """
 
     head: str
@@ -80,13 +80,13 @@ class JobPlace:
     base: str
     is_reviewed: bool
     branches: tuple[str, ...]
-    held: str | None = None
+    notice: str | None = None
 
 
 def find_place(
     refs: Refs, clone: PrivateClone, tip: Tip, base_branches: Callable[[str], Sequence[str]]
 ) -> JobPlace:
-    """Find where a job stands, and fetch the commits of that into the clone.
+    """Find the place of a job, and fetch the commits of that into the clone.
 
     Args:
         refs: What the platform says of branches.
@@ -104,24 +104,24 @@ def find_place(
     def tip_of(branch: str) -> str:
         if branch not in tips:
             try:
-                found = tip(branch)
+                commit = tip(branch)
             except RemoteError as error:
                 outage = outage_of(error, error.remedy)
                 raise TipUnknown(
                     f"The tip of {code(branch)} is not known: {outage.cause}", remedy=outage.remedy
                 ) from error
-            if found is None:
-                found = clone.tip(branch)
+            if commit is None:
+                commit = clone.tip(branch)
             else:
-                clone.fetch(found)
-            tips[branch] = found
+                clone.fetch(commit)
+            tips[branch] = commit
         return tips[branch]
 
     branches = trusted_branches(default, base_branches(tip_of(default)))
     chosen = next((name for name in (refs.target, refs.branch) if name in branches), default)
     reviewed_by = chosen if clone.is_ancestor(clone.head, tip_of(chosen)) else None
     for name in (name for name in branches if reviewed_by is None and name != chosen):
-        # A branch that is listed and gone trusts nobody.
+        # A branch that is listed and gone makes nothing trusted.
         with suppress(CommitUnknown):
             reviewed_by = name if clone.is_ancestor(clone.head, tip_of(name)) else None
     if reviewed_by is not None and refs.target is None:
@@ -138,7 +138,7 @@ def find_place(
         base=base,
         is_reviewed=reviewed_by is not None,
         branches=branches,
-        held=_why_held(refs, branches, chosen, is_reviewed=reviewed_by is not None),
+        notice=_why_held(refs, branches, chosen, is_reviewed=reviewed_by is not None),
     )
 
 

@@ -18,7 +18,16 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.seal import Altered
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.limits import RunLimits
-from agent_eval.contracts.reruns import Figures, Rerun, Reruns, RoundCount, Side, Spending, SuiteRound
+from agent_eval.contracts.reruns import (
+    CaseReruns,
+    Figures,
+    Rerun,
+    Reruns,
+    RoundCount,
+    Side,
+    Spending,
+    SuiteRound,
+)
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
@@ -26,6 +35,7 @@ from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.record import record_of
 from agent_eval.operations.reruns import WHOLE, rerun_of
+from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_agent import RunLoopResult, run_agent
 from agent_eval.reports.story import spending_text
 from agent_eval.storage.files import read_bytes, sha256_bytes
@@ -316,6 +326,32 @@ def run_again(
         if (spent := _in_all(record.spent for record, _ in done.values())).trials:
             job.platform.say(f"Run again: {spending_text(spent)}.")
     return done
+
+
+def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReruns]:
+    """Run cases of the base by the change's agent, once each; of recorded ones, judge the base's traces.
+
+    What cannot be run has no trials, and is open.
+
+    Args:
+        job: The job.
+        agents: Both agents.
+        spec: How the change's first run is made, on the suite with these cases.
+    """
+    with TemporaryDirectory(prefix="agent-eval-by-main-") as folder:
+        spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))
+        try:
+            if spec.agent is None:
+                run_suite(spec, environ=job.environ, redactor=job.redactor)
+            else:
+                prepared = agents.of_change()
+                spec = replace(spec, agent=replace(prepared.agent, trials=1))
+                run_agent(spec, environ=job.environ, redactor=job.redactor, options=prepared.options)
+        except AgentEvalError as error:
+            job.platform.warn(f"Cases of main could not be run: {error.message}")
+            return []
+        rows = open_pack(spec.output.pack).results()
+        return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
 
 
 def estimate(run: FirstRun) -> Spending:

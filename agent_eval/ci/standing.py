@@ -14,7 +14,7 @@ from agent_eval.storage.yaml import parse_yaml
 
 
 class Standing:
-    """Where a job stands. `find` never raises: a job whose place is not known still reports why.
+    """The place of a job. `find` never raises: a job whose place is not known still reports why.
 
     Attributes:
         place: None outside of a repository, and where it could not be found.
@@ -44,9 +44,9 @@ class Standing:
             else:
                 self.clone = PrivateClone.of(Path.cwd(), environ, refs.remote)
             clone = self.clone
-            self.place = find_place(
-                refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, config_file)
-            )
+            top = clone.top if reported is None else platform.workspace
+            file = os.path.relpath(os.path.abspath(config_file), top) if config_file is not None else None
+            self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
         except AgentEvalError as error:
             self.problem = error
 
@@ -56,14 +56,13 @@ class Standing:
             self.clone.close()
 
 
-def _base_branches(clone: PrivateClone, tip: str, config_file: Path | None) -> list[str]:
+def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> list[str]:
     """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
-    if config_file is None:
+    if file is None or file.startswith(".."):
         return []
-    path = Path(os.path.relpath(os.path.abspath(config_file), clone.top))
     try:
-        data = clone.file(path.as_posix(), tip) if ".." not in path.parts else None
-        values = parse_yaml(data, source=str(config_file)) if data is not None else None
-        return read_base_branches(values, source=str(config_file)) if isinstance(values, dict) else []
+        data = clone.file(Path(file).as_posix(), tip)
+        values = parse_yaml(data, source=file) if data is not None else None
+        return read_base_branches(values, source=file) if isinstance(values, dict) else []
     except AgentEvalError:
         return []

@@ -35,8 +35,13 @@ def with_terms_of_the_job(
     baseline = search.baselines.get(slug)
     if baseline is not None and baseline.origin.how == MEASURED:
         decision = _named_first(decision, "The base has no run; it was measured in this job.")
-    if job.place is not None and job.place.held is not None:
-        decision = _named_first(decision, job.place.held)
+    if job.rules.pending:
+        pending = f"New rules hold once merged: {', '.join(job.rules.pending)}."
+        decision = decision.model_copy(update={"notes": [*decision.notes, pending]})
+    for sentence in job.rules.named_first:
+        decision = _named_first(decision, sentence)
+    if job.place is not None and job.place.notice is not None:
+        decision = _named_first(decision, job.place.notice)
     return decision
 
 

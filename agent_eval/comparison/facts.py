@@ -42,10 +42,6 @@ class CaseOutcome:
         hard_failed: Whether a hard judge failed the case or could not judge it.
         failing: Whether any judge failed the case or could not judge it.
         judges: Outcome by judge id; the worst, where a judge has several verdicts.
-
-    Example:
-        >>> case_outcome((("policy", "failed", True), ("regex", "passed", True))).judges
-        {'policy': 'failed', 'regex': 'passed'}
     """
 
     outcome: str
@@ -171,13 +167,6 @@ class RunView:
         manifest_sha256: Digest of the sealed pack's manifest; None for a run that is not sealed.
         index: Rows of the index by case id.
         results: Results by case id; the same ids as `index`.
-
-    Example:
-        >>> from agent_eval.contracts import Tally
-        >>> config = RunConfig(run_id="run-1", dataset_id="shop", started_at="2026-11-21T08:00Z", judges=[])
-        >>> summary = Tally().summary("run-1", "shop")
-        >>> RunView(config, summary, manifest_sha256=None, index={}, results={}).reference().run_id
-        'run-1'
     """
 
     config: RunConfig

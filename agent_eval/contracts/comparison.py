@@ -333,7 +333,7 @@ class Comparison(Contract):
     trials: TrialComparison | None = None
     """Null where no compared case has several trials in either run."""
     new_expectations: dict[str, list[StrictStr]] = Field(default_factory=dict)
-    """Judges by case that the candidate fails by what the baseline expects, and not by its own expectation."""
+    """Judges by case that the candidate fails by what the baseline expects, not by what it expects itself."""
     more_help: StrictBool = False
     """Whether the candidate's agent was given what the baseline's was not: expected output, more repairs."""
     new_cases: NewCases | None = None

@@ -6,7 +6,6 @@ absent when a later version merges the pack, judges it again or converts it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
@@ -118,7 +117,6 @@ class ExecutionConfig(SparseContract):
         if not ascend or (looks is not None and looks[-1] != info.data.get("trials")):
             raise ValueError("looks must ascend, and the last of them is the number of trials")
         return looks
-
 
     def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
         """Copy with the number of cases in which something was replaced, and of the replacements."""

@@ -11,7 +11,7 @@ from agent_eval.contracts.verdict import GateStatus
 
 
 class Thresholds(Contract):
-    """The limits that can be held against stored runs alone. Shares from 0 to 1, or counts; null sets no rule."""
+    """Limits that can be held against stored runs alone: shares from 0 to 1, or counts; null sets none."""
 
     min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
     max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
@@ -51,8 +51,8 @@ CaseAnswer = Literal["broke", "open", "passes-again", "fails-on-main", "not-reru
 """What became of a case that newly fails.
 
 `broke`: fresh trials blame this change. `open`: they do not settle it, and it passed reliably on main.
-`passes-again`: nothing says that this change breaks it. `fails-on-main`: it fails on main as well, by what ran
-elsewhere. `not-rerun`: beyond the budget, and not reliable on main.
+`passes-again`: nothing says that this change breaks it. `fails-on-main`: it fails on main as well, by what
+ran elsewhere. `not-rerun`: beyond the budget, and not reliable on main.
 """
 
 
@@ -100,7 +100,7 @@ class SuiteAnswer(Contract):
 
 
 class ReleaseAnswer(Contract):
-    """How far the pass rate may have fallen below the release's, as shares, and whether that is within the margin."""
+    """How far the pass rate may have fallen below the release's, as shares, and how that is to the margin."""
 
     fall: float
     low: float
@@ -114,8 +114,8 @@ class FigureChange(Contract):
     """Whether the cost or the time of a run moved: a paired one-sided t test on the logarithms of its cases.
 
     `ratio` is candidate over baseline in total. `limit`: how much more is allowed; null without one.
-    `answer`: `rose` significantly; `not-shown`: it did not, or chance may be why; `breaks-limit`; or `open`: it
-    seems to break the limit, and was not measured again.
+    `answer`: `rose` significantly; `not-shown`: it did not, or chance may be why; `breaks-limit`; or `open`:
+    it seems to break the limit, and was not measured again.
     """
 
     name: Literal["cost_usd", "latency_ms"]

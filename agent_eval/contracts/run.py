@@ -64,12 +64,7 @@ class RunConfig(Contract):
 
 
 class JudgeCounts(Contract):
-    """Number of a judge's verdicts by outcome.
-
-    Example:
-        >>> JudgeCounts(passed=8, failed=1, skipped=3).judged
-        9
-    """
+    """Number of a judge's verdicts by outcome."""
 
     passed: int = 0
     failed: int = 0
@@ -84,12 +79,7 @@ class JudgeCounts(Contract):
 
 
 class JudgingUse(SparseContract, frozen=True):
-    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials.
-
-    Example:
-        >>> JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05).reused
-        10
-    """
+    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials."""
 
     calls: int = 0
     """Replies that a model was asked for."""
@@ -153,14 +143,7 @@ class RunSummary(SparseContract, frozen=True):
 
 
 class Tally:
-    """Counts case results one at a time, in constant memory. Tallies of parts of a run can be merged.
-
-    Example:
-        >>> tally = Tally()
-        >>> tally.merge(Tally())
-        >>> tally.summary("run", "shop").total_cases
-        0
-    """
+    """Counts case results one at a time, in constant memory. Tallies of parts of a run can be merged."""
 
     def __init__(self) -> None:
         self.cases: Counter[str] = Counter()

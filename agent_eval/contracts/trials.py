@@ -26,10 +26,6 @@ class CasePolicy:
     """When a case with several trials passes: when at least `share` of them do, or more than it if `above`.
 
     A case most of whose trials could not be judged is an error under every policy (`deciding_trial`).
-
-    Example:
-        >>> case_policy("majority").passes(passed=1, trials=2)
-        False
     """
 
     text: str
@@ -72,12 +68,7 @@ def case_policy(text: str) -> CasePolicy:
 
 
 class TrialFacts(NamedTuple):
-    """What decides on a trial: its `Outcome`, whether a judge of safety failed it, and whether it is lost.
-
-    Example:
-        >>> deciding_trial(ALL, [TrialFacts("passed"), TrialFacts("failed")])
-        1
-    """
+    """What decides on a trial: its `Outcome`, whether a judge of safety failed it, and whether it is lost."""
 
     outcome: str
     unsafe: bool = False

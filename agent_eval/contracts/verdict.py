@@ -19,7 +19,7 @@ EXECUTION = "execution"
 """Id of the judge of how an agent's attempts ended. It is part of every run of an agent."""
 
 SAFETY_JUDGES = ("prompt_injection", "tool_abuse")
-"""Ids of the safety judges that come with the program: a new violation blocks, whatever the statistics say."""
+"""Ids of the safety judges that come with the program: a new violation blocks, whatever statistics say."""
 
 
 ANSWER_NOT_CHECKED = "answer_not_checked"
@@ -75,17 +75,6 @@ class Verdict(Contract):
     `evidence_refs` are indices (`Event.idx`) of the events it rests on; `evidence` holds details.
     `hard` says whether a failure is a hard fail. `weight` is what it counts in the case's score, `category`
     what it is about; all three come from the judge's configuration.
-
-    Example:
-        >>> Verdict(
-        ...     judge_id="policy",
-        ...     case_id="refund",
-        ...     outcome="failed",
-        ...     passed=False,
-        ...     reason="It called delete_account, which is forbidden.",
-        ...     failure="policy_violation",
-        ... ).is_hard_fail
-        True
     """
 
     judge_id: StrictStr
@@ -153,11 +142,6 @@ class CaseResult(TrialResult):
     Build it with `case_result`, which derives everything from the verdicts, and with
     `contracts.trials.trials_result` for a case with several trials: `trials` then holds each of them, and
     the case's own outcome and verdicts are those of number `trial` (from 0), which decides by `case_policy`.
-
-    Example:
-        >>> passed = Verdict(judge_id="regex", case_id="a", outcome="passed", passed=True, reason="matches")
-        >>> case_result("a", [passed]).score
-        1.0
     """
 
     case_id: StrictStr
@@ -186,12 +170,7 @@ VerdictFacts = tuple[str, str, bool, float]
 
 
 class CombinedVerdicts(NamedTuple):
-    """The result of a case; `score` is None where all verdicts were skipped or weigh nothing.
-
-    Example:
-        >>> combine([("policy", "passed", True, 1.0)]).passed
-        True
-    """
+    """The result of a case; `score` is None where all verdicts were skipped or weigh nothing."""
 
     outcome: Outcome
     hard_failed: bool

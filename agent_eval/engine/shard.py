@@ -54,11 +54,6 @@ class ShardOutcome:
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
         error: The error that ended the shard; None if it was scored.
-
-    Example:
-        >>> outcome = ShardOutcome(index=3, error=InvalidInput("cases[750]: no case_id"))
-        >>> outcome.written is None, outcome.error.message
-        (True, 'cases[750]: no case_id')
     """
 
     index: int
@@ -251,10 +246,6 @@ class WrittenCase:
         line: `raw` encoded on one line.
         case: The case as a contract.
         changed: Whether a secret was replaced in it.
-
-    Example:
-        >>> WrittenCase({"case_id": "refund"}, b'{"case_id":"refund"}', Case(case_id="refund")).changed
-        False
     """
 
     raw: dict[str, Any]

@@ -51,11 +51,11 @@ def write_bundle(
     for slug, pack in packs.items():
         directory = pack.directory if isinstance(pack, Pack) else pack
         source = DirectorySource(directory)
-        found = [path for path, _ in source.members()]
-        members += [(f"{slug}/{path}", directory / path) for path in found]
+        paths = [path for path, _ in source.members()]
+        members += [(f"{slug}/{path}", directory / path) for path in paths]
         if isinstance(pack, Pack):
             expected = _sealed_files(pack, source)
-            if differing := sorted(expected.keys() ^ set(found)):
+            if differing := sorted(expected.keys() ^ set(paths)):
                 raise AlteredPack(f"{slug}/{differing[0]}")
             sealed.update({f"{slug}/{path}": sha256 for path, sha256 in expected.items()})
     write_zip(members, out, sealed=sealed)
@@ -155,10 +155,6 @@ class Conversion:
         out: Path of the new pack.
         layout: Layout of the new pack.
         left_behind: Files that were written into the old pack after the run; they are not converted.
-
-    Example:
-        >>> Conversion(Path("runs/1-files"), "files", left_behind=["compare/report.md"]).left_behind
-        ['compare/report.md']
     """
 
     out: Path

@@ -129,15 +129,6 @@ class ArtifactReader:
         pack: Name of the pack in errors.
         manifest: Manifest of the pack.
         paths: Paths of all files of the run part.
-
-    Example:
-        >>> files = {"cases/refund/artifacts/stderr.txt": b"warning"}
-        >>> manifest = Manifest(
-        ...     layout="files", run_id="run-1", dataset_id="shop", complete=True, case_count=1,
-        ...     case_directories={"refund": "refund"}, files=[],
-        ... )
-        >>> ArtifactReader("runs/1", manifest, files).of_case("refund", 0, files.__getitem__)
-        {'stderr.txt': b'warning'}
     """
 
     def __init__(self, pack: str, manifest: Manifest, paths: Iterable[str]) -> None:

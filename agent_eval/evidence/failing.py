@@ -12,11 +12,7 @@ from agent_eval.storage.json import parse
 
 
 class FailingCase(NamedTuple):
-    """The result of a case that did not pass.
-
-    Example:
-        `FailingCase(result, "cases/refund/trajectory.json").path` is where its trajectory is in the pack.
-    """
+    """The result of a case that did not pass."""
 
     result: CaseResultRow
     path: str

@@ -117,11 +117,6 @@ class IndentedList:
     """Write a list item by item, with the same bytes as `dumps(list, indent=True)`.
 
     Use it for lists that are too long for memory. `separator` goes before each item, `end` after the last.
-
-    Example:
-        >>> items = IndentedList()
-        >>> items.item(1) + items.item(2) + items.end() == dumps([1, 2], indent=True)
-        True
     """
 
     def __init__(self) -> None:

@@ -181,16 +181,6 @@ class Pack:
         derived: Manifest of the files that were written into it after the run; None without any.
         config: Configuration of the run.
         summary: Summary of the run; it follows from the verdicts.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.operations.run import run_suite
-        >>> case = {"case_id": "refund", "expected_output": "Refunded."}
-        >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
-        >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
-        >>> pack = open_pack(run.pack)
-        >>> pack.case_ids(), pack.trajectory("refund").expected_output
-        (['refund'], 'Refunded.')
     """
 
     def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:

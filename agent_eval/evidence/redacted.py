@@ -86,18 +86,6 @@ class RedactedPack(Pack):
     Args:
         pack: The pack.
         redactor: Knows the secrets.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.evidence.reader import open_pack
-        >>> from agent_eval.operations.run import run_suite
-        >>> case = {"case_id": "login", "expected_output": "Your password is hunter2-hunter2."}
-        >>> size = Path("suite.json").write_bytes(dumps({"dataset_id": "shop", "cases": [case]}))
-        >>> run = run_suite(RunSpec(suite=Path("suite.json"), output=Output(pack=Path("pack"))), environ={})
-        >>> pack = RedactedPack(open_pack(run.pack), Redactor({"hunter2-hunter2": "PASSWORD"}))
-        >>> pack.trajectory("login").expected_output
-        'Your password is [redacted:PASSWORD].'
     """
 
     def __init__(self, pack: Pack, redactor: Redactor) -> None:

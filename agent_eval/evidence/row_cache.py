@@ -33,13 +33,7 @@ def put_together(pieces: Pieces, case_id: str) -> CaseResultRow:
 
 
 class PieceTable:
-    """Split lines at the ids in them, and store the pieces that lines share only once.
-
-    Example:
-        >>> pieces = PieceTable().take_apart("a", b'{"case_id":"a","passed":true}')
-        >>> put_together(pieces, "b")
-        {'case_id': 'b', 'passed': True}
-    """
+    """Split lines at the ids in them, and store the pieces that lines share only once."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}
@@ -56,11 +50,6 @@ class LineTemplate:
     """Checked line of a case result, from which rows of other cases are built that differ in the id only.
 
     `count` is the number of later lines that are like it.
-
-    Example:
-        >>> template = LineTemplate((b'{', b',"passed":true,"verdicts":[]}'))
-        >>> template.row("refund")
-        {'case_id': 'refund', 'passed': True, 'verdicts': []}
     """
 
     __slots__ = ("_pieces", "_row", "count")
@@ -86,15 +75,7 @@ class LineTemplate:
 
 
 class KnownLines:
-    """Remember lines of case results without their ids, so that lines like them need not be parsed.
-
-    Example:
-        >>> line, row = b'{"case_id":"a","verdicts":[]}', {"case_id": "a", "verdicts": []}
-        >>> known = KnownLines()
-        >>> template = known.remember(line, row, PieceTable().take_apart("a", line))
-        >>> known.find(b'{"case_id":"b","verdicts":[]}') == ("b", template)
-        True
-    """
+    """Remember lines of case results without their ids, so that lines like them need not be parsed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, LineTemplate] = {}
@@ -160,13 +141,7 @@ class RowTable(Protocol[_Row_co]):
 
 
 class Rows(Sequence[Row]):
-    """Sequence of rows, each built on access; equal to any sequence of equal rows.
-
-    Example:
-        >>> rows = Rows(ResultTable(["a", "b"], [(b"{", b"}"), (b"{", b"}")]))
-        >>> rows[1], len(rows)
-        ({'case_id': 'b'}, 2)
-    """
+    """Sequence of rows, each built on access; equal to any sequence of equal rows."""
 
     def __init__(self, table: RowTable[Row]) -> None:
         self._table = table
@@ -206,10 +181,6 @@ class RowsById(Mapping[str, Row]):
     Args:
         positions: Position of every case by its id, in order.
         table: The rows.
-
-    Example:
-        >>> RowsById({"a": 0}, ResultTable(["a"], [(b"{", b"}")]))["a"]
-        {'case_id': 'a'}
     """
 
     def __init__(self, positions: Mapping[str, int], table: RowTable[Row]) -> None:
@@ -237,13 +208,6 @@ class IndexRow(Mapping[str, Any]):
     """Row of the index whose calls are stored as JSON, which takes a quarter of the memory of lists.
 
     Read it like the dictionary from which it was made; that dictionary is empty afterwards.
-
-    Example:
-        >>> names = ["calls", "case_id", "models", "definition_digest", "output_digest", "input_tokens"]
-        >>> names += ["output_tokens", "cost_usd", "latency_ms"]
-        >>> row = IndexRow({**dict.fromkeys(names), "case_id": "refund", "calls": [["lookup", "3f2a"]]})
-        >>> row["case_id"], row["calls"]
-        ('refund', [['lookup', '3f2a']])
     """
 
     __slots__ = (
@@ -295,13 +259,6 @@ class IndexTable(RowTable[CaseIndexRow]):
 
     Args:
         rows: The rows, in suite order.
-
-    Example:
-        >>> fields = {"case_id": "refund", "calls": [["lookup", "3f2a"]], "models": [], "cost_usd": None}
-        >>> fields |= {"definition_digest": "5a", "output_digest": None, "latency_ms": None}
-        >>> table = IndexTable([IndexRow({**fields, "input_tokens": 7, "output_tokens": 5})])
-        >>> [row["case_id"] for row in Rows(table)]
-        ['refund']
     """
 
     def __init__(self, rows: list[IndexRow]) -> None:
@@ -319,13 +276,6 @@ class IndexTableView(RowTable[CaseIndexRow]):
     """Rows of an index without dictionaries: faster where a few fields of many rows are read.
 
     Each access returns the same `IndexRow`, which is read like a dictionary but is none.
-
-    Example:
-        >>> fields = {"case_id": "refund", "calls": [["lookup", "3f2a"]], "models": [], "cost_usd": None}
-        >>> fields |= {"definition_digest": "5a", "output_digest": None, "latency_ms": None}
-        >>> table = IndexTable([IndexRow({**fields, "input_tokens": 7, "output_tokens": 5})])
-        >>> RowsById({"refund": 0}, IndexTableView(table))["refund"]["calls"]
-        [['lookup', '3f2a']]
     """
 
     def __init__(self, index: IndexTable) -> None:
@@ -349,10 +299,6 @@ class ResultTable(RowTable[CaseResultRow]):
     Args:
         ids: Ids of the cases in suite order.
         results: Compact form of their results.
-
-    Example:
-        >>> ResultTable(["a"], [(b"{", b',"passed":true}')]).row(0)
-        {'case_id': 'a', 'passed': True}
     """
 
     def __init__(self, ids: list[str], results: list[CompactResult]) -> None:

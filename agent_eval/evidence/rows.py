@@ -203,14 +203,6 @@ class ResultChecker:
 
     Args:
         pack: Name of the pack in errors.
-
-    Example:
-        >>> row = {"case_id": "refund", "outcome": "skipped", "passed": False, "hard_failed": False}
-        >>> row |= {"score": None, "verdicts": [], "trial": 0, "case_policy": None, "trials": []}
-        >>> checker = ResultChecker("runs/1")
-        >>> case_id, result = checker.check(row, "cases/refund/verdicts.json")
-        >>> case_id, checker.tally().summary("run-1", "shop").total_cases
-        ('refund', 1)
     """
 
     def __init__(self, pack: str) -> None:

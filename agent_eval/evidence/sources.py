@@ -122,12 +122,6 @@ class DirectorySource(PackSource):
 
     Raises:
         InvalidPack: `root` is missing or not a directory.
-
-    Example:
-        >>> Path("manifest.json").write_bytes(b"{}")
-        2
-        >>> [path for path, content in DirectorySource(Path(".")).members()]
-        ['manifest.json']
     """
 
     def __init__(self, root: Path) -> None:
@@ -258,13 +252,6 @@ class ArchiveSource(PackSource):
     Args:
         archive: The zip.
         prefix: Directory of the pack in the zip: empty, or ending in a slash.
-
-    Example:
-        >>> from agent_eval.storage.archive import ZipArchive, write_zip
-        >>> write_zip([("shop/manifest.json", b"{}")], Path("packs.zip"))
-        >>> source = ArchiveSource(ZipArchive(Path("packs.zip"), source="packs.zip"), "shop/")
-        >>> [path for path, content in source.members()]
-        ['manifest.json']
     """
 
     def __init__(self, archive: ZipArchive, prefix: str = "") -> None:

@@ -38,17 +38,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Both manifests of a pack, checked, and their entries by path.
-
-    Example:
-        >>> manifest = Manifest(
-        ...     layout="compact", run_id="run-1", dataset_id="shop", complete=True, case_count=0,
-        ...     case_directories={}, files=[FileEntry(path="run/config.json", size=2, sha256="44" * 32)],
-        ... )
-        >>> seal = Seal(manifest, "9f" * 32, None, {entry.path: entry for entry in manifest.files}, {})
-        >>> [entry.path for entry in seal.files()]
-        ['run/config.json']
-    """
+    """Both manifests of a pack, checked, and their entries by path."""
 
     manifest: Manifest
     manifest_sha256: str

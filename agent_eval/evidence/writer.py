@@ -54,10 +54,6 @@ class PackTarget:
         layout: `files` or `compact`.
         run_id: Id of the run.
         dataset_id: Id of the run's dataset.
-
-    Example:
-        >>> PackTarget(Path("pack"), "compact", "run-1", "shop").part(3, "index").as_posix()
-        'pack/.parts/00003-index'
     """
 
     root: Path
@@ -87,10 +83,6 @@ class WrittenShard:
         files: `(path, size, sha256)` of every finished file.
         directories: `(case id, directory)` of every case, in the files layout.
         judge_ids: Judges for whose file the shard has a part.
-
-    Example:
-        >>> WrittenShard(0, case_count=1, files=[("cases/verdicts-00000.jsonl", 412, "9f" * 32)]).case_count
-        1
     """
 
     index: int
@@ -112,17 +104,6 @@ class CaseEvidence:
         row: The case's row of the index.
         artifacts: Artifacts by name, which are written unchanged. Redact those that are not from a pack, and
             then pass them through `attachments.storable`.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace, case_result
-        >>> from agent_eval.evidence.index import index_row
-        >>> raw = {"case_id": "refund", "final_output": "Refunded."}
-        >>> fields = {"judge_id": "regex", "outcome": "passed", "passed": True, "reason": "matches"}
-        >>> result = result_row(case_result("refund", [Verdict(case_id="refund", **fields)]))
-        >>> row = index_row(raw, Case.model_validate(raw), Trace([]))
-        >>> evidence = CaseEvidence(raw, dumps(raw), result, dumps(result), row, {"stderr.txt": b"slow"})
-        >>> evidence.result["passed"]
-        True
     """
 
     trajectory: dict[str, Any]
@@ -196,15 +177,7 @@ def open_shard(target: PackTarget, index: int) -> ShardWriter:
 
 
 class CompactShard(ShardWriter):
-    """Write a shard as files of lines: trajectories, case results, and artifacts where a case has any.
-
-    Example:
-        >>> target = PackTarget(Path("."), "compact", "run-1", "shop")
-        >>> target.prepare()
-        >>> with open_shard(target, 0) as writer:
-        ...     type(writer).__name__, writer.finish().case_count
-        ('CompactShard', 0)
-    """
+    """Write a shard as files of lines: trajectories, case results, and artifacts where a case has any."""
 
     def __init__(self, target: PackTarget, index: int) -> None:
         super().__init__(target, index)
@@ -247,15 +220,7 @@ class CompactShard(ShardWriter):
 
 
 class FilesShard(ShardWriter):
-    """Write a shard as a folder for each case, and parts of the files that span all cases.
-
-    Example:
-        >>> target = PackTarget(Path("."), "files", "run-1", "shop")
-        >>> target.prepare()
-        >>> with open_shard(target, 0) as writer:
-        ...     type(writer).__name__, writer.finish().case_count
-        ('FilesShard', 0)
-    """
+    """Write a shard as a folder for each case, and parts of the files that span all cases."""
 
     def __init__(self, target: PackTarget, index: int) -> None:
         super().__init__(target, index)
@@ -300,20 +265,6 @@ class PackSealer:
 
     Raises:
         OSError: Any method can raise it; `new_directory` converts it to a StorageError.
-
-    Example:
-        >>> from agent_eval.contracts import Tally
-        >>> from agent_eval.storage.atomic import new_directory
-        >>> config = RunConfig(run_id="run-1", dataset_id="shop", started_at="2026-11-21T08:00Z", judges=[])
-        >>> with new_directory(Path("pack")) as root:
-        ...     target = PackTarget(root, "compact", "run-1", "shop")
-        ...     target.prepare()
-        ...     with PackSealer(target) as sealer:
-        ...         with open_shard(target, 0) as writer:  # and writer.add(case) for every case
-        ...             sealer.append(writer.finish())
-        ...         manifest = sealer.seal(config, Tally().summary("run-1", "shop"))
-        >>> [entry.path for entry in manifest.files if entry.path.startswith("run/")]
-        ['run/config.json', 'run/index.jsonl', 'run/summary.json']
     """
 
     def __init__(self, target: PackTarget) -> None:

@@ -297,7 +297,7 @@ def at_most_by_chance(passed: int, trials: int, rate: Fraction) -> float:
     if trials <= EXACT_TRIALS:
         p, q = rate.numerator, rate.denominator - rate.numerator
         ways = sum(comb(trials, k) * p**k * q ** (trials - k) for k in range(passed + 1))
-        return ways / rate.denominator**trials
+        return float(ways / rate.denominator**trials)
     of_pass, of_miss, all_ = log(rate), log1p(-rate), lgamma(trials + 1)
     terms = (
         all_ - lgamma(k + 1) - lgamma(trials - k + 1) + k * of_pass + (trials - k) * of_miss

@@ -320,7 +320,8 @@ def _unsafe(facts: Facts) -> list[str]:
     for case_id, judge_id in unsafe:
         names = {"judge": quoted(judge_id), "case": quoted(case_id)}
         trials, violations = violation_trials(facts.reruns, case_id, judge_id)
-        key = "safety-again" if trials else "safety"
+        is_at_once = facts.question.violations[case_id, judge_id].at_once
+        key = "safety-again" if trials and not is_at_once else "safety"
         said.append(say(key, **names, violations=violations, trials=trials))
     for case_id, judge_id in facts.redefined.unsafe:
         key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"

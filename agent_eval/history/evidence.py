@@ -30,8 +30,7 @@ def read_history(pack: Pack) -> list[RunRecord]:
     if not records or records[0].run.manifest_sha256 != pack.manifest_sha256:
         raise InvalidInput(
             f"{source}: its first record is not that of the run in this pack.",
-            remedy="The file was put there from elsewhere: remove it, or leave the history out with "
-            "`history: none`.",
+            remedy="The file was put there from elsewhere: make a new run on the base branch.",
             file=source,
         )
     return newest_first(records)

@@ -158,7 +158,7 @@ def _run(value: Any, source: str, line: int) -> HistoryRun:
     if isinstance(version, str) and version not in READABLE_SCHEMA_VERSIONS:
         raise InvalidInput(
             f"{source}, line {line}: the record is of version {version[:40]!r}, which cannot be read.",
-            remedy="Use a newer agent-eval, or leave the history out with `history: none`.",
+            remedy="Use a newer agent-eval, or make a new run on the base branch.",
             file=source,
             line=line,
         )
@@ -191,8 +191,7 @@ def _first(error: Exception) -> str:
 def _broken(source: str, line: int, what: str) -> InvalidInput:
     return InvalidInput(
         f"{source}, line {line}: {what}",
-        remedy="A record is never edited: restore the file, remove it, or leave the history out with "
-        "`history: none`.",
+        remedy="A record is never edited: restore the file, or make a new run on the base branch.",
         file=source,
         line=line,
     )

@@ -35,7 +35,7 @@ _NOT_OF_THE_AGENT = frozenset(
 def record_of(pack: Pack) -> RunRecord:
     """Count what a verified pack says of each case."""
     config, index = pack.config, pack.index_by_id()
-    cases = {row["case_id"]: _case(row, index[row["case_id"]]) for row in pack.results()}
+    cases = {row["case_id"]: case_record(row, index[row["case_id"]]) for row in pack.results()}
     run = HistoryRun(
         schema_version=config.schema_version,
         run_id=config.run_id,
@@ -50,7 +50,8 @@ def record_of(pack: Pack) -> RunRecord:
     return RunRecord(run, dict(sorted(cases.items())))
 
 
-def _case(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
+def case_record(row: CaseResultRow, index: CaseIndexRow) -> CaseRecord:
+    """Count what the result of a case, and its row of the index, say of it."""
     lost: Counter[str] = Counter()
     missed: Counter[str] = Counter()
     passed = 0

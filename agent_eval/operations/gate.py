@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.config.rules import find_rule
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
@@ -100,9 +100,9 @@ def decide_on(
         comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
             must be the comparison's candidate.
         limits: Thresholds by name; None for a rule that is not set.
-        config: File with thresholds under the same names; `limits` override it.
-        policy: Policy to decide by, whose thresholds the others override; None if thresholds alone decide, to
-            the letter. A policy also takes what the job ran again from the candidate's pack.
+        config: File with keys of a policy, which override those of `policy`.
+        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
+            decide, to the letter. A policy also takes what the job ran again from the candidate's pack.
         waived: Source of waivers; None to apply no waivers.
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
@@ -117,7 +117,7 @@ def decide_on(
             only the comparison's file says which packs it is about. Or the job's decision, which rests on
             terms of its own, would be replaced.
     """
-    rules = read_thresholds(limits, config)
+    rules, policy = parse_thresholds(limits), policy_with(policy, config)
     now = clock.timestamp(environ)
     waivers = _waivers(waived, now) if waived is not None else []
     comparison = comparison_file(comparison)
@@ -130,7 +130,6 @@ def decide_on(
         compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
         if policy is not None and policy.is_release:
             compared_packs.refuse_chosen(comparison)
-        _refuse_to_replace(path)
         followed = compared_packs.check()
         if policy is None:
             decision = decide(
@@ -149,12 +148,16 @@ def decide_on(
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
         raise
+    _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
 
 
-def _refuse_to_replace(path: Path) -> None:
-    """Refuse to write over a job's decision that broke terms of the job's own: none can be held again here.
+def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
+    """Refuse to write over a decision that rests on more than this one does.
+
+    That is a job's, where it broke terms of the job's own, or rests on reruns or main's runs, as this does
+    not.
 
     Raises:
         UsageError: There is one.
@@ -166,9 +169,15 @@ def _refuse_to_replace(path: Path) -> None:
     except AgentEvalError:
         return
     own = sorted({rule.rule for rule in before.rules if find_rule(rule.rule) is None})
-    if own:
+    more = f"breaks the job's own rule {own[0][:60]}" if own else None
+    for kept, now, what in (
+        (before.reruns_sha256, decision.reruns_sha256, "what the job ran again"),
+        (before.history_sha256, decision.history_sha256, "main's last runs"),
+    ):
+        more = f"rests on {what}, which this one does not" if kept and not now else more
+    if more is not None:
         raise UsageError(
-            f"{path} would be replaced: the decision there breaks the job's own rule {own[0][:60]}",
+            f"{path} would be replaced: the decision there {more}",
             remedy="Write this decision to another file with --out.",
             file=str(path),
             field="out",
@@ -220,52 +229,17 @@ def refuse_unknown_judges(
             )
 
 
-def read_thresholds(limits: Mapping[str, float | int | None], config: Path | None) -> Thresholds:
-    """Read the thresholds from a file and from flags; flags override the file.
+def policy_with(policy: GatePolicy | None, config: Path | None) -> GatePolicy | None:
+    """Add what a file says to a policy: it may hold all keys of one, or thresholds alone.
 
     Raises:
-        InvalidInput: The file has an unknown name or a value out of range.
-        UsageError: A flag is out of range.
+        InvalidInput: The file cannot be read, has an unknown key, or a value is out of range.
     """
-    thresholds = _from_file(config) if config is not None else {}
-    return parse_thresholds(
-        {**thresholds, **{name: limit for name, limit in limits.items() if limit is not None}}
-    )
-
-
-def _from_file(config: Path) -> dict[str, Any]:
-    from agent_eval.operations.run import read_settings  # brings the engine, which most decisions do not need
-
-    thresholds = read_settings(config)
-    thresholds.pop(SCHEMA_OF_EDITORS, None)
-    of_a_policy = sorted(
-        thresholds.keys() & (GatePolicy.model_fields.keys() - Thresholds.model_fields.keys())
-    )
-    if of_a_policy:
-        raise InvalidInput(
-            f"{config} is a policy, not thresholds: it says {of_a_policy[0]}",
-            remedy="Give it with --policy.",
-            file=str(config),
-            field=of_a_policy[0],
-        )
-    for name, value in thresholds.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise InvalidInput(
-                f"{config}: {name} must be a number, not {value!r}",
-                remedy="Write it without quotes.",
-                file=str(config),
-                field=name,
-            )
-    try:
-        parse_thresholds(thresholds)
-    except UsageError as error:
-        raise InvalidInput(
-            f"{config}: {error.message}",
-            remedy=error.remedy,
-            file=str(config),
-            field=error.details.get("field"),
-        ) from None
-    return thresholds
+    if config is None:
+        return policy
+    values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+    stated = parse_policy(values, source=str(config))
+    return (policy or GatePolicy()).model_copy(update={name: getattr(stated, name) for name in values})
 
 
 def read_policy(path: Path) -> GatePolicy:

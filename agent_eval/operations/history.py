@@ -38,8 +38,7 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
     if not histories:
         raise InvalidInput(
             f"{where} has no history.",
-            remedy="Give the evidence of a run of `agent-eval ci` on the base branch, or the directory that "
-            "`history` names.",
+            remedy="Give the evidence of a run of `agent-eval ci` on the base branch.",
             file=str(where),
         )
     if dataset_id is None and len(histories) == 1:

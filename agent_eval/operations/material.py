@@ -10,9 +10,8 @@ from agent_eval.contracts.registry import Waiver
 from agent_eval.evidence.layout import HISTORY_USED
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import Material
-from agent_eval.gate.question import Counts
-from agent_eval.history.record import record_of
 from agent_eval.history.used import decode_used
+from agent_eval.operations.counts import counts_of
 from agent_eval.operations.packs import decision_in, listed_digests
 from agent_eval.operations.reruns import read_reruns
 
@@ -56,7 +55,7 @@ def material_of_packs(
     return Material(
         run=comparison.candidate,
         comparison=comparison,
-        counts=Counts(own=record_of(candidate), main=main, baseline=record_of(baseline), newest=newest),
+        counts=counts_of(candidate, baseline, main=main, newest=newest),
         reruns=again.record if again is not None else None,
         waivers=waivers,
         seed=candidate.config.git_commit or "",

@@ -17,8 +17,9 @@ from agent_eval.history.record import record_of
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 
-WHOLE = "whole-"
-"""What begins the names of packs of the whole suite; those of single trials begin with their side."""
+WHOLE, BY_MAIN = "whole-", "main-"
+"""What begins the names of packs of the whole suite, and of cases as main defines them; those of single
+trials begin with their side."""
 
 _REASON_LIMIT = 200
 _UNJUDGED = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
@@ -77,21 +78,41 @@ def read_reruns(candidate: Pack) -> KeptReruns | None:
         packs = open_bundle(candidate.read(RERUNS_ARCHIVE), source=f"{candidate.name}/{RERUNS_ARCHIVE}")
     if not (_trials_follow(record, packs) and _rounds_follow(record, packs)):
         raise _not_following(candidate, "its trials are not those of the packs")
+    if not all(
+        _is_judged_alike(candidate, pack) for name, pack in packs.items() if not name.startswith(BY_MAIN)
+    ):
+        raise _not_following(candidate, "its trials are of other cases or judges")
     return KeptReruns(record, sha256_bytes(data))
 
 
 def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
     """Whether the single trials are those of the packs, but for some unjudged ones that were made again."""
-    in_packs = Counter(
-        _key(case_id, _side(name), rerun_of(row))
-        for name, pack in packs.items()
-        if not name.startswith(WHOLE)
-        for case_id, row in pack.results_by_id().items()
-    )
     rows = (*record.safety, *record.cases, *record.control, *record.late, *record.new)
-    in_record = Counter(_in_record(rows, in_packs))
-    remaining = in_packs - in_record
-    return in_record <= in_packs and all(result == "unjudged" for _, _, result, _, _ in remaining)
+    for is_by_main, stated in ((False, rows), (True, record.by_main)):
+        in_packs = Counter(
+            _key(case_id, _side(name.removeprefix(BY_MAIN)), rerun_of(row))
+            for name, pack in packs.items()
+            if name.startswith(BY_MAIN) is is_by_main and not name.startswith(WHOLE)
+            for case_id, row in pack.results_by_id().items()
+        )
+        in_record = Counter(_in_record(stated, in_packs))
+        left = in_packs - in_record
+        if not in_record <= in_packs or any(result != "unjudged" for _, _, result, _, _ in left):
+            return False
+    return True
+
+
+def _is_judged_alike(first: Pack, trial: Pack) -> bool:
+    """Whether a rerun has judges and cases of the first run, none defined otherwise."""
+    before, now, known = first.config, trial.config, first.index_by_id()
+    return (
+        (before.judges, before.judge_configs) == (now.judges, now.judge_configs)
+        and before.execution_config.judge_code == now.execution_config.judge_code
+        and all(
+            case_id in known and known[case_id]["definition_digest"] == row["definition_digest"]
+            for case_id, row in trial.index_by_id().items()
+        )
+    )
 
 
 def _in_record(rows: Iterable[CaseReruns], in_packs: Mapping[_Trial, int]) -> Iterable[_Trial]:

@@ -12,9 +12,12 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import decide_without_baseline
+from agent_eval.gate.decide import Material, decide_by_policy, decide_without_baseline
+from agent_eval.gate.policy_file import parse_thresholds
 from agent_eval.operations import clock
-from agent_eval.operations.gate import GateResult, read_thresholds
+from agent_eval.operations.counts import counts_of
+from agent_eval.operations.gate import GateResult, policy_with
+from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK, open_run, open_to_show, parse_decision, view
 from agent_eval.storage.json import dumps
 
@@ -38,8 +41,9 @@ def decide_on_run(
     Args:
         run: Its pack, or an archive of it.
         limits: Thresholds by name; None for a rule that is not set.
-        config: File with thresholds under the same names; `limits` override it.
-        policy: Policy whose thresholds the others override; None if these alone decide.
+        config: File with keys of a policy, which override those of `policy`.
+        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
+            decide, to the letter.
         out: File to write; None for `compare/run_decision.json` in the pack.
         environ: The environment variables; they may pin the clock.
 
@@ -57,16 +61,19 @@ def decide_on_run(
         >>> decide_on_run(Path("pack"), {"min_pass_rate": 0.95}, environ={}).decision.gate_status.value
         'passed'
     """
-    rules = read_thresholds(limits, config)
+    rules, policy = parse_thresholds(limits), policy_with(policy, config)
     path = out if out is not None else _default_path(run)
     clear_unfinished(path)
     pack = open_run(run)
-    decision = decide_without_baseline(
-        view(pack).reference(),
-        policy.with_thresholds(rules).thresholds if policy is not None else rules,
-        generated_at=clock.timestamp(environ),
-    )
-    if decision.gate_status is GateStatus.NO_BASELINE:
+    now, reference = clock.timestamp(environ), view(pack).reference()
+    if policy is None:
+        decision = decide_without_baseline(reference, rules, generated_at=now)
+    else:
+        material = Material(
+            run=reference, comparison=None, counts=counts_of(pack, None), is_recorded=is_recorded(pack)
+        )
+        decision = decide_by_policy(material, policy.with_thresholds(rules), generated_at=now)
+    if decision.gate_status is GateStatus.NO_BASELINE and not any(rule.applied for rule in decision.rules):
         raise UsageError(
             "no rule can be held against a run alone, so nothing can be decided",
             remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "

@@ -8,7 +8,7 @@ from functools import partial
 from agent_eval.contracts import GateStatus
 from agent_eval.reports import case_lists, decision
 from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import alert, bullets, document
+from agent_eval.reports.blocks import alert, bullets, document, folded
 from agent_eval.reports.case_lists import most_regressed
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
@@ -16,7 +16,7 @@ from agent_eval.reports.history import placed
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.replay import differing_replay
 from agent_eval.reports.story import NOT_EVALUATED, SIGNS, Story, overall, state_of, story_of
-from agent_eval.text.escape import code_span, link, plain, prose
+from agent_eval.text.escape import code_span, fence, link, plain, prose
 from agent_eval.text.numbers import count
 
 
@@ -79,7 +79,7 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
 def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
     """Whether there is nothing in a suite to look at: three lines are enough in a comment."""
     comparison = suite.comparison
-    if report.not_evaluated or report.rule_changes.sentences or report.warnings or not report.run_url:
+    if report.not_evaluated or report.warnings or not report.run_url:
         return False
     if suite.status is not GateStatus.PASSED or comparison is None or suite.nothing_shared:
         return False
@@ -235,14 +235,11 @@ def _cautions(report: EvaluationReport, detail: Detail) -> list[str]:
 
 
 def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
+    """What the change makes of the rules, in a fold: it decided nothing here."""
     changes = report.rule_changes
-    if not changes.sentences:
-        return ""
-    lines = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: 2 * detail.sentences]]
-    hidden = len(changes.sentences) - len(lines)
-    if hidden:
-        lines.append(f"and {count(hidden, 'more difference')}, {detail.elsewhere}")
-    return alert("IMPORTANT", [f"⚠️ **{changes.title}**", bullets(lines)], boxes=report.boxes)
+    sentences = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: detail.sentences]]
+    diffs = [fence("\n".join(lines), limit=8 * detail.quote, language="diff") for _, lines in changes.diffs]
+    return folded("New rules in this change hold once it is merged", [bullets(sentences), *diffs])
 
 
 def _warnings(report: EvaluationReport, detail: Detail) -> str:

@@ -181,26 +181,15 @@ class SuiteReport:
 
 @dataclass(frozen=True, kw_only=True)
 class RuleChanges:
-    """Changes of the files that say how a change is judged: policy, waivers, settings.
+    """What a change makes of the rules by which later changes are judged; none of it decided on itself.
 
-    Example:
-        >>> RuleChanges(sentences=["`margin` was `0.02` and is now `0.05`."]).title
-        'This change also changes how it is judged:'
-
-    Args:
-        sentences: One a difference from the base branch; words in backticks are shown as code.
-        applied: Whether the change was judged by its own files; a fork's never is.
+    Attributes:
+        sentences: What it says otherwise, and what its own rules would have decided.
+        diffs: The files that it alters, by path, each as the lines of a unified diff.
     """
 
     sentences: Sequence[str] = ()
-    applied: bool = True
-
-    @property
-    def title(self) -> str:
-        """The heading of the sentences."""
-        if self.applied:
-            return "This change also changes how it is judged:"
-        return "This fork also changes how it is judged; the base branch's rules were applied:"
+    diffs: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

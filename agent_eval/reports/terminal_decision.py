@@ -69,9 +69,7 @@ def evaluation_text(report: EvaluationReport, *, colour: bool = False) -> str:
     if report.not_evaluated or len(report.suites) > 1:
         lines += [*_first(f"{SIGNS[state_of(report)]} {overall(report)}", state_of(report), colour), ""]
     if report.rule_changes.sentences:
-        lines += [painted(report.rule_changes.title, YELLOW, colour)]
-        lines += wrapped(map(clean, report.rule_changes.sentences), first="  ", rest="    ")
-        lines.append("")
+        lines += [*wrapped(map(clean, report.rule_changes.sentences), rest="  "), ""]
     for suite in report.worst_first:
         lines += [*_suite(suite, colour, is_evaluated=report.is_evaluated(suite)), ""]
     lines += wrapped((f"warning: {clean(warning)}" for warning in report.warnings), rest="  ")

@@ -59,11 +59,6 @@ class ArchiveLimits:
         max_entries: Maximum number of files; an archive to read may list as many directories besides.
         max_bytes: Maximum size of all members together, after decompression.
         max_packed_bytes: Maximum size of the archive itself.
-
-    Example:
-        >>> write_zip([("a.txt", b"hello")], Path("a.zip"), limits=ArchiveLimits(max_bytes=4))
-        Traceback (most recent call last):
-        agent_eval.errors.InvalidInput: a.zip: not written, because it could not be read: more than 4 bytes
     """
 
     max_entries: int = 200_000
@@ -128,12 +123,6 @@ class ZipArchive:
     Raises:
         InvalidInput: Not a zip; invalid, duplicate or colliding names; links, devices, encryption; more
             members or bytes than `limits` allow.
-
-    Example:
-        >>> write_zip([("b.txt", b"world"), ("a.txt", b"hello")], Path("a.zip"))
-        >>> with ZipArchive(Path("a.zip"), source="a.zip") as archive:
-        ...     archive.names(), archive.read("a.txt")
-        (['a.txt', 'b.txt'], b'hello')
     """
 
     def __init__(

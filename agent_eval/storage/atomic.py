@@ -198,12 +198,6 @@ class HashedFile:
 
     Raises:
         OSError: The file exists already, or cannot be written.
-
-    Example:
-        >>> with HashedFile(Path("rows.jsonl")) as file:
-        ...     file.write(b"{}")
-        >>> file.size, file.sha256[:8]
-        (2, '44136fa3')
     """
 
     def __init__(self, path: Path) -> None:

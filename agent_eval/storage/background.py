@@ -21,15 +21,6 @@ class BackgroundWriter(Generic[T]):
         journal: The journal.
         on_written: Called in the writer's thread with an item of `put` and the offset of its record, once
             the record is on disk.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.storage.records import encode
-        >>> journal = Journal.create(Path("run.journal"), {"run_id": "1"})
-        >>> with BackgroundWriter(journal, lambda case_id, offset: print(case_id, "is on disk")) as writer:
-        ...     writer.put("refund", encode({"case_id": "refund"}))
-        refund is on disk
-        >>> journal.close()
     """
 
     MOST_WAITING_BYTES = 1 << 20

@@ -61,15 +61,7 @@ class RecordsChanged(NotEvaluable):
 
 
 class Entry(NamedTuple):
-    """A record as `Journal.entries` yields it: its offset, its content and its `record_digest`.
-
-    Example:
-        >>> with Journal.create(Path("run.journal"), {"run_id": "1"}) as journal:
-        ...     offset = journal.append({"case_id": "refund"})
-        ...     [entry] = journal.entries()
-        >>> entry.offset == offset, entry.record
-        (True, {'case_id': 'refund'})
-    """
+    """A record as `Journal.entries` yields it: its offset, its content and its `record_digest`."""
 
     offset: int
     record: Any
@@ -83,13 +75,6 @@ class Journal:
         path: The journal's file.
         header: What `create` was given.
         damaged: Number of broken records that were skipped; an incomplete one at the end is none.
-
-    Example:
-        >>> with Journal.create(Path("run.journal"), {"run_id": "1"}) as journal:
-        ...     offset = journal.append({"case_id": "refund"})
-        >>> with Journal.resume(Path("run.journal")) as journal:
-        ...     journal.header, [entry.record for entry in journal.entries()]
-        ({'run_id': '1'}, [{'case_id': 'refund'}])
     """
 
     def __init__(self, path: Path, descriptor: int, header: Any, end: int, damaged: int = 0) -> None:
@@ -277,13 +262,6 @@ class JournalReader:
 
     Args:
         path: The journal's file.
-
-    Example:
-        >>> with Journal.create(Path("run.journal"), {}) as journal:
-        ...     offset = journal.append({"case_id": "refund"})
-        >>> with JournalReader(Path("run.journal")) as reader:
-        ...     reader.read(offset)
-        {'case_id': 'refund'}
     """
 
     def __init__(self, path: Path) -> None:

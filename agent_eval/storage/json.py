@@ -38,11 +38,6 @@ class Limits:
         max_depth: Maximum levels of nested arrays and objects, from 1 to 200.
         wide_integers: Whether integers beyond 64 bits are read, as they are. `dumps` cannot write them; use
             `within_64_bits` first.
-
-    Example:
-        >>> parse(b"[[[1]]]", source="input.json", limits=Limits(max_depth=2))
-        Traceback (most recent call last):
-        agent_eval.errors.InvalidInput: input.json: line 1, column 3: nested deeper than 2 levels
     """
 
     max_bytes: int = 1 << 30

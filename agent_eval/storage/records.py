@@ -48,13 +48,7 @@ def decode(line: bytes) -> Any:
 
 
 class RecordLine(NamedTuple):
-    """A whole record's line.
-
-    Example:
-        >>> line = encode({"case_id": "refund"})
-        >>> RecordLine(90, line, decode(line)).is_header
-        False
-    """
+    """A whole record's line."""
 
     offset: int
     data: bytes
@@ -80,11 +74,6 @@ class JournalContents:
         header: The header; None if both copies are broken.
         end: Where the last whole record ends; 0 if there is none.
         damaged: Number of broken records before that.
-
-    Example:
-        >>> _ = Path("run.journal").write_bytes(header_lines("h") + b"broken\\n" + encode(1) + b"torn")
-        >>> JournalContents.of(Path("run.journal")).damaged
-        1
     """
 
     header: Any

@@ -62,11 +62,6 @@ class Redactor:
 
     Raises:
         UsageError: A rule is not valid.
-
-    Example:
-        >>> redactor = Redactor({"s3cret-value": "DEPLOY_KEY"})
-        >>> redactor.redact(b"key=s3cret-value base64=czNjcmV0LXZhbHVl")
-        b'key=[redacted:DEPLOY_KEY] base64=[redacted:DEPLOY_KEY]'
     """
 
     def __init__(

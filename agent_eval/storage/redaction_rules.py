@@ -70,10 +70,6 @@ _PATTERN_REMEDY = (
 class RedactionRules:
     """What the user asks to be redacted beside secrets.
 
-    Example:
-        >>> RedactionRules(patterns=("badge=B-[0-9]{6}",), fields=("ssn",)).named_patterns()
-        (('badge', 'B-[0-9]{6}'),)
-
     Attributes:
         patterns: Regular expressions of RE2, each as NAME=REGEX.
         fields: Names of fields at any depth, as `ssn`, or with those above, as `customer.ssn`; case does not

@@ -19,16 +19,7 @@ LARGEST = 64 << 20
 
 @dataclass(frozen=True)
 class FileSnapshot:
-    """A file as it was; content and state are None where there was none.
-
-    Example:
-        >>> path = Path("report.md")
-        >>> _ = path.write_text("kept")
-        >>> snapshot = FileSnapshot.of(path)
-        >>> _ = path.write_text("changed")
-        >>> snapshot.restore(), path.read_text()
-        (True, 'kept')
-    """
+    """A file as it was; content and state are None where there was none."""
 
     path: Path
     content: bytes | None

@@ -23,13 +23,7 @@ _MARKED_BYTES = 1 << 21
 
 
 class Spool:
-    """Byte strings in an unnamed temporary file, read back by number in any order.
-
-    Example:
-        >>> with Spool() as spool:
-        ...     spool.append(b"first"), spool.append(b"second"), spool[0]
-        (0, 1, b'first')
-    """
+    """Byte strings in an unnamed temporary file, read back by number in any order."""
 
     def __init__(self) -> None:
         try:
@@ -99,15 +93,7 @@ def key_of(text: str) -> int:
 
 
 class KeyIndex:
-    """Numbers by 64-bit key, several to a key; in memory, and beyond some of them in a database on disk.
-
-    Example:
-        >>> with KeyIndex() as index:
-        ...     index.add(key_of("session-1"), 4)
-        ...     index.add(key_of("session-1"), 9)
-        ...     index.numbers(key_of("session-1")), index.first(key_of("session-2"))
-        ([4, 9], None)
-    """
+    """Numbers by 64-bit key, several to a key; in memory, and beyond some of them in a database on disk."""
 
     def __init__(self) -> None:
         self._recent: dict[int, list[int]] = {}

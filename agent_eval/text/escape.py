@@ -50,7 +50,7 @@ def code_span(text: str, *, limit: int = 200) -> str:
     return f"{ticks}{pad}{visible}{pad}{ticks}"
 
 
-def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json"] = "text") -> str:
+def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json", "diff"] = "text") -> str:
     """Set text as a fenced code block. It starts and ends without a line break and belongs at column 0.
 
     Args:

@@ -14,11 +14,9 @@ from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.comparison.compare import compare
 from agent_eval.config.rules import RULES, Rule, find_rule
 from agent_eval.contracts import GateStatus, Thresholds
-from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
 from agent_eval.gate.policy_file import parse_thresholds
-from agent_eval.operations.gate import parse_policy_file
 from agent_eval.reports.detail import COMMENT
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.story import SIGNS, story_of
@@ -110,9 +108,3 @@ def test_the_guide_shows_every_rule(file: Path) -> None:
     found = part.search(text)
     assert found is not None
     assert found.group(2) == show(), f"`make generated` writes the rules in {file.name} anew"
-
-
-def test_the_starters_policy_is_one_and_names_every_rule() -> None:
-    data = (STARTER / "gate.yml").read_bytes()
-    assert parse_policy_file(data, "gate.yml") == GatePolicy()
-    assert all(rule.field in data.decode() for rule in RULES)

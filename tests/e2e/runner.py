@@ -174,7 +174,7 @@ class Runner:
         given = {"suite": "", "report_run_id": str(reported), "baseline_workflow": "nightly.yml", **inputs}
         serve(self.root / "server" / f"{fake.REPOSITORY}.git", self.github.files)
         server = {"GITHUB_SERVER_URL": (self.root / "server").as_uri(), **(environ or {})}
-        return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, environ=server)
+        return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, checkout="", environ=server)
 
     def merge_group(self, *, run_id: int = OWN_RUN, **inputs: str) -> Step:
         """A change in the merge queue for main."""
@@ -202,7 +202,7 @@ class Runner:
     ) -> Step:
         """Run the step as the runner would. Inputs are named with underscores for hyphens.
 
-        What is checked out is `checkout`, else `commit`, which the event names.
+        What is checked out is `checkout`, nothing where that is empty; else `commit`, which the event names.
         """
         files = {
             name: self.root / f"{name}-{run_id}-{attempt}" for name in ("event.json", "output", "summary")
@@ -230,7 +230,8 @@ class Runner:
         }
         for name, value in given.items():
             runner[f"INPUT_{name.upper().replace('_', '-')}"] = value
-        self.check_out(checkout or commit)
+        if checkout != "":
+            self.check_out(checkout or commit)
         known = self._holding_the_token()
         code, log = self.execute({**runner, **(environ or {})}, command)
         output = files["output"].read_text()

@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from agent_eval.ci.candidates import MAX_ARCHIVE_BYTES
 
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from agent_eval.cli.main import main
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS
 

@@ -6,8 +6,8 @@ import hashlib
 import json
 
 import pytest
-from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
 from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.extent import crossed
 from tests.fakes.contract import Contract

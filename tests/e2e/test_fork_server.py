@@ -75,18 +75,7 @@ def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_
         "import json, os, sys\n"
         "json.dump([os.environ.get('MINE'), os.getcwd(), sys.path[0], sys.argv], open('seen.json', 'w'))\n"
     )
-    words = (
-        *PROGRAM,
-        "run",
-        "--suite",
-        str(GOOD),
-        "--out",
-        "pack",
-        "--agent",
-        "python:my_judge:Judge",
-        "--workers",
-        "1",
-    )
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     for mine in ("1", "2"):
         forked(server, Command(words, str(tmp_path), {**environment(), "MINE": mine}))
         seen, cwd, path, argv = json.loads((tmp_path / "seen.json").read_text())
@@ -115,36 +104,14 @@ def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> 
     (tmp_path / "my_agent.py").write_text(
         "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3600)\n"
     )
-    words = (
-        *PROGRAM,
-        "run",
-        "--suite",
-        str(GOOD),
-        "--out",
-        "pack",
-        "--agent",
-        "python:my_judge:Judge",
-        "--workers",
-        "1",
-    )
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     with pytest.raises(subprocess.TimeoutExpired):
         server.run(Command(words, str(tmp_path), environment()), timeout=1)
 
 
 def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path) -> None:
     (tmp_path / "my_agent.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
-    words = (
-        *PROGRAM,
-        "run",
-        "--suite",
-        str(GOOD),
-        "--out",
-        "pack",
-        "--agent",
-        "python:my_judge:Judge",
-        "--workers",
-        "1",
-    )
+    words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     code, out, err = forked(server, Command(words, str(tmp_path), environment()))
     assert (code, out, err) == (-signal.SIGKILL, "", "")
 
@@ -166,17 +133,7 @@ time.sleep(3600)
 def waiting(request: pytest.FixtureRequest, server: ForkServer, tmp_path: Path) -> Iterator[Process]:
     """A command in a group of its own that says it is ready and ends only when it is interrupted."""
     (tmp_path / "my_agent.py").write_text(WAITING_AGENT)
-    words = (
-        "run",
-        "--suite",
-        str(GOOD),
-        "--out",
-        "pack",
-        "--agent",
-        "python:my_judge:Judge",
-        "--workers",
-        "1",
-    )
+    words = ("run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     if request.param == "forked":
         command = Command((*PROGRAM, *words), str(tmp_path), environment(), own_group=True)
         process: Process = server.start(command)

@@ -44,10 +44,6 @@ class CaseLine:
         latency: The same.
         sort_by: Cost and latency as numbers, to sort by.
         regression: What the comparison says of it; None where the result did not change.
-
-    Example:
-        >>> CaseLine("refund", "case=refund", "failed", "passed", "regressed").needs_attention
-        True
     """
 
     case_id: str

@@ -59,9 +59,6 @@ class HtmlReport:
         evidence: The packs by the slug of their suite.
         is_decided: Whether a gate decided.
         render_markdown: Whether messages are shown as Markdown beside their text.
-
-    Example:
-        `render_html(HtmlReport(report=report))` shows what the comparisons alone say.
     """
 
     report: EvaluationReport
@@ -72,11 +69,7 @@ class HtmlReport:
 
 @dataclass(frozen=True)
 class CaseGroup:
-    """Cases in full below a common title: those with one cause, or that changed alike.
-
-    Example:
-        `CaseGroup(sentence("Excused"), [markup]).title` is its title.
-    """
+    """Cases in full below a common title: those with one cause, or that changed alike."""
 
     title: Sentence
     cases: Sequence[Markup]
@@ -98,9 +91,6 @@ class SuitePart:
         opened: Anchors of the cases in full.
         some_need_attention: Whether a case does not pass, or changed.
         history: The runs of the base branch before; None without any.
-
-    Example:
-        `SuitePart(1, brief, [], []).left_out` is 0.
     """
 
     number: int
@@ -306,9 +296,7 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
 
 def _warnings(report: EvaluationReport) -> Iterable[str]:
     yield from report.warnings
-    if report.rule_changes.sentences:
-        yield report.rule_changes.title
-        yield from report.rule_changes.sentences
+    yield from report.rule_changes.sentences
 
 
 def _asset(name: str) -> Markup:

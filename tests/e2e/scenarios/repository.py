@@ -1,4 +1,4 @@
-"""A git repository with an agent, and its jobs outside CI, with real git and real processes."""
+"""A git repository with an agent, and its jobs outside CI, one after the other: real git and processes."""
 
 from __future__ import annotations
 

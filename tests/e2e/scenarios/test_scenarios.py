@@ -163,7 +163,7 @@ ROWS = (
     ),
     Scenario(
         id="24",
-        body=broken(1) + "if case == 'order-1': open('agent.py', 'a').write('# more\\n')\n",
+        body=broken(1) + "if case == 'order-1': open('agent.py', 'a').write('#')\n",
         status="inconclusive",
         code=3,
         sentence="`order-1` is not settled: the agent altered `agent.py`.",

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agent_eval.ci.baseline import Ground, Lack, Search, find_baselines
+from agent_eval.ci.baseline import Lack, Search
+from agent_eval.ci.baseline_search import Ground, find_baselines
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped
 from agent_eval.ci.evaluate import evaluate

@@ -122,13 +122,14 @@ def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
 def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
     file = (
         "judges: [policy, regex]\nmin-pass-rate: 0.5\nmax-regressed-cases: 2\nrequire-baseline: true\n"
-        "report-title:\n"
+        "base-branches: [release/1.x]\nbaseline-artifact:\n"
     )
     found = settings(tmp_path, file=file)
     assert found.judging.judges == ("policy", "regex")
     assert found.thresholds == Thresholds(min_pass_rate=0.5, max_regressed_cases=2)
     assert found.require_baseline is True
-    assert found.report_title == "Agent evaluation"
+    assert found.base_branches == ("release/1.x",)
+    assert found.baseline_artifact == "agent-eval-evidence"
 
 
 def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:

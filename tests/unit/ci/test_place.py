@@ -50,7 +50,7 @@ def test_a_commit_at_the_tip_is_reviewed_and_its_own_base(repository: Repository
     place = repository.stand(branch="main")
     assert (place.head, place.tip, place.base) == (repository.second,) * 3
     assert place.is_reviewed
-    assert place.held is None
+    assert place.notice is None
 
 
 def test_a_commit_below_the_tip_is_reviewed_whatever_started_the_job(repository: Repository) -> None:
@@ -58,7 +58,7 @@ def test_a_commit_below_the_tip_is_reviewed_whatever_started_the_job(repository:
     for name in ("branch", "tag"):
         place = repository.stand(**{name: "anything"})
         assert (place.is_reviewed, place.base, place.tip) == (True, repository.first, repository.second)
-        assert place.held is None
+        assert place.notice is None
 
 
 def test_a_change_has_the_commit_where_it_began_as_its_base(repository: Repository) -> None:
@@ -94,7 +94,7 @@ def test_what_a_name_suggests_is_said_where_it_does_not_hold(
     commit(repository.top, **{"agent.py": "change"})
     place = repository.stand(**refs)
     assert not place.is_reviewed
-    assert (place.trusted_branch, place.base, place.held) == ("main", repository.second, said)
+    assert (place.trusted_branch, place.base, place.notice) == ("main", repository.second, said)
 
 
 def test_references_of_the_checkout_say_nothing(repository: Repository) -> None:

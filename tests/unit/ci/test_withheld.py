@@ -35,7 +35,7 @@ SECONDARY = {
 }
 CALLS = {
     "own run": "/actions/runs/500$",
-    "merge base": "/compare/",
+    "tip": "/commits/",
     "list of runs": "/actions/workflows/77/runs$",
     "list of artifacts": "/actions/runs/400/artifacts$",
     "artifact": "/zip$",
@@ -78,10 +78,6 @@ def empty_lists(github: FakeGitHub) -> None:
     github.empty_lists = True
 
 
-def login_page(github: FakeGitHub) -> None:
-    github.raw = b"<html>log in</html>"
-
-
 OF_THE_API: dict[str, tuple[Way, str]] = {
     "primary limit": (api(**PRIMARY), "limits requests until 2100-01-01 00:01 UTC"),
     "secondary limit": (api(**SECONDARY), "for 10 minutes"),
@@ -105,7 +101,6 @@ OF_THE_API: dict[str, tuple[Way, str]] = {
     "silence": (api(silent=True), "no usable answer"),
     "cut list": (api("/actions/workflows/", cut=True), "no usable answer"),
     "list without its rows": (empty_lists, "with an empty list"),
-    "login page": (login_page, "with JSON"),
 }
 OF_ONE_RUN: dict[str, tuple[Way, str]] = {
     "storage refuses": (storage(status=403), "with HTTP 403"),
@@ -187,7 +182,7 @@ def test_limit__is_named_at_whichever_call_it_begins(
     api(CALLS[call], **limit)(github)
     step = runner.pull_request(preset="release", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "limits requests until" in step.summary.splitlines()[3]
+    assert "limits requests until" in "".join(step.summary.splitlines()[2:4])
     assert "actions: read" not in step.summary
     assert runner.waits == []
 
@@ -197,7 +192,7 @@ def test_withheld_baseline__of_one_run_is_passed_over_and_said(
     runner: InProcess, github: FakeGitHub, evidence: Step, name: str
 ) -> None:
     withhold, said = OF_ONE_RUN[name]
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     withhold(github)
     if "silen" in name:
         runner.patience = IMPATIENT
@@ -210,7 +205,7 @@ def test_withheld_baseline__of_one_run_is_passed_over_and_said(
 def test_limit__of_the_api_ends_the_search_at_once(
     runner: InProcess, github: FakeGitHub, evidence: Step
 ) -> None:
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     api("/artifacts/9000/zip", **PRIMARY)(github)
     assert runner.pull_request().outcome == "error"
     assert github.count("GET", "/zip$") == 1
@@ -221,7 +216,7 @@ def test_search__that_takes_too_long_is_ended_and_said(
     runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(baseline, "MAX_SECONDS_WITHHELD", -1.0)
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     storage(status=403)(github)
     step = runner.pull_request()
     assert step.outcome == "error"
@@ -231,7 +226,7 @@ def test_search__that_takes_too_long_is_ended_and_said(
 def test_suite__that_the_withheld_run_may_have_had_is_not_called_new(
     runner: InProcess, github: FakeGitHub, evidence: Step
 ) -> None:
-    runner.upload(evidence, github.add_run(390))
+    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     storage(status=403)(github)
     runner.write_suite(*orders(), name="new.json", dataset_id="new")
     step = runner.pull_request(suite="suite.json\nnew.json")

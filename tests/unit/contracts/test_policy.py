@@ -14,17 +14,16 @@ from agent_eval.contracts.policy import GatePolicy
 
 
 @pytest.mark.parametrize(
-    ("stated", "margin", "blocks"),
+    ("stated", "margin", "is_release"),
     [
         ({}, 0.05, False),
         ({"preset": "release"}, 0.02, True),
-        ({"preset": "release", "margin": 0.1, "on_inconclusive": "warn"}, 0.1, True),
-        ({"on_inconclusive": "block"}, 0.05, True),
+        ({"preset": "release", "margin": 0.1}, 0.1, True),
     ],
 )
-def test_a_preset_fills_in_what_is_left_out(stated: dict[str, Any], margin: float, blocks: bool) -> None:
+def test_a_preset_fills_in_what_is_left_out(stated: dict[str, Any], margin: float, is_release: bool) -> None:
     policy = GatePolicy.model_validate(stated)
-    assert (policy.effective_margin, policy.blocks_on_inconclusive) == (margin, blocks)
+    assert (policy.effective_margin, policy.is_release) == (margin, is_release)
 
 
 @pytest.mark.parametrize("wrong", [{"margin": 0}, {"margin": float("nan")}, {"alpha": 1}, {"unknown": 1}])

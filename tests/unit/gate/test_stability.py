@@ -4,7 +4,6 @@ from math import isclose
 from typing import Any
 
 import pytest
-from agent_eval.gate.power import runs_to_see_flake
 from hypothesis import given
 from hypothesis import strategies as st
 

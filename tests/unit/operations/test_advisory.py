@@ -74,7 +74,7 @@ def test_they_are_in_the_evidence_without_its_secrets_and_on_the_screen(change: 
         "error",
         "Judge `mine` ended without a verdict in `ends`. It ",
     )
-    case = pack.case("a")
+    case = pack.trajectory("a")
     lines = trajectory_text(case, case.trace, rows["a"], colour=False)
     assert lines[-1].strip().startswith("mine failed, advisory: it says")
 

@@ -45,7 +45,6 @@ class BuildRunner:
         self.earlier = self.repository.git("rev-parse", "HEAD")
         self.base = self.repository.commit()
         self.repository.push("main")
-        self.repository.git("config", "remote.origin.url", str(self.repository.server))
         self.waits: list[float] = []
         self._class, self._secrets = platform, secrets
 

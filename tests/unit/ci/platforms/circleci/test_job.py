@@ -116,6 +116,7 @@ def test_tip__that_the_server_does_not_say_ends_the_job_in_an_error(runner: Circ
 
 def test_server__is_the_origin_of_the_checkout_where_no_variable_names_it(runner: CircleCIRunner) -> None:
     runner.push(400)
+    runner.repository.git("config", "remote.origin.url", str(runner.repository.server))
     assert runner.branch(environ={"CIRCLE_REPOSITORY_URL": ""}).code == 0
 
 

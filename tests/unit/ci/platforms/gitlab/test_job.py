@@ -154,6 +154,29 @@ def test_merged_results__are_reported_for_the_head_of_the_source_branch(
     assert f"sha={'e' * 40}" in gitlab.bodies()[0]
 
 
+def test_merged_results__are_compared_with_the_tip_that_they_merge(runner: GitLabRunner) -> None:
+    runner.write_suite(*orders())
+    runner.push(400, commit=runner.earlier)
+    runner.write_suite(*orders(bad=(2,)))
+    runner.push(401, max_regressed_cases="4")
+    git = runner.repository.git
+    runner.repository.branch("topic", runner.earlier)
+    change = runner.repository.commit()
+    tree = git("rev-parse", f"{change}^{{tree}}")
+    trial = git("commit-tree", "-m", "trial", "-p", runner.base, "-p", change, tree)
+    runner.repository.check_out(trial)
+    step = runner.merge_request(
+        environ={
+            "CI_MERGE_REQUEST_EVENT_TYPE": "merged_result",
+            "CI_MERGE_REQUEST_SOURCE_BRANCH_SHA": change,
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": runner.earlier,
+            "CI_COMMIT_SHA": trial,
+        }
+    )
+    assert step.code == 0, step.log
+    assert "run 401" in step.log
+
+
 def test_note__is_updated_in_place_among_three_hundred(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
     runner.write_suite(*orders())
     for number in range(299):

@@ -39,6 +39,7 @@ class JenkinsRunner(BuildRunner):
     def _build(self, job: str, number: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         address = f"{self.jenkins.url}{FOLDER}/job/{job}/"
         build = {
+            "GIT_URL": str(self.repository.server),
             "JENKINS_URL": f"{self.jenkins.url}/ci/",
             "JOB_URL": address,
             "BUILD_NUMBER": str(number),

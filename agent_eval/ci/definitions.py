@@ -1,0 +1,188 @@
+"""What a change makes of the cases that the base has: altered, given another input, renamed, or removed.
+
+Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What
+only main added since the base does not run. Cases are told by what an agent meets in them, not by name.
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agent_eval.ci.rules import Versions
+from agent_eval.ci.seal import as_code
+from agent_eval.ci.suites import Target
+from agent_eval.contracts.base import digest
+from agent_eval.contracts.suite import asked_digest, definition_of
+from agent_eval.errors import AgentEvalError
+from agent_eval.storage.files import safe_name
+from agent_eval.storage.json import dumps
+from agent_eval.suites.bundled import is_bundled_name
+from agent_eval.suites.reader import SUITE_SUFFIXES, SuiteSource, looks_like_aui, open_suite
+
+SAME_SUITE = 0.5
+"""Share of a suite's cases that another one must have, to be the same suite under another name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Redefinition:
+    """How a change defines the cases of one suite of the base.
+
+    Attributes:
+        dataset_id: The suite's name at the base.
+        replaced: Cases of which it asks something else, or which it removes.
+        renamed: The base's id of each case that it only calls otherwise, by the new one.
+        of_base: The base's versions of `replaced`, as a suite; None without any, and for a suite of
+            conversations, whose file has no cases.
+    """
+
+    dataset_id: str
+    replaced: Sequence[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    of_base: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defined:
+    """The suites of a job under the names that the base has for them.
+
+    Attributes:
+        targets: The suites of what is checked out. What the change only renamed is called as at the base, so
+            that its history goes on.
+        redefinitions: What the change makes of the base's cases, by slug.
+        notes: What was renamed, as sentences.
+    """
+
+    targets: Sequence[Target]
+    redefinitions: Mapping[str, Redefinition] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+def define(targets: Sequence[Target], patterns: Sequence[str], versions: Versions) -> Defined:
+    """Compare the suites of a change with those of its base.
+
+    Args:
+        targets: Suites of what is checked out.
+        patterns: The paths and globs that the rules name as suites.
+        versions: Knows the base and the private clone.
+    """
+    clone = versions.clone
+    if not versions.is_change or clone is None:
+        return Defined(targets=targets)
+    sources = {target.slug: target.source or open_suite(target.path) for target in targets}
+    mine = {slug: _raw_cases(source) for slug, source in sources.items()}
+    found: dict[str, Redefinition] = {}
+    renamed: dict[str, Target] = {}
+    notes: list[str] = []
+    for source in _suites_of_base(patterns, versions):
+        before, old = _raw_cases(source), source.header.dataset_id
+        slug = _same_suite(safe_name(old), before, mine)
+        if slug not in mine:
+            continue
+        redefinition = _redefinition(source, before, mine[slug], clone.home)
+        of_main = safe_name(old)
+        found[of_main] = redefinition
+        if (slug != of_main or redefinition.renamed) and not looks_like_aui(source.document.raw_header):
+            path = clone.home / "renamed" / f"{of_main}.json"
+            _write(path, sources[slug], mine[slug], redefinition)
+            renamed[slug] = Target(path, of_main, open_suite(path), old)
+        if slug != of_main:
+            notes.append(f"Suite {as_code(old)} is now {as_code(sources[slug].header.dataset_id)}.")
+        notes += [f"Case {as_code(was)} is now {as_code(now)}." for now, was in redefinition.renamed.items()]
+    return Defined(
+        targets=[renamed.get(target.slug, target) for target in targets], redefinitions=found, notes=notes
+    )
+
+
+def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
+    return {case.case_id: raw for raw, case in source.cases()}
+
+
+def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[SuiteSource]:
+    """Write the suites that the patterns name at the base beside the private clone, and open them.
+
+    One that cannot be read says nothing: what the change has in its place is new.
+    """
+    clone, place = versions.clone, versions.place
+    if clone is None or place is None:
+        return
+    top = clone.home / "suites-of-base"
+    here = versions.where(Path.cwd()) or "."
+    for name in clone.files(place.base):
+        is_suite = Path(name).suffix.lower() in SUITE_SUFFIXES
+        if is_suite and (data := clone.file(name, place.base)) is not None:
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_bytes(data)
+    root = top / here
+    names = [
+        name
+        for pattern in patterns
+        if not is_bundled_name(pattern) and not Path(pattern).is_absolute()
+        for name in (sorted(glob.glob(pattern, root_dir=root, recursive=True)) or [pattern])
+    ]
+    for name in dict.fromkeys(names):
+        if (root / name).is_file():
+            try:
+                yield open_suite(root / name)
+            except AgentEvalError:
+                continue
+
+
+def _same_suite(
+    slug: str, before: Mapping[str, dict[str, Any]], mine: Mapping[str, Mapping[str, dict[str, Any]]]
+) -> str:
+    """Find the change's suite that is this one: of the same name, else the one that asks the most alike."""
+    if slug in mine or not before:
+        return slug
+    asked = {asked_digest(raw) for raw in before.values()}
+    shared = {
+        name: len(asked & {asked_digest(raw) for raw in cases.values()}) for name, cases in mine.items()
+    }
+    best = max(shared, key=lambda name: shared[name], default=None)
+    return best if best is not None and shared[best] >= SAME_SUITE * len(asked) else slug
+
+
+def _redefinition(
+    source: SuiteSource, before: Mapping[str, dict[str, Any]], mine: Mapping[str, dict[str, Any]], home: Path
+) -> Redefinition:
+    new = {_meaning(raw): case_id for case_id, raw in mine.items() if case_id not in before}
+    replaced, renamed = [], {}
+    for case_id, raw in before.items():
+        now = mine.get(case_id)
+        if now is not None and asked_digest(now) == asked_digest(raw):
+            continue  # the same, or judged by either expectation
+        if now is None and (other := new.pop(_meaning(raw), None)) is not None:
+            renamed[other] = case_id
+        else:
+            replaced.append(case_id)
+    of_base = None
+    if replaced and not looks_like_aui(source.document.raw_header):
+        of_base = home / "of-base" / f"{safe_name(source.header.dataset_id)}.json"
+        _write(of_base, source, {case_id: before[case_id] for case_id in replaced})
+    return Redefinition(
+        dataset_id=source.header.dataset_id, replaced=replaced, renamed=renamed, of_base=of_base
+    )
+
+
+def _meaning(raw: Mapping[str, Any]) -> str:
+    """Digest of what a case asks and expects, whatever it is called."""
+    return digest({key: value for key, value in definition_of(dict(raw)).items() if key != "case_id"})
+
+
+def _write(
+    path: Path,
+    source: SuiteSource,
+    cases: Mapping[str, Mapping[str, Any]],
+    names: Redefinition | None = None,
+) -> None:
+    """Write cases as a suite of their own, under the names of the base where they are given."""
+    header = dict(source.document.raw_header)
+    if names is not None:
+        header["dataset_id"] = names.dataset_id
+    renamed = names.renamed if names is not None else {}
+    listed = [{**raw, "case_id": renamed.get(case_id, case_id)} for case_id, raw in cases.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(dumps({**header, "cases": listed}))

@@ -1,0 +1,544 @@
+"""By whose rules a job judges: what judges and decides comes from the tip of the trusted branch.
+
+A reviewed commit is judged by its own files. Of a change, `agent-eval.yml` says how its agent is built and
+run, and no more: every other key, the policy, the registry and the judges' configuration are those of the
+tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow
+does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import unified_diff
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from agent_eval.attestations.keys import PublicKey, parse_public_key
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.config import (
+    DEFAULT,
+    Settings,
+    StatedValue,
+    first_stated,
+    gather,
+    parse_value,
+    read_values,
+    settings_from,
+)
+from agent_eval.ci.earlier import Asked, Expired, NoHistory, Skipped, Withheld
+from agent_eval.ci.inputs import CONFIG_FILE, INPUTS
+from agent_eval.ci.place import JobPlace
+from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.worktree import check_out
+from agent_eval.config.options import SECRET, Option
+from agent_eval.config.spec import Judging
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Registry, Waiver
+from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.operations.gate import parse_policy_file
+from agent_eval.registry.store import parse_registry
+from agent_eval.storage.files import read_bytes
+from agent_eval.text.escape import one_line
+
+MAX_BYTES = 64 << 20
+MOST_DIFF_LINES = 200
+MOST_RUNS_ASKED = 5
+"""Earlier runs that are asked whether they left evidence."""
+_NAME_LIMIT = 200
+_VALUE_LIMIT = 60
+
+OF_THE_AGENT = frozenset(
+    {
+        "agent",
+        "agent-command",
+        "agent-url",
+        "keep-agent-alive",
+        "repair-command",
+        "system-prompt",
+        "model",
+        "base-url",
+        "setup-command",
+    }
+)
+"""Keys that a change states for itself: how its agent is built and run."""
+
+LOWERED = ("limits.attempt", "limits.trial")
+"""Parts of the limits that a change may lower for itself; what it raises holds once it is merged."""
+
+
+class RuleChange(NamedTuple):
+    """A file of the rules that the change alters, and how: the lines of a unified diff, cut to a bound."""
+
+    path: str
+    diff: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a job judges and decides by.
+
+    Attributes:
+        policy: Of the gate, with the limits of the job's inputs.
+        registry: Waivers and baselines by name.
+        registry_path: The registry's file; paths in the registry are relative to it.
+        waivers: Those for the baseline that the settings name.
+        baseline_key: The key with which a baseline must have been signed; None where it need not be.
+        own_policy: The policy that the change would have; None where it is the same, or there is no change.
+        changes: Files of the rules that the change alters.
+        pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
+        named_first: Sentences that stand before the decision's own: by which rules it was made.
+        warnings: What a user should know of how the rules were read.
+    """
+
+    policy: GatePolicy
+    registry: Registry
+    registry_path: Path
+    waivers: list[Waiver]
+    baseline_key: PublicKey | None = None
+    own_policy: GatePolicy | None = None
+    changes: list[RuleChange] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
+    named_first: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Reads a file as the change has it, and as the tip of the trusted branch has it.
+
+    Args:
+        place: Where the job stands; None outside of a repository, where every file is the one that is there.
+        clone: The private clone.
+        is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
+        from_fork: Whether another repository's code is evaluated.
+    """
+
+    place: JobPlace | None
+    clone: PrivateClone | None
+    is_reported: bool = False
+    from_fork: bool = False
+
+    @property
+    def is_change(self) -> bool:
+        """Whether what is checked out is judged by the tip's rules, not by its own."""
+        if self.place is None or self.clone is None:
+            return False
+        return self.from_fork or not self.place.is_reviewed
+
+    def tips(self, path: Path, *, default_branch: bool = False) -> bytes | None:
+        """Read a file as of the tip; one outside of the repository is the file itself. None without one.
+
+        Raises:
+            AgentEvalError: It is no regular file, or cannot be read.
+        """
+        where = self.where(path)
+        if self.place is None or self.clone is None or where is None:
+            return self.own(path)
+        return self.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
+
+    def own(self, path: Path) -> bytes | None:
+        """Read a file as it is checked out; None without one.
+
+        Raises:
+            InvalidInput: It is no regular file, or too large.
+        """
+        if self.is_reported and self.where(path) is not None:
+            return None
+        if self.is_change and self.where(path) is not None and path.is_symlink():
+            raise InvalidInput(
+                f"{path} is a link, which a change may lead anywhere.",
+                remedy="Commit the file itself.",
+                file=str(path),
+            )
+        return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None
+
+    def where(self, path: Path) -> str | None:
+        """The path relative to the repository, with `/`; None for a file outside of it."""
+        if self.clone is None:
+            return None
+        top = Path.cwd() if self.is_reported else self.clone.top
+        place = os.path.relpath(os.path.abspath(path), top)
+        return None if place.startswith("..") else Path(place).as_posix()
+
+
+@dataclass
+class Held:
+    """The settings of a job with the keys of `agent-eval.yml` in the version that counts.
+
+    Attributes:
+        settings: The checked settings.
+        named_first: As of `Rules`.
+        warnings: As of `Rules`.
+        own: Of a change, the values by its own file, by input; None where these are the ones that count.
+        values: Of a change, the values that count, by input.
+        is_adoption: Whether the change brings the first rules there are.
+    """
+
+    settings: Settings
+    named_first: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    own: Mapping[str, StatedValue] | None = None
+    values: Mapping[str, StatedValue] = field(default_factory=dict)
+    is_adoption: bool = False
+
+
+def hold(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    file: Path | None,
+    versions: Versions,
+    has_evidence: Callable[[], bool],
+) -> Held:
+    """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
+
+    Args:
+        flags: Values of the command line by input name.
+        environ: The environment variables.
+        file: `agent-eval.yml`; None for no file.
+        versions: Reads both versions.
+        has_evidence: Tells whether a reviewed commit left evidence, so that this is no first adoption.
+
+    Raises:
+        InvalidInput: The file of what is checked out is wrong: it must hold once merged.
+        UsageError: A value cannot be read, or a required one is missing; or the change sends a secret to
+            another address.
+    """
+    own_data = versions.own(file) if file is not None else None
+    own_file = file if own_data is not None else None
+    own_values = gather(flags, environ, own_file, content=own_data)
+    tip_data = versions.tips(file) if versions.is_change and file is not None else None
+    if not versions.is_change or file is None:
+        return Held(settings_from(own_values))
+    # What is wrong is wrong now, not when main has it.
+    is_moved = own_data is None and tip_data is not None
+    held = Held(settings_from(own_values, complete=not is_moved), own=None if is_moved else own_values)
+    if tip_data is None and own_data is not None:
+        held.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
+        if held.is_adoption:
+            return held
+    tip: Mapping[str, str] = {}
+    try:
+        if tip_data is not None:
+            tip, ignored = read_values(file, tip_data, lenient=True)
+            if ignored:
+                named = ", ".join(f"`{one_line(name, limit=80)}`" for name in ignored)
+                held.warnings.append(f"Keys of main's `{file}` that this version does not know: {named}.")
+    except AgentEvalError as error:
+        held.named_first.append(f"main's `{file}` cannot be read, so this change's rules decided.")
+        held.warnings.append(error.message)
+        return held
+    own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (tip, [])
+    if is_moved and not versions.is_reported:
+        held.named_first.append(f"`{file}` moved; main's rules decided.")
+    values = {row.name: _held_value(row, flags, environ, tip, own, held.warnings) for row in INPUTS}
+    held.settings, held.values = settings_from(values), values
+    _refuse_secret_elsewhere(held.settings, tip, own)
+    return held
+
+
+def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path) -> bool:
+    """Whether neither the tip nor the default branch has rules."""
+    if versions.tips(file, default_branch=True) is not None:
+        return False
+    paths = [Path(own[name].text) for name in ("policy", "registry-path") if own[name].text]
+    return all(
+        versions.where(path) is None
+        or (versions.tips(path) is None and versions.tips(path, default_branch=True) is None)
+        for path in paths
+    )
+
+
+def _held_value(
+    row: Option,
+    flags: Mapping[str, str],
+    environ: Mapping[str, str],
+    tip: Mapping[str, str],
+    own: Mapping[str, str],
+    warnings: list[str],
+) -> StatedValue:
+    """Choose the value of an input for a change.
+
+    More than six parameters: the four places that state it, and who is told.
+    """
+    if row.name in OF_THE_AGENT:
+        return first_stated(row, flags, environ, own, CONFIG_FILE)
+    outside = first_stated(row, flags, environ, {}, CONFIG_FILE)
+    is_outside = outside.source != DEFAULT
+    stated = outside
+    if tip.get(row.name, "").strip():
+        stated = StatedValue(tip[row.name].strip(), f"{row.name} in main's {CONFIG_FILE}")
+        if is_outside and outside.text != stated.text:
+            warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{row.name}`.")
+    if row.part in LOWERED and not is_outside and (lower := own.get(row.name, "").strip()):
+        mine = StatedValue(lower, f"{row.name} in {CONFIG_FILE}")
+        limit, wish = parse_value(row, stated), parse_value(row, mine)
+        if limit is None or wish < limit:
+            return mine
+    return stated
+
+
+def _refuse_secret_elsewhere(settings: Settings, tip: Mapping[str, str], own: Mapping[str, str]) -> None:
+    """Refuse a change that sends what a workflow or the tip gives the agent to another address.
+
+    Raises:
+        UsageError: It does.
+    """
+    agent = settings.agent
+    if agent is None or not (agent.headers or agent.key_variables or agent.is_named):
+        return
+    for name in ("agent-url", "base-url"):
+        mine, known = _origin(own.get(name, "")), _origin(tip.get(name, ""))
+        if mine is not None and mine != known:
+            raise UsageError(
+                f"This change sends the agent's secrets to another address, by `{name}`.",
+                remedy=f"Only main or the workflow says where they go: merge `{name}` by itself first.",
+                field=name,
+            )
+
+
+def _origin(address: str) -> tuple[str, str] | None:
+    parts = urlsplit(address.strip())
+    return (parts.scheme, parts.netloc) if address.strip() else None
+
+
+def left_evidence(platform: Platform, versions: Versions) -> bool:
+    """Tell whether a run of a reviewed commit left evidence, also where that is gone or cannot be read.
+
+    Raises:
+        RemoteError: The platform refuses or cannot be reached.
+    """
+    place, clone = versions.place, versions.clone
+    if place is None or clone is None:
+        return False
+    try:
+        runs = platform.earlier_runs(Asked(branches=place.branches, commit=place.base))
+        for run in islice(runs, MOST_RUNS_ASKED):
+            if not run.is_own_code or not any(_is_reviewed(clone, commit, place) for commit in run.commits):
+                continue
+            try:
+                run.fetch()
+            except (Expired, Withheld):
+                return True
+            except Skipped:
+                continue
+            return True
+    except NoHistory:
+        return False
+    return False
+
+
+def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
+    try:
+        return clone.is_ancestor(commit, place.tip)
+    except AgentEvalError:
+        return False  # a commit that the clone does not have is none before the tip
+
+
+def rules_of(held: Held, versions: Versions) -> Rules:
+    """Read policy, registry and keys in the version that counts.
+
+    Args:
+        held: The settings.
+        versions: Reads both versions.
+
+    Raises:
+        InvalidInput: Policy, registry or key cannot be read, or there is no such policy or key.
+    """
+    settings = held.settings
+    of_tip = versions.is_change and not held.is_adoption
+    read = versions.tips if of_tip else versions.own
+    policy = _policy(settings, read(settings.policy) if settings.policy is not None else None, of_tip=of_tip)
+    if settings.policy is not None and of_tip and policy is None:
+        held.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
+    data = read(settings.registry_path)
+    registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
+    rules = Rules(
+        policy=policy or _with_inputs(GatePolicy(), settings),
+        registry=registry,
+        registry_path=settings.registry_path,
+        waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
+        baseline_key=_baseline_key(settings.baseline_public_key, read),
+        named_first=held.named_first,
+        warnings=held.warnings,
+    )
+    if not of_tip:
+        return rules
+    own_policy = _own_policy(held, versions, rules.policy)
+    return replace(
+        rules,
+        own_policy=own_policy,
+        changes=_rule_changes(settings, versions),
+        pending=[*_other_values(held), *_other_keys(rules.policy, own_policy)],
+    )
+
+
+def _policy(settings: Settings, data: bytes | None, *, of_tip: bool) -> GatePolicy | None:
+    if settings.policy is None:
+        return _with_inputs(GatePolicy(), settings)
+    if data is not None:
+        return _with_inputs(parse_policy_file(data, str(settings.policy)), settings)
+    if of_tip:
+        return None
+    raise InvalidInput(
+        f"The policy {settings.policy} does not exist.",
+        remedy="Correct `policy`, or leave it out for the preset alone.",
+        file=str(settings.policy),
+        field="policy",
+    )
+
+
+def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
+    """Copy a policy with what the job's inputs state in place of its own."""
+    if settings.preset is not None:
+        policy = policy.model_copy(update={"preset": settings.preset})
+    return policy.with_thresholds(settings.thresholds)
+
+
+def _baseline_key(path: Path | None, read: Callable[[Path], bytes | None]) -> PublicKey | None:
+    if path is None:
+        return None
+    data = read(path)
+    if data is None:
+        raise InvalidInput(
+            f"The public key {path} does not exist.",
+            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            file=str(path),
+            field="baseline-public-key",
+        )
+    return parse_public_key(data, source=str(path))
+
+
+def _own_policy(held: Held, versions: Versions, policy: GatePolicy) -> GatePolicy | None:
+    """Read the policy that the change would have.
+
+    Raises:
+        InvalidInput: It is wrong: it must hold once merged.
+    """
+    if held.own is None:
+        return None
+    own = settings_from(held.own)
+    data = versions.own(own.policy) if own.policy is not None else None
+    mine = _policy(own, data, of_tip=False)
+    return mine if mine != policy else None
+
+
+def _other_values(held: Held) -> list[str]:
+    """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
+    if held.own is None:
+        return []
+    rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
+    pairs = [(row.name, held.values[row.name].text, held.own[row.name].text) for row in rows if held.values]
+    return [_moved(name, before, now) for name, before, now in pairs if before != now]
+
+
+def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:
+    """Say which keys of the policy the change states otherwise."""
+    if own is None:
+        return []
+    before, now = policy.to_json(), own.to_json()
+    if policy.preset == own.preset:
+        before["margin"], now["margin"] = policy.effective_margin, own.effective_margin
+    return [_moved(key, before[key], now[key]) for key in before if before[key] != now[key]]
+
+
+def _moved(name: str, before: object, now: object) -> str:
+    was, is_now = (
+        "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in (before, now)
+    )
+    return f"`{name}` {was} → {is_now}"
+
+
+def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
+    """Compare the files that judge and decide, as the tip and the change have them."""
+    judging = settings.judging
+    named = [Path(CONFIG_FILE), settings.policy, settings.registry_path, judging.judge_config]
+    named += [settings.baseline_public_key, judging.llm.script]
+    changes = []
+    for path in dict.fromkeys(path for path in named if path is not None):
+        where = versions.where(path)
+        if where is None:
+            continue
+        tips, own = versions.tips(path), versions.own(path)
+        if tips != own:
+            before, after = ((data or b"").decode("utf-8", "replace").splitlines() for data in (tips, own))
+            lines = [*unified_diff(before, after, f"main/{where}", f"change/{where}", lineterm="")]
+            cut = lines[:MOST_DIFF_LINES]
+            more = [f"… {len(lines) - len(cut)} more lines"] if len(lines) > len(cut) else []
+            changes.append(RuleChange(one_line(where, limit=_NAME_LIMIT), (*cut, *more)))
+    return changes
+
+
+def with_files_of_tip(held: Held, versions: Versions) -> Settings:
+    """Let the files that judge be those of the tip, and judges that a change adds be advisory.
+
+    Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
+    where something of it is read.
+
+    Args:
+        held: The settings.
+        versions: Reads both versions.
+
+    Raises:
+        CannotCheckOut: The tip cannot be checked out whole.
+    """
+    settings, clone, place = held.settings, versions.clone, versions.place
+    if clone is None or place is None or not versions.is_change or versions.is_reported or held.is_adoption:
+        return settings
+    judging, agent = settings.judging, settings.agent
+    baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
+    of_agent = (agent.replay, agent.user_prompt) if agent is not None else ()
+    read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
+    is_code = any(":" in name for name in judging.judges)
+    advisory = _new_judges(held)
+    if not is_code and not any(path is not None and versions.where(path) is not None for path in read):
+        return replace(settings, judging=replace(judging, advisory=advisory))
+    tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
+
+    def of_tip(path: Path | None) -> Path | None:
+        where = versions.where(path) if path is not None else None
+        return tree.directory / where if where is not None else path
+
+    judging = replace(
+        judging,
+        judge_config=of_tip(judging.judge_config),
+        llm=replace(judging.llm, script=of_tip(judging.llm.script)),
+        directory=tree.directory / Path.cwd().resolve().relative_to(clone.top.resolve()),
+        advisory=advisory,
+    )
+    if agent is not None:
+        agent = replace(agent, replay=of_tip(agent.replay), user_prompt=of_tip(agent.user_prompt))
+    if (at_tip := of_tip(baseline)) is not None and at_tip.exists():
+        # A path comes before the name of a baseline, which a change could hide by it.
+        settings = replace(settings, baseline=str(at_tip))
+    return replace(settings, judging=judging, agent=agent)
+
+
+def _new_judges(held: Held) -> Judging | None:
+    """Judges that only the change's own file names: they are shown, and count once it is merged."""
+    if held.own is None:
+        return None
+    own = settings_from(held.own).judging
+    known = held.settings.judging.judges
+    new = tuple(name for name in own.judges if name not in known)
+    return Judging(judges=new, judge_config=own.judge_config) if new else None
+
+
+def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
+    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it.
+
+    Raises:
+        UsageError: The job is one of a fork and has secrets.
+    """
+    if not platform.run.fork_event or settings.allow_fork_with_secrets:
+        return
+    raise UsageError(
+        "This job has secrets and would run a fork's code: a job of "
+        f"`{platform.run.fork_event}` gives it the token of this repository, so nothing was evaluated.",
+        remedy=f"{platform.spec.remedies.run_fork} If a person approves each of these jobs, set "
+        "`allow-fork-with-secrets: true` in the workflow.",
+        field="allow-fork-with-secrets",
+    )

@@ -1,0 +1,215 @@
+"""By whose rules a change is judged: one whole job a row, as in `test_scenarios`.
+
+Rows whose status is that of another rule are there twice: with nothing broken, and with `order-1` broken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scenarios.repository import COMMAND, Repository, broken, case
+
+ONE = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row.
+
+    Attributes:
+        id: Its number.
+        change: What the change does beside its agent.
+        body: What the change's agent does otherwise.
+        status: Expected output `outcome`.
+        code: Expected exit code.
+        sentence: What the first sentence has in it.
+        said: What the report has in it.
+        policy: Lines of main's `gate.yml`.
+        main: What main has otherwise.
+    """
+
+    id: str
+    change: Callable[[Repository], None]
+    body: str = ""
+    status: str = "passed"
+    code: int = 0
+    sentence: str = "Nothing broke."
+    said: str = ""
+    policy: str = ""
+    main: Callable[[Repository], None] | None = None
+
+
+def settings(**keys: str) -> Callable[[Repository], None]:
+    """Add keys to `agent-eval.yml`."""
+
+    def add(repository: Repository) -> None:
+        text = (repository.top / "agent-eval.yml").read_text()
+        lines = "".join(f"{name.replace('_', '-')}: {value}\n" for name, value in keys.items())
+        repository.write("agent-eval.yml", text + lines)
+
+    return add
+
+
+def policy(text: str) -> Callable[[Repository], None]:
+    return lambda repository: repository.write("gate.yml", text)
+
+
+def suite(change: Callable[[list[dict[str, object]]], object], **header: str) -> Callable[[Repository], None]:
+    """Change the cases of the suite, and its header."""
+
+    def rewrite(repository: Repository) -> None:
+        payload = json.loads((repository.top / "suite.json").read_text())
+        change(payload["cases"])
+        repository.write("suite.json", json.dumps({**payload, **header}))
+
+    return rewrite
+
+
+def expects_escalation(cases: list[dict[str, object]]) -> None:
+    cases[0]["policy"] = {"required_tools": ["lookup_order"]}
+
+
+def moved_settings(repository: Repository) -> None:
+    repository.git("mv", "agent-eval.yml", "elsewhere.yml")
+
+
+def broken_file(repository: Repository) -> None:
+    repository.write("agent-eval.yml", "suite: [unclosed\n")
+
+
+def mended_file(repository: Repository) -> None:
+    repository.write("agent-eval.yml", f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\n")
+
+
+def redacts_and_loosens(repository: Repository) -> None:
+    settings(redact_pattern="order=escalate")(repository)
+    suite(expects_escalation)(repository)
+
+
+LAX = settings(fail_on="never", min_pass_rate="0")
+RELEASE = "preset: release\ndeterministic: true\n"
+BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
+
+ROWS = (
+    Row(
+        id="7",
+        change=policy("preset: pull-request\nmax_regressed_cases: 6\n"),
+        main=policy(RELEASE),
+        **BREAKS,
+    ),
+    Row(
+        id="25",
+        change=suite(expects_escalation),
+        body=broken(1),
+        status="inconclusive",
+        sentence="`order-1` passes only by what this change expects of it.",
+    ),
+    Row(
+        id="25, release",
+        change=suite(expects_escalation),
+        main=policy(RELEASE),
+        body=broken(1),
+        status="inconclusive",
+        code=3,
+        sentence="`order-1` passes only by what this change expects of it.",
+    ),
+    Row(
+        id="26",
+        change=suite(lambda cases: cases.pop(0)),
+        sentence="Nothing broke; 1 case was removed and still passes.",
+    ),
+    Row(
+        id="27",
+        change=suite(lambda cases: cases.pop(0)),
+        body=broken(1),
+        status="inconclusive",
+        sentence="`order-1` fails by main's version, and this change removes it.",
+    ),
+    Row(
+        id="27, reworded",
+        change=suite(lambda cases: cases[0].update(input="And order 1?")),
+        body=broken(1),
+        status="inconclusive",
+        sentence="`order-1` fails by main's version",
+    ),
+    Row(
+        id="27b",
+        change=suite(lambda cases: cases.pop(0)),
+        policy="safety: {policy: at-once}\n",
+        body=broken(1),
+        status="failed",
+        code=1,
+        sentence="Safety: `policy` failed in `order-1`, which this change removes.",
+    ),
+    Row(
+        id="28",
+        change=redacts_and_loosens,
+        body=broken(1),
+        status="inconclusive",
+        sentence="`order-1`",
+    ),
+    Row(id="29", change=policy("margin: 0.25\n"), said="`margin` 0.05 → 0.25"),
+    Row(id="30", change=LAX, **BREAKS),
+    Row(id="32", main=broken_file, change=mended_file, sentence="main's `agent-eval.yml` cannot be read"),
+    Row(id="39", change=moved_settings, sentence="`agent-eval.yml` moved; main's rules decided."),
+    Row(
+        id="40",
+        change=suite(lambda cases: None, dataset_id="store"),
+        said="Suite `shop` is now `store`.",
+    ),
+    Row(
+        id="40, a case",
+        change=suite(lambda cases: cases[0].update(case_id="first-order")),
+        said="Case `order-1` is now `first-order`.",
+    ),
+    Row(
+        id="63",
+        change=settings(command_timeout_seconds="90"),
+        said="→ 90",
+    ),
+    Row(
+        id="65",
+        change=policy("preset: pull-request\nmin_pass_rate: 0.9\n"),
+        said="`min_pass_rate` none → 0.9",
+    ),
+    Row(
+        id="68",
+        change=policy("quarantine: [{case: order-2, reason: flaky, until: 2027-01-01}]\n"),
+        said="`quarantine`",
+    ),
+    Row(id="a case is added", change=suite(lambda cases: cases.append(case(99)))),
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
+def test_the_rules_of_main_decide(tmp_path: Path, row: Row) -> None:
+    repository = Repository(tmp_path, policy=row.policy)
+    repository.main()
+    if row.main is not None:
+        row.main(repository)
+        repository.commit("main again")
+    repository.topic(row.body)
+    row.change(repository)
+    repository.commit("rules")
+    job = repository.job()
+    assert (job.outcome, job.code) == (row.status, row.code), job.log
+    assert row.sentence in job.sentence, job.log
+    report = (repository.top / "agent-eval-out" / "report.md").read_text()
+    assert row.said in report
+
+
+def test_an_invalid_file_of_the_change_is_refused_at_once(tmp_path: Path) -> None:
+    """Row 31."""
+    repository = Repository(tmp_path)
+    repository.main()
+    repository.topic()
+    settings(margn="0.2")(repository)
+    repository.commit("wrong")
+    job = repository.job()
+    assert job.code == 2, job.log
+    assert "margn" in job.log
