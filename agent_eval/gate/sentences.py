@@ -120,6 +120,10 @@ SENTENCES: Mapping[str, str] = {
     ),
     # What is green.
     "nothing": "Nothing broke.",
+    "tolerated": (
+        "{n} case broke, and max_regressed_cases allows {most}: {cases}.|"
+        "{n} cases broke, and max_regressed_cases allows {most}: {cases}."
+    ),
     "unchanged": "Nothing broke: no file of the agent differs from main's.",
     "passed-again": "{cases} failed once and passed again.|{n} cases failed once and passed again.",
     "flaky": (
@@ -246,6 +250,9 @@ def sentence_of(facts: Facts, status: GateStatus) -> str:
         return say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
     if facts.reruns is not None and facts.reruns.agent_unchanged:
         return say("unchanged")
+    broken = sorted(facts.answer.broken)
+    if broken:
+        return say("tolerated", len(broken), cases=listed(broken), most=facts.question.max_regressed)
     clauses = _green(facts)
     return f"{say('nothing').removesuffix('.')}; {clauses[0]}" if clauses else say("nothing")
 
@@ -257,7 +264,8 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
     notes = [*notes, *(facts.open[status is GateStatus.INCONCLUSIVE :])]
     green = _green(facts)
     is_unchanged = reruns is not None and reruns.agent_unchanged
-    notes += green[1 if status is GateStatus.PASSED and not is_unchanged else 0 :]
+    is_first = status is GateStatus.PASSED and not is_unchanged and not facts.answer.broken
+    notes += green[1 if is_first else 0 :]
     if facts.quarantined:
         notes.append(say("quarantined", len(facts.quarantined), cases=listed(facts.quarantined)))
     notes += [rule.message for rule in facts.rules if rule.passed and _is_beyond(rule)]
