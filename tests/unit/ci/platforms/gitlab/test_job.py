@@ -131,7 +131,7 @@ def test_fork__pipeline_in_the_project_itself_is_refused(runner: GitLabRunner, g
     runner.write_suite(*orders())
     step = runner.merge_request(source=FORK)
     assert step.code == 2
-    assert "secrets and the token of this" in step.log
+    assert "gives it the token of this" in step.log
 
 
 def test_deleted_fork__counts_as_a_fork(runner: GitLabRunner) -> None:
