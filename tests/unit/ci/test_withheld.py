@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_eval.ci import baseline_search
+from agent_eval.ci import baseline_search as baseline
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import BASE_SHA, PULL, Step, orders
 from tests.extent import crossed
@@ -163,9 +163,9 @@ def test_withheld_baseline__is_never_green(
         preset=preset, min_pass_rate=thresholds, max_regressed_cases="", max_new_hard_fail_cases=""
     )
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    reason = step.summary.splitlines()[0]
-    assert reason.startswith("## 🛑 Not evaluated: The baseline could not be read: ")
-    assert said in reason.replace("`", "") or said in reason
+    heading = step.summary.splitlines()[0]
+    assert heading.startswith("## 🛑 Not evaluated: The baseline could not be read: ")
+    assert said in heading.replace("`", "") or said in heading
     shown = step.summary.partition("<details")[0]
     assert "✅" not in shown
     assert "first" not in shown
@@ -214,7 +214,7 @@ def test_limit__of_the_api_ends_the_search_at_once(
 def test_search__that_takes_too_long_is_ended_and_said(
     runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(baseline_search, "MAX_SECONDS_WITHHELD", -1.0)
+    monkeypatch.setattr(baseline, "MAX_SECONDS_WITHHELD", -1.0)
     runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
     storage(status=403)(github)
     step = runner.pull_request()
@@ -230,7 +230,7 @@ def test_suite__that_the_withheld_run_may_have_had_is_not_called_new(
     runner.write_suite(*orders(), name="new.json", dataset_id="new")
     step = runner.pull_request(suite="suite.json\nnew.json")
     assert (step.code, step.outcome) == (4, "error")
-    assert "with HTTP 403" in step.summary.splitlines()[0]
+    assert "with HTTP 403" in step.summary
 
 
 def test_run__that_is_no_baseline_does_not_stand_in_for_one_that_is_withheld(

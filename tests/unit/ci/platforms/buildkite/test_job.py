@@ -115,7 +115,7 @@ def test_fork__beside_a_token_is_refused(runner: BuildkiteRunner, source: str) -
     runner.write_suite(*orders())
     step = runner.pull_request(source=source)
     assert step.code == 2
-    assert "gives it the token of this" in step.log
+    assert "has secrets and would run a fork's code" in step.log
 
 
 def test_no_token__is_an_error_and_no_missing_baseline(runner: BuildkiteRunner) -> None:
