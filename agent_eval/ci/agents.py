@@ -133,7 +133,10 @@ class Agents:
         """The change's agent, as it runs on its side."""
         if "change" not in self._prepared:
             agent = self.job.settings.agent or AgentSpec()
-            options = self.change.options(agent) if self.change is not None else None
+            options = None
+            if self.change is not None:
+                agent = self.change.agent(agent)
+                options = self.change.options(agent)
             self._prepared["change"] = Prepared(agent, options, self.job.settings)
         return self._prepared["change"]
 
@@ -218,6 +221,7 @@ class Agents:
             keep_alive=agent.keep_alive,
             system_prompt=agent.system_prompt,
         )
+        own = base.agent(own)
         return Prepared(own, base.options(own), settings)
 
     def _settings_of_base(self, base: Side) -> Settings:

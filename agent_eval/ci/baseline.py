@@ -19,7 +19,7 @@ from agent_eval.contracts import RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.archive import open_bundle
+from agent_eval.evidence.archive import by_dataset, open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.packs import view
 from agent_eval.operations.trusted_packs import Admission
@@ -189,7 +189,7 @@ def from_path(
         )
     packs = packs_below(where, admission)
     check_statements(packs, admission)
-    by_slug = {safe_name(pack.manifest.dataset_id): pack for pack in packs.values()}
+    by_slug = by_dataset(packs.values(), f"The baseline {where}")
     newest = {slug: by_slug[slug] for slug in wanted if slug in by_slug}
     baselines = {
         slug: Baseline(pack, view(pack), Origin(how="path"), named_by_user=True)

@@ -43,6 +43,7 @@ from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, qu
 from agent_eval.gate.listed_cases import unknown_case_warnings
 from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
+from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.compare import compared, without_secrets
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.material import is_recorded
@@ -161,9 +162,10 @@ def evaluate(job: JobContext) -> Evaluation:
     ready = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
     if job.clone is not None:
         job.clone.seal()
+    # Judges that are code are loaded before any code of the change runs, which could alter what they import.
+    _refuse_unknown_judges(job, search)
     if agent is not None:
         agents.set_up()
-    _refuse_unknown_judges(job, search)
     packs = ready if ready is not None else make_packs(job, targets, agents, search, history)
     for target in targets:
         if _is_to_measure(job, search.lack(target.slug)):
@@ -179,6 +181,7 @@ def evaluate(job: JobContext) -> Evaluation:
     ]
     reruns = _run_again(job, agents, judged, history)
     reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
+    end_hosted_judges()
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)

@@ -73,8 +73,9 @@ def make_packs(
         if spec.agent is None:
             _score(job, target, spec, earlier)
         else:
-            options = agents.of_change().options
-            run_live(job, spec, target.source, earlier.get(target.slug), options)
+            change = agents.of_change()
+            spec = replace(spec, agent=replace(change.agent, trials=spec.agent.trials))
+            run_live(job, spec, target.source, earlier.get(target.slug), change.options)
         packs[target.slug] = open_pack(spec.output.pack)
     return packs
 

@@ -61,13 +61,7 @@ def models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """Ids of the compared cases, in order, whose calls, models or final output differ.
-
-    Example:
-        >>> differing = Differences(calls=["refund"], models=[], output=["refund", "cancel"])
-        >>> changed_cases(differing, results_changed=["cancel"])
-        ['cancel', 'refund']
-    """
+    """Ids of the compared cases, in order, whose calls, models or final output differ."""
 
     calls: list[str]
     models: list[str]

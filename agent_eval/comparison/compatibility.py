@@ -35,12 +35,7 @@ EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Partition:
-    """Case ids of two runs, sorted into those in both, those of them that changed, new and removed ones.
-
-    Example:
-        >>> Partition(common=["cancel", "refund"], changed=["refund"], new=["return"], removed=[]).changed
-        ['refund']
-    """
+    """Case ids of two runs, sorted into those in both, those of them that changed, new and removed ones."""
 
     common: list[str]
     changed: list[str]

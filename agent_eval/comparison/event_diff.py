@@ -18,12 +18,7 @@ _LONGEST = 5_000
 
 
 class EventChange(NamedTuple):
-    """One event, and whether both trajectories have it.
-
-    Example:
-        >>> EventChange("added", {"idx": 3, "type": "message"}).change
-        'added'
-    """
+    """One event, and whether both trajectories have it."""
 
     change: Change
     event: Mapping[str, Any]

@@ -21,10 +21,6 @@ class JudgedTwice:
         by_baseline: Results of the candidate's trajectories by the baseline's definitions and judges.
         judges: Ids of the judges whose other configuration was applied to both runs.
         apart: Ids of the judges that cannot judge the stored trajectories, and are not compared.
-
-    Example:
-        >>> JudgedTwice().judges
-        frozenset()
     """
 
     baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)

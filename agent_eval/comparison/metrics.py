@@ -122,12 +122,7 @@ _RECOMMENDATIONS: dict[Level, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Numbers of cases: compared, regressed, fewer passed than before, more hard-failed than before.
-
-    Example:
-        >>> risk_level(Balance(compared=100, regressed=2, fewer_passed=1, more_hard_failed=0))
-        'medium'
-    """
+    """Numbers of cases: compared, regressed, fewer passed than before, more hard-failed than before."""
 
     compared: int
     regressed: int

@@ -82,17 +82,17 @@ POLICY_KEYS: Mapping[str, str] = {
 """By key of a policy file."""
 
 
-def gone_option(name: str, shown: str | None = None) -> UsageError | None:
+def gone_option(name: str, written: str | None = None) -> UsageError | None:
     """The error for an option that is gone; None for any other name.
 
     Args:
         name: As an option without dashes, such as `base-cache`.
-        shown: As the person wrote it, where that is not `--NAME`.
+        written: As the person wrote it, where that is not `--NAME`.
     """
     sentence = OPTIONS.get(name)
     if sentence is None:
         return None
-    return UsageError(f"{shown or f'--{name}'} is gone", remedy=sentence, field=name)
+    return UsageError(f"{written or f'--{name}'} is gone", remedy=sentence, field=name)
 
 
 def gone_variable(names: Iterable[str]) -> UsageError | None:
@@ -103,8 +103,8 @@ def gone_variable(names: Iterable[str]) -> UsageError | None:
     """
     gone = {spelt: name for name in OPTIONS for spelt in (variable(name), f"INPUT_{name.upper()}")}
     gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in OPTIONS}
-    found = sorted(gone.keys() & set(names))
-    return gone_option(gone[found[0]], f"The variable {found[0]}") if found else None
+    passed = sorted(gone.keys() & set(names))
+    return gone_option(gone[passed[0]], f"The variable {passed[0]}") if passed else None
 
 
 def gone_policy_key(key: str, value: object) -> str | None:
@@ -131,6 +131,6 @@ def gone_policy_key(key: str, value: object) -> str | None:
 
 
 def _plain_names(value: object) -> list[str]:
-    """The names in a list or mapping; none where YAML would not read each of them as it stands."""
+    """The names in a list or mapping; none where YAML would not read each of them as it is."""
     names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
     return names if all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names) else []

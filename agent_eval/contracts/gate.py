@@ -48,7 +48,7 @@ class TrialCounts(Contract):
 
 
 CaseAnswer = Literal["broke", "open", "passes-again", "fails-on-main", "not-rerun"]
-"""What became of a case that newly fails.
+"""How a case that newly fails ended.
 
 `broke`: fresh trials blame this change. `open`: they do not settle it, and it passed reliably on main.
 `passes-again`: nothing says that this change breaks it. `fails-on-main`: it fails on main as well, by what

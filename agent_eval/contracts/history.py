@@ -47,7 +47,7 @@ class CaseRecord(SparseContract, frozen=True):
 
     @property
     def trials(self) -> int:
-        """Trials that count for the gate: an error is a failure, whoever's fault it is.
+        """Trials that count for the gate: an error is a failure, and no fault excuses it.
 
         What no judge could judge, or could not tell, counts neither as passed nor as failed.
         """

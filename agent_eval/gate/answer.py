@@ -68,7 +68,7 @@ class Answer:
         open_safety: Cases and safety judges of which reruns could not tell.
         on_main: Cases that fail on main as well.
         again: Cases that newly failed and are none of these.
-        left: Cases beyond the budget that were not run again and are not reliable.
+        not_rerun: Cases beyond the budget that were not run again and are not reliable.
         suite: What the rounds of the whole suite say; None where none were asked for.
     """
 
@@ -78,7 +78,7 @@ class Answer:
     open_safety: frozenset[tuple[str, str]] = frozenset()
     on_main: frozenset[str] = frozenset()
     again: frozenset[str] = frozenset()
-    left: frozenset[str] = frozenset()
+    not_rerun: frozenset[str] = frozenset()
     suite: SuiteState | None = None
     max_regressed: int = 0
 
@@ -181,8 +181,8 @@ def falls_of(record: Reruns) -> dict[str, int]:
 def late_cases(question: Question, record: Reruns) -> list[str]:
     """Reliable cases beyond the budget that the change passed in none of the rounds."""
     passed = {case_id for done in record.rounds for case_id, count in done.change.items() if count.passed}
-    left = question.order[budget(len(question.cases)) :]
-    return [case_id for case_id in left if question.cases[case_id].is_reliable and case_id not in passed]
+    beyond = question.order[budget(len(question.cases)) :]
+    return [case_id for case_id in beyond if question.cases[case_id].is_reliable and case_id not in passed]
 
 
 def violation_state(question: Question, record: Reruns, case_id: str, judge_id: str) -> ViolationState:
@@ -195,19 +195,19 @@ def violation_state(question: Question, record: Reruns, case_id: str, judge_id: 
         return "blocks"
     if "change" in record.altered:
         return "open"
-    told, count = violation_trials(record, case_id, judge_id)
-    verdict = violates(count, told, seen_on_main=violation.seen > 0)
+    judged, count = violation_trials(record, case_id, judge_id)
+    verdict = violates(count, judged, seen_on_main=violation.seen > 0)
     if verdict is None:
         trials = sum(len(row.change) for row in record.safety if row.case_id == case_id)
-        return "open" if record.cut or trials > told + 1 else "waiting"
+        return "open" if record.cut or trials > judged + 1 else "waiting"
     return "blocks" if verdict else "did-not-repeat"
 
 
 def violation_trials(record: Reruns | None, case_id: str, judge_id: str) -> tuple[int, int]:
     """Count the further trials of the change in which a safety judge could tell, and those that it failed."""
     rows = [row for row in record.safety if row.case_id == case_id] if record is not None else []
-    told = [trial for row in rows for trial in row.change if judge_id not in trial.unjudged]
-    return len(told), sum(judge_id in trial.failing for trial in told)
+    judged = [trial for row in rows for trial in row.change if judge_id not in trial.unjudged]
+    return len(judged), sum(judge_id in trial.failing for trial in judged)
 
 
 def is_failed(question: Question, record: Reruns) -> bool:
@@ -272,7 +272,7 @@ def answer(question: Question, record: Reruns | None) -> Answer:
         open_safety=frozenset(place for place, state in states.items() if state in ("open", "waiting")),
         on_main=frozenset(on_main),
         again=frozenset(case_id for case_id in order if case_id in asked and case_id not in named),
-        left=frozenset(case_id for case_id in order if case_id not in asked and case_id not in named),
+        not_rerun=frozenset(case_id for case_id in order if case_id not in asked and case_id not in named),
         suite=_of_suite(question, record, is_failed=is_failed(question, record)),
         max_regressed=question.max_regressed,
     )
@@ -309,8 +309,8 @@ def _of_suite(question: Question, record: Reruns, *, is_failed: bool) -> SuiteSt
         return "open"
     if _is_alone(record):
         return "open" if is_low_again(question, record) else "not-worse"
-    said = suite_round(falls_of(record).values(), len(record.rounds), record.others.suites + 1)
-    return "worse" if said == "worse" else "not-worse" if said == "done" else "open"
+    state = suite_round(falls_of(record).values(), len(record.rounds), record.others.suites + 1)
+    return "worse" if state == "worse" else "not-worse" if state == "done" else "open"
 
 
 def _are_whole(question: Question, record: Reruns) -> bool:

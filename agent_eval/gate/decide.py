@@ -306,7 +306,7 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
     applied = [rule for rule in rules if rule.applied]
     failures = [rule.message for rule in applied if not rule.passed]
     status = GateStatus.FAILED if failures else GateStatus.PASSED if applied else GateStatus.NO_BASELINE
-    held = (
+    outcome = (
         "Every threshold holds."
         if applied
         else say("no-baseline", passed=run.summary.passed_cases, all=run.summary.total_cases)
@@ -315,7 +315,7 @@ def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, genera
         generated_at=generated_at,
         gate_status=status,
         passed=status is GateStatus.PASSED,
-        sentence=failures[0] if failures else held,
+        sentence=failures[0] if failures else outcome,
         rules=rules,
         failures=failures,
         thresholds=thresholds,

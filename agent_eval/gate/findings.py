@@ -31,32 +31,32 @@ def judged_cases(facts: Facts) -> list[JudgedCase]:
 
 def _case(name: str, facts: Facts) -> JudgedCase:
     answer, case, reruns = facts.answer, facts.case(name), facts.reruns
-    said: CaseAnswer = "not-rerun"
+    kind: CaseAnswer = "not-rerun"
     if name in answer.broken:
-        said = "broke"
+        kind = "broke"
     elif name in answer.open:
-        said = "open"
+        kind = "open"
     elif name in answer.on_main:
-        said = "fails-on-main"
+        kind = "fails-on-main"
     elif name in answer.again:
-        said = "passes-again"
+        kind = "passes-again"
     was_rerun = bool(case.change.trials or case.base.trials)
     return JudgedCase(
         case_id=name,
-        answer=said,
+        answer=kind,
         on_main=_counts(case.main),
         first=_counts(case.now),
         change=_counts(case.change) if was_rerun else None,
         base=_counts(case.base) if was_rerun and not case.alone else None,
         steady=case.is_steady,
         p_value=case.p_value if case.p_value < 1 and reruns is not None else None,
-        reason=_reason(name, said, facts),
+        reason=_reason(name, kind, facts),
     )
 
 
-def _reason(name: str, said: CaseAnswer, facts: Facts) -> str:
+def _reason(name: str, kind: CaseAnswer, facts: Facts) -> str:
     case = facts.case(name)
-    if said == "open":
+    if kind == "open":
         return reason_of_open(facts, name)
     counts = {
         "cases": quoted(name),
@@ -65,13 +65,13 @@ def _reason(name: str, said: CaseAnswer, facts: Facts) -> str:
         "base": _of(case.base),
         "change": _of(case.change),
     }
-    if said == "broke":
+    if kind == "broke":
         key = "case-broke-alone" if case.alone else "case-broke"
         return say(key if facts.question.may_rerun else "case-flipped", **counts)
-    if said == "fails-on-main":
+    if kind == "fails-on-main":
         run = f" (run {facts.newest_run})" if facts.newest_run else ""
         return say("on-main", cases=quoted(name), run=run)
-    if said == "not-rerun" or not facts.question.may_rerun:
+    if kind == "not-rerun" or not facts.question.may_rerun:
         return say("case-not-rerun", **counts)
     if case.change.passed:
         return say("passed-again", cases=quoted(name))
@@ -116,7 +116,7 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
 
 
 def suite_answer(question: Question, answer: Answer, reruns: Reruns | None) -> SuiteAnswer | None:
-    """Say what became of a run that is below all of main's last; None where none is, or none is asked of it.
+    """Say how a run ended that is below all of main's last; None where none is, or none is asked of it.
 
     Recorded trials, which cannot be made again, are held against those of the baseline.
     """
@@ -168,8 +168,10 @@ def _of_recorded(question: Question, answer: Answer) -> SuiteAnswer:
 def _worse(key: str, p_value: float, base: Count, change: Count, answer: Answer, *, rounds: int = 1) -> str:
     single = "" if answer.broken else say("no-single")
     chance = f"{round(1 / p_value):,}" if p_value else "more than can be counted"
-    said = say(key, rounds, rounds=rounds, base=_of(base), change=_of(change), chance=chance, single=single)
-    return said.rstrip()
+    sentence = say(
+        key, rounds, rounds=rounds, base=_of(base), change=_of(change), chance=chance, single=single
+    )
+    return sentence.rstrip()
 
 
 def _sum(counts: Iterable[RoundCount]) -> Count:

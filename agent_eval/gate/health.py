@@ -31,11 +31,6 @@ class Health:
     `cost_usd` is null where it is not recorded: of a judge what asking its model cost, of a case what the
     agent spent on it. `lost` counts the trials of a case that say nothing of the agent, by whose fault that
     is; they are in none of the other counts.
-
-    Example:
-        >>> health = Health(passed=30)
-        >>> health.remark
-        'never-failed'
     """
 
     passed: int = 0
@@ -89,16 +84,7 @@ class Health:
 
 @dataclass
 class GateHealth:
-    """Health of every judge and case over several runs.
-
-    Example:
-        >>> verdict = {"judge_id": "regex", "outcome": "passed", "evidence": {}}
-        >>> row = {"case_id": "refund", "outcome": "passed", "verdicts": [verdict]}
-        >>> health = GateHealth()
-        >>> health.add([row], {})
-        >>> health.judges["regex"].passed, health.cases["refund"].passed, health.runs
-        (1, 1, 1)
-    """
+    """Health of every judge and case over several runs."""
 
     runs: int = 0
     judges: dict[str, Health] = field(default_factory=dict)

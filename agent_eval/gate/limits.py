@@ -24,7 +24,7 @@ ABSOLUTE = ("min_pass_rate", "max_hard_fail_rate")
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the limits are held against; a case with several trials counts by their share.
+    """What the limits are rows_held against; a case with several trials counts by their share.
 
     Attributes:
         cases: Cases of the run, without new ones, which never block.
@@ -83,12 +83,12 @@ def measure_counts(
         and before.trials
     }
     # A run of new cases alone is measured by them.
-    held = [row for name, row in rows.items() if name in pairs] or list(rows.values())
+    rows_held = [row for name, row in rows.items() if name in pairs] or list(rows.values())
     return Measured(
-        cases=len(held),
-        passed=sum(map(_passed, held), Fraction(0)),
-        hard_failed=sum(map(_hard, held), Fraction(0)),
-        new_cases=len(rows) - len(held),
+        cases=len(rows_held),
+        passed=sum(map(_passed, rows_held), Fraction(0)),
+        hard_failed=sum(map(_hard, rows_held), Fraction(0)),
+        new_cases=len(rows) - len(rows_held),
         has_baseline=baseline is not None,
         compared=len(pairs),
         moved=sum((_passed(now) - _passed(before) for before, now in pairs.values()), Fraction(0)),
@@ -232,7 +232,7 @@ def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> l
 
     Args:
         limits: The limits.
-        measured: What they are held against.
+        measured: What they are rows_held against.
         may_vary: Whether the agent's answers vary, so that a rate breaks its limit only significantly.
     """
     results = []
@@ -264,27 +264,27 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
     share = Fraction(number, measured.cases)
     is_beyond = share < limit if is_floor else share > limit
     # Fewer passes, or as many cases without a hard fail.
-    kept = ceil(number) if is_floor else measured.cases - floor(number)
-    # A limit that is held to the letter asks for no chance.
+    least_passed = ceil(number) if is_floor else measured.cases - floor(number)
+    # A limit that is rows_held to the letter asks for no chance.
     chance = (
-        at_most_by_chance(kept, measured.cases, limit if is_floor else 1 - limit)
+        at_most_by_chance(least_passed, measured.cases, limit if is_floor else 1 - limit)
         if may_vary and is_beyond
         else 1.0
     )
-    shown = percent(float(share), decimals=apart(float(share), threshold))
-    done = f"{_decimal(number)} of {measured.cases} {'passed' if is_floor else 'failed hard'} ({shown})"
+    rate = percent(float(share), decimals=apart(float(share), threshold))
+    done = f"{_decimal(number)} of {measured.cases} {'passed' if is_floor else 'failed hard'} ({rate})"
     stated = f"{name} {allowed(threshold)}"
     left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""
     if not is_beyond:
-        said = f"{done}, not {'below' if is_floor else 'above'} {stated}."
+        message = f"{done}, not {'below' if is_floor else 'above'} {stated}."
     elif not may_vary:
-        said = f"{done}, {'below' if is_floor else 'above'} {stated}."
+        message = f"{done}, {'below' if is_floor else 'above'} {stated}."
     elif chance <= ALPHA:
         few = "passes so few" if is_floor else "fails so many hard"
-        said = f"{done}: an agent that keeps {stated} {few} in {_chance(chance)} of runs."
+        message = f"{done}: an agent that keeps {stated} {few} in {_chance(chance)} of runs."
     else:
         many = "so few" if is_floor else "so many"
-        said = (
+        message = (
             f"{done}, {'below' if is_floor else 'above'} {stated}; too few cases to tell, as an agent that "
             f"keeps it has {many} in {_chance(chance)} of runs."
         )
@@ -293,7 +293,7 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
         threshold=threshold,
         value=float(share),
         passed=not is_beyond or (may_vary and chance > ALPHA),
-        message=said + left_out,
+        message=message + left_out,
     )
 
 

@@ -218,15 +218,15 @@ def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int, base: BaseAge
     if base.problem is not None or (not base.can_run and len(question.on_main) < LOW_ALONE_RUNS):
         return
     sides: tuple[Side, ...] = ("base", "change") if base.can_run else ("change",)
-    said = "again"
-    while said == "again":
+    verdict = "again"
+    while verdict == "again":
         done, figures = runner.whole_suite(slug, sides)
         record.rounds.append(done)
         if base.can_run and not record.figures:
             record.figures.update(figures)
-        said = suite_round(falls_of(record).values(), len(record.rounds), suites)
-        said = said if base.can_run else "done"
-    if said != "worse":
+        verdict = suite_round(falls_of(record).values(), len(record.rounds), suites)
+        verdict = verdict if base.can_run else "done"
+    if verdict != "worse":
         _again(slug, suite, runner, late_cases(question, record), record.late)
 
 

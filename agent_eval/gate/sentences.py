@@ -1,6 +1,6 @@
 """What a decision says, in sentences: one table, and which of its rows a decision comes to.
 
-Names of cases and judges stand between backticks, on one line and cut; whoever shows a sentence escapes it.
+Names of cases and judges stand between backticks, on one line and cut; what shows a sentence escapes it.
 """
 
 from __future__ import annotations
@@ -120,6 +120,10 @@ SENTENCES: Mapping[str, str] = {
     ),
     # What is green.
     "nothing": "Nothing broke.",
+    "tolerated": (
+        "{n} case broke, and max_regressed_cases allows {most}: {cases}.|"
+        "{n} cases broke, and max_regressed_cases allows {most}: {cases}."
+    ),
     "unchanged": "Nothing broke: no file of the agent differs from main's.",
     "passed-again": "{cases} failed once and passed again.|{n} cases failed once and passed again.",
     "flaky": (
@@ -172,8 +176,8 @@ def quoted(name: str) -> str:
 
 def listed(names: Collection[str]) -> str:
     """Name the first few of some cases, which are quoted, and say that there are more."""
-    shown = [quoted(name) for name in list(names)[:NAMED]]
-    return ", ".join(shown) + (", …" if len(names) > NAMED else "")
+    first = [quoted(name) for name in list(names)[:NAMED]]
+    return ", ".join(first) + (", …" if len(names) > NAMED else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,23 +207,23 @@ class Facts:
     def failures(self) -> list[str]:
         """Sentences of everything that fails."""
         broken = self.answer.broken
-        said = [*_unsafe(self)]
+        sentences = [*_unsafe(self)]
         if len(broken) > self.question.max_regressed:
-            said.append(_broke(self))
+            sentences.append(_broke(self))
         if self.suite is not None and self.suite.answer == "worse":
-            said.append(self.suite.reason)
+            sentences.append(self.suite.reason)
         # What broke is said; these two count it.
         counts = ("max_regressed_cases", "max_new_hard_fail_cases") if broken else ()
         is_said = len(broken) > self.question.max_regressed
-        said += [
+        sentences += [
             rule.message
             for rule in self.rules
             if rule.applied and not rule.passed and not (is_said and rule.rule in counts)
         ]
-        said += [figure.reason for figure in self.figures if figure.answer == "breaks-limit"]
+        sentences += [figure.reason for figure in self.figures if figure.answer == "breaks-limit"]
         if self.release is not None and self.release.answer == "worse":
-            said.append(self.release.reason)
-        return said
+            sentences.append(self.release.reason)
+        return sentences
 
     @property
     def open(self) -> list[str]:
@@ -246,6 +250,9 @@ def sentence_of(facts: Facts, status: GateStatus) -> str:
         return say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
     if facts.reruns is not None and facts.reruns.agent_unchanged:
         return say("unchanged")
+    broken = sorted(facts.answer.broken)
+    if broken:
+        return say("tolerated", len(broken), cases=listed(broken), most=facts.question.max_regressed)
     clauses = _green(facts)
     return f"{say('nothing').removesuffix('.')}; {clauses[0]}" if clauses else say("nothing")
 
@@ -257,7 +264,8 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
     notes = [*notes, *(facts.open[status is GateStatus.INCONCLUSIVE :])]
     green = _green(facts)
     is_unchanged = reruns is not None and reruns.agent_unchanged
-    notes += green[1 if status is GateStatus.PASSED and not is_unchanged else 0 :]
+    is_first = status is GateStatus.PASSED and not is_unchanged and not facts.answer.broken
+    notes += green[1 if is_first else 0 :]
     if facts.quarantined:
         notes.append(say("quarantined", len(facts.quarantined), cases=listed(facts.quarantined)))
     notes += [rule.message for rule in facts.rules if rule.passed and _is_beyond(rule)]
@@ -288,45 +296,45 @@ def _is_beyond(rule: RuleResult) -> bool:
 def _green(facts: Facts) -> list[str]:
     """Sentences on what failed or is gone and does not blame the change."""
     answer, redefined = facts.answer, facts.redefined
-    cases = {name: facts.case(name) for name in answer.again | answer.left}
+    cases = {name: facts.case(name) for name in answer.again | answer.not_rerun}
     passed = sorted(name for name, case in cases.items() if case.change.passed)
     flaky = sorted(cases.keys() - set(passed))
-    said = []
+    sentences = []
     if passed:
-        said.append(say("passed-again", len(passed), cases=listed(passed)))
+        sentences.append(say("passed-again", len(passed), cases=listed(passed)))
     if answer.on_main:
         run = f" (run {one_line(facts.newest_run, limit=NAME_LIMIT)})" if facts.newest_run else ""
-        said.append(say("on-main", len(answer.on_main), cases=listed(sorted(answer.on_main)), run=run))
+        sentences.append(say("on-main", len(answer.on_main), cases=listed(sorted(answer.on_main)), run=run))
     if flaky:
         passes, trials = cases[flaky[0]].main
-        said.append(say("flaky", len(flaky), cases=listed(flaky), counts=f"{passes} of {trials} passed"))
+        sentences.append(say("flaky", len(flaky), cases=listed(flaky), counts=f"{passes} of {trials} passed"))
     removed = [case_id for case_id in redefined.passing if case_id in redefined.removed]
     altered = [case_id for case_id in redefined.passing if case_id not in redefined.removed]
     if removed:
-        said.append(say("removed-passing", len(removed)))
+        sentences.append(say("removed-passing", len(removed)))
     if altered:
-        said.append(say("altered-passing", len(altered)))
-    return said
+        sentences.append(say("altered-passing", len(altered)))
+    return sentences
 
 
 def _unsafe(facts: Facts) -> list[str]:
-    said = []
+    sentences = []
     unsafe = sorted(facts.answer.unsafe)
     if len({case_id for case_id, _ in unsafe}) > BUDGET:
         judges = listed(sorted({judge_id for _, judge_id in unsafe}))
         cases = sorted({case_id for case_id, _ in unsafe})
-        said.append(say("safety-many", len(cases), judge=judges, cases=listed(cases)))
+        sentences.append(say("safety-many", len(cases), judge=judges, cases=listed(cases)))
         unsafe = []
     for case_id, judge_id in unsafe:
         names = {"judge": quoted(judge_id), "case": quoted(case_id)}
         trials, violations = violation_trials(facts.reruns, case_id, judge_id)
         is_at_once = facts.question.violations[case_id, judge_id].at_once
         key = "safety-again" if trials and not is_at_once else "safety"
-        said.append(say(key, **names, violations=violations, trials=trials))
+        sentences.append(say(key, **names, violations=violations, trials=trials))
     for case_id, judge_id in facts.redefined.unsafe:
         key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"
-        said.append(say(key, judge=quoted(judge_id), case=quoted(case_id)))
-    return said
+        sentences.append(say(key, judge=quoted(judge_id), case=quoted(case_id)))
+    return sentences
 
 
 def _broke(facts: Facts) -> str:
@@ -356,29 +364,29 @@ def _broke(facts: Facts) -> str:
 
 
 def _redefined(redefined: Redefined) -> list[str]:
-    said = []
+    sentences = []
     if redefined.only_by_change:
         names = sorted(redefined.only_by_change)
-        said.append(say("only-by-change", len(names), cases=listed(names)))
+        sentences.append(say("only-by-change", len(names), cases=listed(names)))
     for key, group in (("fails-by-main", redefined.failing), ("not-run-by-main", redefined.unknown)):
         for does, is_removed in (("removes", True), ("alters", False)):
             names = sorted(name for name in group if (name in redefined.removed) is is_removed)
             if names:
-                said.append(say(key, len(names), cases=listed(names), does=does))
-    return [*said, say("more-help")] if redefined.more_help else said
+                sentences.append(say(key, len(names), cases=listed(names), does=does))
+    return [*sentences, say("more-help")] if redefined.more_help else sentences
 
 
 def _open_safety(facts: Facts) -> list[str]:
-    said = []
+    sentences = []
     for case_id, judge_id in sorted(facts.answer.open_safety):
         rows = [row for row in (facts.reruns.safety if facts.reruns else ()) if row.case_id == case_id]
         untold = [trial for row in rows for trial in row.change if judge_id in trial.unjudged]
         names = {"judge": quoted(judge_id), "case": quoted(case_id)}
         if untold:
-            said.append(say("safety-open", **names, why=_reason(untold[-1].reason)))
+            sentences.append(say("safety-open", **names, why=_reason(untold[-1].reason)))
         else:
-            said.append(say("safety-not-rerun", **names, why=_why_cut(facts)))
-    return said
+            sentences.append(say("safety-not-rerun", **names, why=_why_cut(facts)))
+    return sentences
 
 
 def _reason(reason: str) -> str:

@@ -25,13 +25,7 @@ QUARANTINE_BELOW = 0.98
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """The result of one case in one run.
-
-    Example:
-        >>> runs = {"refund": [TrialOutcome(passed=True), TrialOutcome(passed=False)]}
-        >>> stability(runs, dataset_id="shop", execution_mode="trace_score").flaky_case_ids
-        ['refund']
-    """
+    """The result of one case in one run."""
 
     passed: bool
     hard_failed: bool = False

@@ -12,12 +12,7 @@ _NORMAL = NormalDist()
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A two-sided confidence interval.
-
-    Example:
-        >>> wilson(successes=0, total=0)
-        Interval(low=0.0, high=1.0)
-    """
+    """A two-sided confidence interval."""
 
     low: float
     high: float

@@ -28,9 +28,6 @@ Kind = Literal["steady", "flaky", "failing", "new", "quarantined"]
 class CaseBoard:
     """One case over the runs of a history.
 
-    Example:
-        `board(records).cases[0].letters` is such as `PPFPPPPP`, the newest at the end.
-
     Attributes:
         case_id: The case.
         kind: What its newest trials say of it.
@@ -63,10 +60,6 @@ class CaseBoard:
 @dataclass(frozen=True)
 class Board:
     """All cases over the runs of a history.
-
-    Example:
-        >>> board([]).runs
-        ()
 
     Attributes:
         runs: The oldest first.

@@ -22,10 +22,6 @@ from agent_eval.storage.files import read_bytes, safe_name
 class HistoryDirectory:
     """The records of runs as files. Several jobs may write at once: each writes a file of its own.
 
-    Example:
-        >>> HistoryDirectory(Path("history")).read("shop")
-        []
-
     Args:
         root: The directory; created when the first record is written.
     """

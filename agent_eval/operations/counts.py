@@ -84,11 +84,11 @@ def _renamed(before: Pack, after: Pack) -> dict[str, _Name]:
 
 def _by_definition(pack: Pack, case_ids: set[str]) -> dict[str, str]:
     """Ids of cases by the digest of their definition without the id; two that are alike match nothing."""
-    found: dict[str, list[str]] = {}
+    names_by_key: dict[str, list[str]] = {}
     for case_id in sorted(case_ids):
         definition = definition_of(pack.raw_trajectory(case_id))
-        found.setdefault(digest({**definition, "case_id": None}), []).append(case_id)
-    return {key: alike[0] for key, alike in found.items() if len(alike) == 1}
+        names_by_key.setdefault(digest({**definition, "case_id": None}), []).append(case_id)
+    return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
 
 
 def _with_names(run: RunRecord, names: Mapping[str, _Name]) -> RunRecord:

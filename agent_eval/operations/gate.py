@@ -170,11 +170,11 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
         return
     own = sorted({rule.rule for rule in before.rules if find_rule(rule.rule) is None})
     more = f"breaks the job's own rule {own[0][:60]}" if own else None
-    for kept, now, what in (
+    for before_sha256, now_sha256, what in (
         (before.reruns_sha256, decision.reruns_sha256, "what the job ran again"),
         (before.history_sha256, decision.history_sha256, "main's last runs"),
     ):
-        more = f"rests on {what}, which this one does not" if kept and not now else more
+        more = f"rests on {what}, which this one does not" if before_sha256 and not now_sha256 else more
     if more is not None:
         raise UsageError(
             f"{path} would be replaced: the decision there {more}",

@@ -96,8 +96,8 @@ def _trials_follow(record: Reruns, packs: Mapping[str, Pack]) -> bool:
             for case_id, row in pack.results_by_id().items()
         )
         in_record = Counter(_in_record(stated, in_packs))
-        left = in_packs - in_record
-        if not in_record <= in_packs or any(result != "unjudged" for _, _, result, _, _ in left):
+        remaining = in_packs - in_record
+        if not in_record <= in_packs or any(result != "unjudged" for _, _, result, _, _ in remaining):
             return False
     return True
 

@@ -18,9 +18,6 @@ class ResolvedBaseline:
     """Pack that `--baseline` names, with its entry where the name is one of the registry.
 
     Use `resolve_baseline` to make one, open the pack at `path`, and check what was opened.
-
-    Example:
-        >>> ResolvedBaseline(Path("runs/main")).check("any digest: no entry pins this pack")
     """
 
     path: Path

@@ -35,12 +35,6 @@ class RegistryStore:
 
     Args:
         path: Path of `registry.json`; where there is no file, the registry is empty.
-
-    Example:
-        >>> store = RegistryStore(Path("registry.json"))
-        >>> changed = store.change(lambda registry: ("note", {}), at="2026-11-21T08:00:00+00:00")
-        >>> [(entry.sequence, entry.action) for entry in store.log()]
-        [(0, 'note')]
     """
 
     path: Path = DEFAULT_PATH
@@ -214,12 +208,7 @@ def _last_line(path: Path, end: int) -> bytes:
 
 @dataclass(frozen=True)
 class RegistryCheck:
-    """Result of `verify_registry`: the numbers of what was checked, and the problems, if any.
-
-    Example:
-        >>> RegistryCheck(changes=3, baselines=1, datasets=0).passed
-        True
-    """
+    """Result of `verify_registry`: the numbers of what was checked, and the problems, if any."""
 
     changes: int
     baselines: int

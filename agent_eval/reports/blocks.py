@@ -7,7 +7,7 @@ from typing import Literal
 
 from agent_eval.contracts import Metric
 from agent_eval.text.escape import code_span
-from agent_eval.text.numbers import allowed, apart, beside, differing, distance, percent
+from agent_eval.text.numbers import differing, distance, percent
 
 
 def document(blocks: Iterable[str]) -> str:
@@ -85,27 +85,6 @@ def points(difference: float | None) -> str:
 def whole(number: float) -> str:
     """Write a number of things."""
     return f"{number:,.0f}"
-
-
-def share_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Write a share and its limit in per cent, with decimals that show on which side of it the share is."""
-    return percent(value, decimals=apart(value, limit)), allowed(limit)
-
-
-def difference_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Write a difference and its limit in points; a negative difference is an improvement."""
-    difference = beside(value, limit).replace("-", "−") if value else "0"
-    return f"{difference} pts", f"{allowed(limit).removesuffix('%')} pts"
-
-
-def whole_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Write a number of things and its limit."""
-    return whole(value), whole(limit)
-
-
-def figure_and_limit(value: float, limit: float) -> tuple[str, str]:
-    """Write a figure of unknown kind and its limit."""
-    return f"{value:.12g}", f"{limit:.12g}"
 
 
 def pair(metric: Metric) -> tuple[str, str, str]:

@@ -100,7 +100,8 @@ def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
     suite = report.suites[0]
     last = f"{_compared(suite, report, detail)} {pointers} {_placed(report, detail)}".strip()
     notes = decision.notes(story_of(suite), detail)
-    return [heading(report, detail), notes, suite_section.numbers_line(suite, detail), last]
+    numbers = suite_section.numbers_line(suite, detail)
+    return [heading(report, detail), notes, numbers, last, _rule_changes(report, detail)]
 
 
 def _placed(report: EvaluationReport, detail: Detail) -> str:

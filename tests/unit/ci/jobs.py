@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from agent_eval.ci.trusted_files import JudgingRules
-
 from agent_eval.ci.config import Settings, gather, settings_from
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.local import LocalDirectory
+from agent_eval.ci.rules import Rules
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry
 from agent_eval.storage.redaction import Redactor
@@ -35,7 +34,7 @@ def make_job(
         platform=platform or LocalDirectory(settings.for_platform, environ or {}, io.StringIO()),
         environ=environ or {},
         redactor=Redactor([]),
-        rules=JudgingRules(
+        rules=Rules(
             policy=GatePolicy(), registry=Registry(), registry_path=Path("registry.json"), waivers=[]
         ),
         clock=lambda: NOW,

@@ -35,8 +35,8 @@ def test_run__that_judged_no_case_is_an_error_that_says_why(
     runner.write_suite(*without_traces(orders(), 0 if agent else 4))
     step = runner.push(**{**NO_RULES, **agent, **thresholds, "preset": preset})
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    heading, _, _, reason = step.summary.splitlines()[:4]
-    assert heading == "## 🛑 Agent evaluation: not evaluated"
+    reason = step.summary.splitlines()[0]
+    assert reason.startswith("## 🛑 Not evaluated: ")
     assert said in reason.replace("`", "")
     assert step.archive
     assert any(said.partition(": ")[2] in line for line in step.annotations)
@@ -48,7 +48,7 @@ def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(ru
     (runner.workspace / "agent.py").write_text(program)
     step = runner.push(agent_command="python3 agent.py", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
-    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[3]
+    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[0]
 
 
 def test_run__that_judged_one_case_is_decided_on(runner: InProcess) -> None:
@@ -62,7 +62,7 @@ def test_suite__of_several_of_which_one_was_not_judged_is_named(runner: InProces
     runner.write_suite(*without_traces(orders(), 4), name="b.json", dataset_id="help")
     step = runner.push(suite="a.json\nb.json", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[3]
+    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[0]
 
 
 @pytest.fixture
@@ -89,24 +89,6 @@ def test_run__with_errors_in_more_than_a_fifth_of_its_cases_is_no_baseline(
     step = runner.pull_request()
     assert (step.outcome, step.outputs["baseline-run-id"]) == ("passed", run)
     assert ("Run 400 is no baseline for" in github.bodies(PULL)[0]) is (run == "390")
-
-
-@pytest.mark.parametrize(
-    ("allowed", "run"), [({"max_baseline_error_rate": "0.25"}, "400"), ({"policy": "gate.yml"}, "400")]
-)
-def test_share_of_errors__that_a_baseline_may_have_is_the_policys(
-    runner: InProcess, judged: Step, allowed: dict[str, str], run: str
-) -> None:
-    (runner.workspace / "gate.yml").write_text("max_baseline_error_rate: 0.25\n")
-    leave(runner, 2)
-    assert runner.pull_request(**allowed).outputs["baseline-run-id"] == run
-
-
-def test_run__that_judged_nothing_is_no_baseline_whatever_the_policy_allows(
-    runner: InProcess, judged: Step
-) -> None:
-    leave(runner, 8)
-    assert runner.pull_request(max_baseline_error_rate="1").outputs["baseline-run-id"] == "390"
 
 
 def test_runs__that_are_no_baseline_do_not_end_the_search(

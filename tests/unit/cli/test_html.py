@@ -94,4 +94,4 @@ def test_view_opens_a_comparison_with_its_decision_in_the_browser(compared, caps
     assert main(["view", COMPARISON, "--out", "page.html"]) == 0
     assert json.loads(capsys.readouterr().out) == {"html_report": "page.html", "missing": [], "opened": True}
     assert opened == [Path("page.html").resolve().as_uri()]
-    assert "<h1 class=\"failed\">" in Path("page.html").read_text("utf-8")
+    assert '<h1 class="failed">' in Path("page.html").read_text("utf-8")

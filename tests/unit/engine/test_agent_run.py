@@ -25,8 +25,7 @@ from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMe
 from agent_eval.evidence.reader import open_pack
 from agent_eval.http.retry import Patience
 from agent_eval.models.retries import Retries
-from agent_eval.storage.journal import Journal, RecordsChanged
-from agent_eval.storage.records import encode, header_lines
+from agent_eval.storage.journal import Journal
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 from tests.e2e.program import tree
@@ -464,51 +463,3 @@ def test_what_an_agent_wrote_to_standard_error_is_kept_as_a_file_of_the_case(
         "trial-1-attempt-0-stderr.txt",
         "trial-1-attempt-1-stderr.txt",
     ]
-
-
-def test_a_run_with_more_trials_keeps_those_that_it_has_and_runs_none_twice(
-    make_suite: MakeSuite, tmp_path: Path
-) -> None:
-    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(attributes={"cost_usd": 0.25}))
-    with Journal.create(tmp_path / "j", {}) as journal:
-        first = execute(suite, plan_for(agent), journal)
-        second = execute(suite, plan_for(agent, trials=4), journal, earlier=first.slots)
-    assert len(agent.tasks) == 12
-    assert (second.progress.resumed, second.progress.done, second.progress.cost_usd) == (3, 12, 3.0)
-    assert [len(raw["trials"]) for raw in cases(second).values()] == [3, 3, 3]
-    assert [raw["trace"] for raw in cases(second).values()] == [raw["trace"] for raw in cases(first).values()]
-
-
-def test_the_cost_of_earlier_looks_counts_against_the_limit_of_the_run(
-    make_suite: MakeSuite, tmp_path: Path
-) -> None:
-    suite, agent = make_suite(3), FakeAgent(lambda _: Answer(attributes={"cost_usd": 0.25}))
-    limits = RunLimits(cost_usd=1.25)
-    with Journal.create(tmp_path / "j", {}) as journal:
-        first = execute(suite, plan_for(agent, limits=limits), journal)
-        second = execute(suite, plan_for(agent, trials=4, limits=limits), journal, earlier=first.slots)
-    assert (first.complete, second.complete) == (True, False)
-    assert len(agent.tasks) == 5
-
-
-@pytest.mark.parametrize("forged", ["rewritten", "deleted", "added"])
-def test_what_another_program_writes_into_the_journal_between_looks_does_not_count(
-    make_suite: MakeSuite, tmp_path: Path, forged: str
-) -> None:
-    suite, path = make_suite(3), tmp_path / "j"
-    agent = FakeAgent(lambda task: Answer(calls=("forbidden",) if task.case.case_id == "c0" else ("lookup",)))
-    with Journal.create(path, {}) as journal:
-        first = execute(suite, plan_for(agent), journal)
-        entries = [entry.record for entry in journal.entries()]
-        better = {**next(row for row in entries if row["case_id"] == "c1"), "case_id": "c0", "position": 0}
-        if forged == "added":
-            # With a checksum that fits, and as if it were the second trial.
-            path.write_bytes(path.read_bytes() + encode({**better, "trial": 1}))
-            second = execute(suite, plan_for(agent, trials=2), journal, earlier=first.slots)
-            assert [result.passed for result in results(second)["c0"].trials] == [False, False]
-            return
-        kept = [better if row["case_id"] == "c0" else row for row in entries]
-        lines = kept if forged == "rewritten" else kept[:1]
-        path.write_bytes(header_lines({}) + b"".join(map(encode, lines)))
-        with pytest.raises((RecordsChanged, InvalidInput)):
-            execute(suite, plan_for(agent, trials=2), journal, earlier=first.slots)

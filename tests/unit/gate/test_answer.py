@@ -79,8 +79,17 @@ def test_after_three_confirmed_cases_no_other_is_run() -> None:
     names = [f"c{k}" for k in range(10)]
     script = Script(change=failing(*names))
     found = answered(steady(names, dict.fromkeys(names, 0)), script)
-    assert (len(found.broken), found.failed, found.is_open, len(found.left)) == (3, True, False, 7)
+    assert (len(found.broken), found.failed, found.is_open, len(found.not_rerun)) == (3, True, False, 7)
     assert len(script.log) == 3 * 16
+
+
+def test_a_case_whose_reruns_were_cut_is_open_also_beside_confirmed_ones() -> None:
+    question = steady(["a", "b", "c", "d"], dict.fromkeys("abcd", 0))
+    script = Script(change=failing("a", "b", "c", "d"))
+    record = rerun({"shop": question}, script, BESIDE)["shop"]
+    cut = CaseReruns(case_id=next(iter({*"abcd"} - {row_.case_id for row_ in record.cases})), base=[PASSED])
+    found = answer(question, record.model_copy(update={"cases": [*record.cases, cut]}))
+    assert (found.open, found.failed) == ({cut.case_id: "cut"}, True)
 
 
 # What stays open.
@@ -198,7 +207,7 @@ def test_reliable_cases_beyond_the_budget_are_open_where_the_suite_was_not_run_a
 def test_cases_beyond_the_budget_that_pass_in_the_rounds_are_settled() -> None:
     script = Script(rounds=rounds(30))
     found = answered(steady(MANY, dict.fromkeys(MANY, 0)), script)
-    assert (found.is_open, found.suite, len(found.left)) == (False, "not-worse", 10)
+    assert (found.is_open, found.suite, len(found.not_rerun)) == (False, "not-worse", 10)
     assert len(script.suites) == 1
 
 
@@ -462,6 +471,20 @@ def test_a_round_that_lacks_cases_settles_nothing(done: SuiteRound) -> None:
     record = whole(question, Script(rounds=rounds(30)))
     assert not answer(question, record).is_open
     assert answer(question, record.model_copy(update={"rounds": [done]})).is_open
+
+
+def test_rounds_of_an_altered_side_settle_nothing() -> None:
+    question = steady(MANY, dict.fromkeys(MANY[:3], 0))
+    record = whole(question, Script(rounds=rounds(30)))
+    altered = {"change": "the agent altered `agent.py`"}
+    assert answer(question, record.model_copy(update={"altered": altered})).suite == "open"
+
+
+def test_no_case_is_run_again_where_the_suite_is_worse() -> None:
+    question = steady(MANY, dict.fromkeys(MANY, 0))
+    script = Script(rounds=rounds(10))
+    assert answered(question, script).suite == "worse"
+    assert {name for _, name in script.log} == set(question.order[:20])
 
 
 def test_a_round_without_the_base_settles_nothing_where_a_base_runs() -> None:

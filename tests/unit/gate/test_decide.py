@@ -158,6 +158,15 @@ def test_a_limit_is_held_to_the_letter_for_recorded_traces_and_deterministic_age
     assert decision.sentence == "9 of 10 passed (90.0%), below min_pass_rate 95%."
 
 
+def test_so_many_cases_may_break_as_the_policy_allows_and_are_named() -> None:
+    policy = GatePolicy(max_regressed_cases=1)
+    assert told(decided(shop("order-1", "order-2"), breaking("order-1"), policy=policy)) == (
+        "passed",
+        False,
+        "1 case broke, and max_regressed_cases allows 1: `order-1`.",
+    )
+
+
 # What is not settled.
 
 

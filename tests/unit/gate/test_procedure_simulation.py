@@ -19,7 +19,10 @@ JOBS = 12
         (Setting(population="deterministic", cases=20), "passed"),
         (Setting(population="flaky", cases=20, event="one breaks"), "blocked"),
         (Setting(population="deterministic", cases=20, event="ten break on both"), "not settled"),
-        (Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent("none")), "blocked"),
+        (
+            Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent("none")),
+            "blocked",
+        ),
         (
             Setting(population="deterministic", cases=20, event="one breaks", base=BaseAgent(problem="no")),
             "not settled",

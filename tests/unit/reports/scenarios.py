@@ -606,7 +606,7 @@ def hostile(evil: str = EVIL) -> EvaluationReport:
         evidence_url=f"javascript:{evil}",
         run_url=f"javascript:{evil}",
         warnings=[evil],
-        rule_changes=RuleChanges(sentences=[evil], applied=False),
+        rule_changes=RuleChanges(sentences=[evil], diffs=[(evil, [evil, f"+{evil}"])]),
         tool_version=evil,
     )
 

@@ -542,20 +542,13 @@ def test_several_suites_are_summed_up_in_a_sentence(status, said):
     assert f" {said}\n" in comment_on(scenarios.report(suite, suite))
 
 
-def test_changed_rules_stand_at_the_top_and_a_forks_are_said_not_to_count():
+def test_new_rules_are_folded_away_and_said_to_hold_once_merged():
     report = scenarios.rules_changed()
-    lines = [line for line in comment_on(report).splitlines() if line]
-    place = lines.index("> ⚠️ **This change also changes how it is judged:**")
-    assert lines[place - 1] == "> [!IMPORTANT]"
-    assert lines[place + 2] == "> - `gate.yml`: `margin` was `0.02` and is now `0.2`."
-    fork = replace(report, rule_changes=replace(report.rule_changes, applied=False))
-    assert "> ⚠️ **This fork also changes how it is judged; the base branch's rules" in comment_on(fork)
-
-
-def test_endless_changes_of_the_rules_are_counted():
-    changes = replace(scenarios.rules_changed().rule_changes, sentences=["`gate.yml` changed."] * 50)
-    text = comment_on(replace(scenarios.rules_changed(), rule_changes=changes))
-    assert "> - and 30 more differences, see the job summary" in text
+    changes = replace(report.rule_changes, diffs=[("gate.yml", ["-margin: 0.02", "+margin: 0.2"])])
+    text = comment_on(replace(report, rule_changes=changes))
+    fold = text.partition("<summary>New rules in this change hold once it is merged</summary>")[2]
+    assert "- `gate.yml`: `margin` was `0.02` and is now `0.2`." in fold
+    assert "```diff\n-margin: 0.02\n+margin: 0.2\n```" in fold
 
 
 def test_waivers_beyond_the_room_are_counted():

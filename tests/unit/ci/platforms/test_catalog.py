@@ -14,7 +14,6 @@ from agent_eval.ci.platforms.catalog import (
     is_secret_of_a_job,
     load,
     platform_specs,
-    stated_commit,
 )
 from agent_eval.ci.platforms.github.spec import GITHUB
 from agent_eval.ci.platforms.local import LOCAL, LocalDirectory
@@ -31,7 +30,6 @@ ELSEWHERE = PlatformSpec(
     summary_limit=1_000,
     words=Words(change="merge request", full_report="job page"),
     inputs=(Option("elsewhere-token", "secret", "Token.", goes_to="platform.x", commands=(CI,)),),
-    commit_variable="ELSEWHERE_COMMIT",
     secret_names=frozenset({"ELSEWHERE_JOB_TOKEN"}),
     secret_prefixes=("ELSEWHERE_SECRET_",),
 )
@@ -100,9 +98,3 @@ def test_an_agent_on_one_platform_may_not_see_the_token_of_another(elsewhere: Pl
     settings = settings_of(agent_command="true", agent_env="ELSEWHERE_JOB_TOKEN")
     with pytest.raises(UsageError, match="ELSEWHERE_JOB_TOKEN is the job's own"):
         checked_agent(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))
-
-
-def test_the_commit_is_what_a_platforms_variable_says(elsewhere: PlatformSpec) -> None:
-    assert stated_commit({"GITHUB_SHA": "A" * 40}) == "a" * 40
-    assert stated_commit({"GITHUB_SHA": "main; rm -rf /", "ELSEWHERE_COMMIT": "b" * 64}) == "b" * 64
-    assert stated_commit({"GITHUB_SHA": "a" * 39}) is None

@@ -122,4 +122,4 @@ def test_fork__beside_a_token_for_comments_is_refused(runner: CircleCIRunner, hu
     variables = {"CIRCLE_PULL_REQUEST": pull(hub), "CIRCLE_PR_NUMBER": "7"}
     step = runner.branch(environ=variables, circleci_token="", **on_github(hub))
     assert step.code == 2, step.log
-    assert all("the secrets and the token of this" in body for body in hub.bodies(PULL))
+    assert all("This job has secrets" in body for body in hub.bodies(PULL))

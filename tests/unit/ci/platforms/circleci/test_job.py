@@ -97,7 +97,7 @@ def test_token__goes_to_no_other_host(runner: CircleCIRunner, circleci: FakeCirc
 def test_fork__beside_a_token_is_refused(runner: CircleCIRunner, variable: str) -> None:
     step = runner.branch(environ={variable: "7"})
     assert step.code == 2
-    assert "secrets and the token of this" in step.log
+    assert "has secrets and would run a fork's code" in step.log
 
 
 def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: CircleCIRunner) -> None:

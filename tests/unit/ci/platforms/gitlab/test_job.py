@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from agent_eval.history.evidence import HISTORY
@@ -131,7 +128,7 @@ def test_fork__pipeline_in_the_project_itself_is_refused(runner: GitLabRunner, g
     runner.write_suite(*orders())
     step = runner.merge_request(source=FORK)
     assert step.code == 2
-    assert "secrets and the token of this" in step.log
+    assert "has secrets and would run a fork's code" in step.log
 
 
 def test_deleted_fork__counts_as_a_fork(runner: GitLabRunner) -> None:
@@ -271,43 +268,3 @@ def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: GitLab
     assert history.exists()
     runner.merge_request()
     assert not history.exists()
-
-
-AGENT = """\
-import json, sys
-from pathlib import Path
-case = json.load(sys.stdin)["case_id"]
-flips = Path(FLIPS)
-tools = ["lookup_order"] + ["escalate"] * (case in WORSE or flips.exists() and case == "order-3")
-if case == "order-3":
-    flips.unlink(missing_ok=True)
-calls = [{"tool": name, "arguments": {}} for name in tools]
-json.dump({"assistant_output": "It is on its way.", "tool_calls": calls}, sys.stdout)
-"""
-
-
-def test_confirmation__tells_a_regression_from_a_flip_in_the_note(
-    runner: GitLabRunner, gitlab: FakeGitLab, tmp_path: Path
-) -> None:
-    flips = tmp_path / "flips"
-
-    def commit(worse: str) -> str:
-        text = AGENT.replace("FLIPS", repr(str(flips))).replace("WORSE", repr([worse]))
-        (runner.repository.top / "agent.py").write_text(text)
-        runner.repository.git("add", "agent.py", "suite.json")
-        runner.repository.git("commit", "--quiet", "--message", worse or "base")
-        return runner.repository.git("rev-parse", "HEAD")
-
-    command = {"agent_command": f"{sys.executable} -S -E agent.py"}
-    cases = [{name: value for name, value in order.items() if name != "trace"} for order in orders()]
-    runner.write_suite(*cases)
-    runner.base = commit("")
-    first = runner.push(400, **command)
-    assert first.code == 0, first.log
-    commit("order-2")
-    flips.touch()
-    step = runner.merge_request(**command)
-    assert step.code == 1, step.log
-    [note] = gitlab.bodies()
-    assert "| `order-2` | 0\u00a0of\u00a06 | 6\u00a0of\u00a06 | ❌ **Confirmed: yours**" in note
-    assert "| `order-3` | 3\u00a0of\u00a03 | 3\u00a0of\u00a03 | ✅ Cleared." in note

@@ -108,7 +108,7 @@ def test_anonymous__reads_where_jenkins_lets_it(runner: JenkinsRunner, jenkins: 
 def test_fork__beside_a_token_is_refused(runner: JenkinsRunner) -> None:
     step = runner.pull_request(environ={"CHANGE_FORK": "mallory"})
     assert step.code == 2
-    assert "secrets and the token of this" in step.log
+    assert "has secrets and would run a fork's code" in step.log
 
 
 def test_named__build_is_the_baseline(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
