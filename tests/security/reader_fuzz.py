@@ -22,14 +22,20 @@ from agent_eval.attestations.bundle import read_bundle, read_envelope
 from agent_eval.attestations.keys import SigningKey, parse_public_key, parse_signing_key
 from agent_eval.attestations.statement import Statement
 from agent_eval.ci.config import gather, settings_from
+from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns
+from agent_eval.contracts.run import DerivedManifest, FileEntry
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import open_bundle, write_bundle
+from agent_eval.evidence.layout import RERUNS
 from agent_eval.evidence.reader import open_pack
+from agent_eval.history.used import decode_used, encode_used
 from agent_eval.judges.catalog import JUDGES, load_judges
 from agent_eval.operations.attest import Signer, attest
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.operations.packs import read_comparison
+from agent_eval.operations.reruns import read_reruns
 from agent_eval.registry.store import parse_registry, read_log
 from agent_eval.reports.detail import FULL
 from agent_eval.reports.replay import replay_blocks
@@ -240,6 +246,8 @@ def readers(place: Path) -> list[Reader]:
         Reader("registry", _REGISTRIES, lambda data: parse_registry(data, "x")),
         Reader("audit log", [(OLD / "registry/registry.audit.jsonl").read_bytes()], lambda data: read_log(data, "x")),
         Reader("comparison", [packed.comparison], _file(place / "delta.json", read_comparison)),
+        Reader("reruns", [_RERUNS], _reruns(packed.files)),
+        Reader("main's runs", [_MAIN], lambda data: decode_used(data, source="x")),
         Reader("replay report", [packed.replay], _replay),
         Reader("bundle", [packed.bundle], lambda data: read_bundle(data, source="x")),
         Reader("envelope", [packed.envelope], lambda data: read_envelope(data, source="x")),
@@ -262,8 +270,37 @@ cases:
     trace:
       - {idx: 0, actor: agent, type: message, output: Refunded.}
 """
-_POLICY = (OLD / "inputs/gate.yml").read_bytes()
-_POLICY_JSON = b'{"preset": "release", "margin": 0.03, "thresholds": {"max_hard_fail_rate": 0}}'
+_POLICY = b"""preset: release
+margin: 0.04
+safety: {tool_abuse: repeated}
+min_pass_rate: 0.1
+max_regressed_cases: 5
+quarantine:
+  - {case: weather, reason: the forecast changes, owner: desk, until: 2027-01-31}
+  - {case: discount, reason: was known once, until: "2026-01-01T00:00:00+00:00"}
+"""
+_POLICY_JSON = b'{"preset": "release", "margin": 0.03, "safety": ["policy"], "max_hard_fail_rate": 0}'
+_UNSTARTED = [Rerun(result="failed", reason="exit 1")] * 2
+_RERUNS = json.dumps(
+    Reruns(
+        commit="ab12",
+        altered={"base": "its set-up altered what the change runs"},
+        cases=[CaseReruns(case_id="b", change=_UNSTARTED, base=_UNSTARTED)],
+        cut="the time of the run was used up",
+    ).to_json()
+).encode()
+_RECORD = RunRecord(
+    HistoryRun(
+        schema_version="1.2.0",
+        run_id="r",
+        dataset_id="shop",
+        key="0f",
+        started_at="2026-11-21T08:00:00Z",
+        cases=1,
+    ),
+    {"a": CaseRecord(case_id="a", definition="9b", passed=1, scored=2, missed={"timeout": 1}, cost_usd=0.1)},
+)
+_MAIN = encode_used(_RECORD, [_RECORD])
 _SETTINGS = b"suite: [suites/a.json]\nmin-pass-rate: 0.95\njudge: policy,regex\npreset: release\nagent-command: x\ntrials: 3\n"
 _JUDGES = (OLD / "inputs/judges.json").read_bytes()
 _ANSWERS = [
@@ -371,6 +408,20 @@ def _packs(place: Path) -> _Packed:
         public_key=key.public.pem,
         private_key=key.pem(),
     )
+
+
+def _reruns(files: dict[str, bytes]) -> Callable[[bytes], object]:
+    """Read the record of reruns from the derived part of a pack, where it is listed as it is."""
+    manifest = hashlib.sha256(files["manifest.json"]).hexdigest()
+
+    def read(data: bytes) -> object:
+        entry = {"path": RERUNS, "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        derived = json.dumps(
+            DerivedManifest(run_manifest_sha256=manifest, files=[FileEntry(**entry)]).to_json()
+        )
+        return read_reruns(open_pack(MemorySource({**files, RERUNS: data, "derived.json": derived.encode()})))
+
+    return read
 
 
 def _manifest(files: dict[str, bytes]) -> Callable[[bytes], object]:

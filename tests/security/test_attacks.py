@@ -125,7 +125,8 @@ def test_no_timestamp_makes_a_command_crash(time: str, tmp_path: Path) -> None:
 def test_no_figure_makes_a_command_crash(number: float, tmp_path: Path) -> None:
     attributes = {"cost_usd": number, "input_tokens": number, "model": "x" * 10_000}
     events = [make_event(at, attributes=attributes, latency_ms=number, output="done") for at in range(3)]
-    case = make_case("a", metadata={"usage": [], "model": {}, "cost_usd": "much", "schema_version": "9"})
+    metadata = {"usage": [], "model": {}, "cost_usd": "much", "schema_version": "9"}
+    case = make_case("a", regex_patterns=["done"], metadata=metadata)
     for name in ("one", "two"):
         assert run(tmp_path, {**case, "trace": events if name == "two" else events[:1]}, name=name).code == 0
     assert agent_eval("compare", "--baseline", "one", "--candidate", "two", cwd=tmp_path).code == 0

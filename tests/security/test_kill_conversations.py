@@ -40,8 +40,9 @@ for line in sys.stdin:
 def place(tmp_path: Path) -> Path:
     (tmp_path / "agent.py").write_text(AGENT)
     user = {"guidelines": "You want a refund.", "max_turns": TURNS}
+    judged = {"conversation": user, "regex_patterns": ["answer"]}
     cases = [
-        {"case_id": str(number), "turns": [{"input": f"Hello {number}"}], "conversation": user}
+        {"case_id": str(number), "turns": [{"input": f"Hello {number}"}], **judged}
         for number in range(CONVERSATIONS)
     ]
     suite = {"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases}

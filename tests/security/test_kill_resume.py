@@ -247,7 +247,7 @@ def test_a_second_signal_stops_it_at_once(stuck: Path, sent: signal.Signals) -> 
 
 
 def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Path) -> None:
-    suite = {"dataset_id": "d", "cases": [{"case_id": "0"}]}
+    suite = {"dataset_id": "d", "cases": [{"case_id": "0", "regex_patterns": ["x"]}]}
     whole = (stuck / "suite.json").read_text()
     (stuck / "suite.json").write_text(json.dumps(suite))
     complete = start_stuck(stuck)

@@ -105,7 +105,7 @@ def test_a_rule_leaves_a_comparison_with_earlier_evidence_whole(tmp_path: Path, 
     assert comparison.case_regressions
     redactor = Redactor(rules=RedactionRules(patterns=(f"badge={RULES[rule]}",)), vocabulary=["failed"])
     stated = without_secrets(comparison, redactor)
-    for name in ("dataset_id", "generated_at", "cases", "judge_metrics", "regressions", "coverage"):
+    for name in ("dataset_id", "generated_at", "cases", "judge_metrics", "regressions"):
         assert getattr(stated, name) == getattr(comparison, name), name
     assert stated.candidate.summary == comparison.candidate.summary
     assert decided(stated) == decided(comparison)
