@@ -53,6 +53,7 @@ SENTENCES: Mapping[str, str] = {
     "suite-not-worse-recorded": "{base} passed on main and {change} here (chance: 1 in {chance}).",
     # What leaves it open.
     "main-unjudged": "Nothing of main's runs could be judged. Run main again.",
+    "nothing-left": "Every case is in quarantine or waived: nothing is left to decide on.",
     "only-by-change": (
         "{cases} passes only by what this change expects of it.|"
         "{n} cases pass only by what this change expects of them: {cases}."
@@ -230,6 +231,7 @@ class Facts:
         """Sentences of everything that is not settled."""
         return [
             *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
+            *([] if self.question.cases else [say("nothing-left")]),
             *_redefined(self.redefined),
             *_open_safety(self),
             *_open_cases(self),
