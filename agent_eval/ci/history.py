@@ -65,9 +65,16 @@ def read_branch_history(job: JobContext, search: Search) -> BranchHistory:
             records += carried or [record_of(pack)]
         search.newest_record[slug] = record_of(newest)
         search.earlier[slug] = newest_first(
-            record for record in records if before is None or record.run.git_commit in before
+            record
+            for record in records
+            if _says_something(record) and (before is None or record.run.git_commit in before)
         )
     return history
+
+
+def _says_something(record: RunRecord) -> bool:
+    """Whether a judge told anything of any case: an outage of all of main's run would excuse each case."""
+    return any(case.passed or case.failing for case in record.cases.values())
 
 
 def counts_used(job: JobContext, pack: Pack, baseline: Baseline | None, history: BranchHistory) -> Counts:

@@ -92,7 +92,7 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
     sentence = OPTIONS.get(name)
     if sentence is None:
         return None
-    return UsageError(f"{written or f'--{name}'} is gone", remedy=sentence, field=name)
+    return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)
 
 
 def gone_variable(names: Iterable[str]) -> UsageError | None:

@@ -12,6 +12,7 @@ from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.gate.answer import answer
+from agent_eval.gate.facts import Facts, notes_of, sentence_of
 from agent_eval.gate.figures import figure_changes, figures_in_doubt
 from agent_eval.gate.findings import judged_cases, safety_findings, suite_answer
 from agent_eval.gate.limits import apply_limits, measure, measure_counts, measure_run
@@ -21,7 +22,7 @@ from agent_eval.gate.procedure import Question
 from agent_eval.gate.question import Counts, LeftOut, question
 from agent_eval.gate.redefined import failing, redefined
 from agent_eval.gate.release import release_answer
-from agent_eval.gate.sentences import Facts, notes_of, say, sentence_of
+from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
 
 

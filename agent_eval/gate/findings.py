@@ -14,8 +14,9 @@ from agent_eval.gate.answer import (
     violation_state,
     violation_trials,
 )
+from agent_eval.gate.facts import Facts, reason_of_open
 from agent_eval.gate.procedure import NONE, Count, Question, sign_flip
-from agent_eval.gate.sentences import Facts, quoted, reason_of_open, say
+from agent_eval.gate.sentences import quoted, say
 
 _ORDER: tuple[CaseAnswer, ...] = ("broke", "open", "fails-on-main", "passes-again", "not-rerun")
 

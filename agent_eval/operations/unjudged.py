@@ -10,7 +10,7 @@ from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
 from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.losses import why_too_little
+from agent_eval.gate.losses import why_unjudged_trials
 from agent_eval.judges.base import ended_without_verdict
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
@@ -73,13 +73,12 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
         remedy: What to do.
 
     Raises:
-        NotEvaluable: No case could be judged; says why most could not. Or more trials were lost through no
-            fault of the agent than a gate allows by default; says to what.
+        NotEvaluable: No case could be judged; says why most could not. Or too many trials could not be.
     """
     if _is_unjudged(summary):
         why = why_unjudged(name, summary, open_pack(where).results())
         raise NotEvaluable(why, remedy=remedy, file=name)
-    if lost := why_too_little(summary):
+    if lost := why_unjudged_trials(summary):
         first, *to_do = lost
         raise NotEvaluable(
             f"{one_line(name, limit=_REASON_LIMIT)}: {first}", remedy=" ".join(to_do), file=name

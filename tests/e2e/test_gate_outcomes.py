@@ -344,7 +344,7 @@ def test_a_decision_that_rests_on_reruns_is_not_replaced_by_one_that_does_not(tm
 def test_an_option_that_is_gone_is_refused_with_what_replaces_it(tmp_path: Path, option: str) -> None:
     done = agent_eval("gate", "--compare", "x.json", option, "1", cwd=tmp_path)
     assert done.code == 2
-    assert done.error["message"] == f"{option} is gone"
+    assert done.error["message"] == f"{option} is gone."
 
 
 def test_a_policy_key_that_is_gone_is_refused_with_the_new_line(tmp_path: Path) -> None:

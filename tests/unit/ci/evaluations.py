@@ -76,7 +76,7 @@ def job(
     platform = Offered(settings.for_platform, {}, io.StringIO())
     platform.runs = runs
     made = make_job(settings, {}, platform)
-    rules = replace(made.rules, policy=policy or GatePolicy())
+    rules = replace(made.rules, policy=(policy or GatePolicy()).with_thresholds(made.settings.thresholds))
     return replace(made, rules=rules, redactor=Redactor(list(secrets)))
 
 

@@ -119,7 +119,7 @@ def test_a_change_is_placed_among_the_last_runs_of_main(nights: Nights) -> None:
     nights.evaluate(bad=(1, 2, 3))
     comment = (nights.store / "comments" / "change" / "default.md").read_text()
     assert comment.splitlines()[-1] == (
-        "Scored trials that passed: 25.0%; main's last 5 runs: 75.0% to 100%, so this is unusually low."
+        "Scored trials that passed: 25.0%; main's last 5 runs: 75.0% to 100%, so this is below them all."
     )
 
 
@@ -132,64 +132,4 @@ def test_the_page_shows_the_history_of_main(nights: Nights) -> None:
     assert "History of main" in page
     assert "Pass rate: 25.0%; main&#39;s last 5 runs: 75.0% to 100%" in page
     assert '<td class="letters">PFPFP</td>' in page
-    assert "4 collecting" in page
     assert " style=" not in page
-
-
-def test_a_change_is_held_against_the_last_runs_of_main(nights: Nights) -> None:
-    for bad in ((), (1,), (), (), (2,)):
-        nights.evaluate(bad=bad)
-    nights.change()
-    assert nights.evaluate(bad=(1,), baseline_runs="20") is ExitCode.OK
-    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
-    pooled = decision["evidence"]["pooled"]
-    assert (pooled["runs"], pooled["cases"], pooled["mean"], pooled["rate"]) == (5, 4, 0.9, 0.75)
-    assert decision["evidence"]["method"] == "pooled-prediction"
-    regression = next(step for step in decision["steps"] if step["name"] == "regression")
-    assert (regression["status"], "the last 5 runs of the base branch" in regression["message"]) == (
-        "passed",
-        True,
-    )
-
-
-def test_a_fall_of_every_case_is_blocked_by_the_pool(nights: Nights) -> None:
-    for bad in ((), (1,), (), (), (2,)):
-        nights.evaluate(bad=bad)
-    nights.change()
-    assert nights.evaluate(bad=(1, 2, 3, 4), baseline_runs="20") is ExitCode.NO
-    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
-    regression = next(step for step in decision["steps"] if step["name"] == "regression")
-    assert regression["status"] == "failed"
-    assert "less than chance explains after the last 5 runs" in regression["message"]
-
-
-def test_a_change_takes_no_case_that_it_breaks_out_of_the_pool(nights: Nights) -> None:
-    nights.orders = 40
-    for _ in range(5):
-        nights.evaluate()
-    nights.change()
-    broken = (1, 2, 3, 4)
-    assert nights.evaluate(bad=broken, note=broken, baseline_runs="20") is ExitCode.OK
-    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
-    assert decision["evidence"]["pooled"] is None
-    assert decision["gate_status"] == "inconclusive"
-    said = (OUT / "report.md").read_text()
-    assert "got worse and are not in the pooled runs as defined now" in said
-
-
-def test_a_pool_of_fewer_than_four_runs_is_none_and_that_is_said(nights: Nights) -> None:
-    for _ in range(5):
-        nights.evaluate()
-    nights.change()
-    nights.evaluate(bad=(1,), baseline_runs="2")
-    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
-    assert decision["evidence"]["pooled"] is None
-    assert "`baseline-runs: 2` is less than 4" in (OUT / "report.md").read_text()
-
-
-def test_with_too_few_runs_one_run_is_compared_with_and_that_is_said(nights: Nights) -> None:
-    nights.evaluate()
-    nights.evaluate(baseline_runs="20")
-    decision = json.loads((OUT / "shop" / "compare" / "gate_decision.json").read_text())
-    assert decision["evidence"]["pooled"] is None
-    assert "fewer than 4 whole runs" in (OUT / "report.md").read_text()

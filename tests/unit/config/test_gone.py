@@ -12,7 +12,7 @@ from agent_eval.gate.policy_file import parse_policy
 def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
     error = gone_option("trial-retries")
     assert error is not None
-    assert (int(error.exit_code), error.message) == (2, "--trial-retries is gone")
+    assert (int(error.exit_code), error.message) == (2, "--trial-retries is gone.")
     assert error.remedy is not None
     assert "run again" in error.remedy
     assert gone_option("trials") is None
