@@ -142,8 +142,10 @@ class Job(ABC):
 class OnGitHub(Job):
     def push(self) -> Ended:
         base = self.checkout.base
+        self.server.branches["main"] = base
         self.server.add_run(MAIN, status="in_progress", head_sha=base)
         ended = self._job(MAIN, "push", {}, base, "heads/main")
+        assert ended.code == 0, ended
         self.server.runs[MAIN]["status"] = "completed"
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -201,6 +203,7 @@ class OnGitHub(Job):
 
 class OnGitLab(Job):
     def push(self) -> Ended:
+        self.server.branches["main"] = self.checkout.base
         self.server.add_pipeline(MAIN, sha=self.checkout.base)
         named = {
             "CI_COMMIT_BRANCH": "main",
@@ -264,6 +267,7 @@ class OnBuildkite(Job):
         base = self.checkout.base
         self.server.add_build(MAIN, commit=base)
         ended = self._job(MAIN, {"BUILDKITE_BRANCH": "main", "BUILDKITE_COMMIT": base})
+        assert ended.code == 0, ended
         self.server.add_artifact(MAIN, EVIDENCE, self.file("evidence.zip").read_bytes())
         return ended
 
