@@ -281,7 +281,7 @@ class OnBuildkite(Job):
             "BUILDKITE_COMMIT": head,
             "BUILDKITE_PULL_REQUEST": "7",
             "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
-            "BUILDKITE_PULL_REQUEST_REPO": "git@git.example:acme/shop.git",
+            "BUILDKITE_PULL_REQUEST_REPO": str(self.root / "origin.git"),
         }
         return self._job(number, variables)
 
@@ -302,7 +302,7 @@ class OnBuildkite(Job):
             "BUILDKITE_BUILD_NUMBER": str(number),
             "BUILDKITE_BUILD_URL": f"{BUILDKITE}/builds/{number}",
             "BUILDKITE_JOB_ID": f"0190a3b4-{number}",
-            "BUILDKITE_REPO": "git@git.example:acme/shop.git",
+            "BUILDKITE_REPO": str(self.root / "origin.git"),
             "BUILDKITE_PULL_REQUEST": "false",
             "BUILDKITE_AGENT_ACCESS_TOKEN": AGENT_TOKEN,
             "AGENT_EVAL_BUILDKITE_TOKEN": BUILDKITE_TOKEN,
