@@ -201,6 +201,7 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
         }
         runner.write_suite(task)
         (runner.repository.top / "agent.py").write_text(AGENT)
+        runner.repository.commit()
         shell.more = {
             "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py",
             "AGENT_EVAL_AGENT_ENV": "AGENT_KEY",
