@@ -111,7 +111,7 @@ class Versions:
     """Reads a file as the change has it, and as the tip of the trusted branch has it.
 
     Args:
-        place: Where the job stands; None outside of a repository, where the files of the disk count.
+        place: Of the job; None outside of a repository, where the files of the disk count.
         clone: The private clone.
         is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
         from_fork: Whether another repository's code is evaluated.
@@ -262,7 +262,7 @@ def _held_value(
 ) -> StatedValue:
     """Choose the value of an input for a change.
 
-    More than six parameters: the four places that state it, and who is told.
+    More than six parameters: the four places that state it, and the list of warnings.
     """
     if row.name in OF_THE_AGENT:
         return first_stated(row, flags, environ, own, CONFIG_FILE)
@@ -513,7 +513,9 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         if where is None:
             return path
         if not (tree.directory / where).exists() and path is not None and path.exists():
-            held.warnings.append(f"Main has no `{one_line(where, limit=_NAME_LIMIT)}`: it holds once merged.")
+            in_force.warnings.append(
+                f"Main has no `{one_line(where, limit=_NAME_LIMIT)}`: it holds once merged."
+            )
             return None
         return tree.directory / where
 
