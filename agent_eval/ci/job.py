@@ -148,6 +148,7 @@ def run_job(
                 redactor=redactor.with_rules(settings.redaction),
                 rules=rules,
                 clock=partial(clock.now, environ),
+                stated=held.settings,
                 place=ground.place,
                 clone=ground.clone,
                 settings_at=partial(_settings_at, sources),

@@ -500,7 +500,12 @@ def with_files_of_tip(held: Held, versions: Versions) -> Settings:
 
     def of_tip(path: Path | None) -> Path | None:
         where = versions.where(path) if path is not None else None
-        return tree.directory / where if where is not None else path
+        if where is None:
+            return path
+        if not (tree.directory / where).exists() and path is not None and path.exists():
+            held.warnings.append(f"Main has no `{one_line(where, limit=_NAME_LIMIT)}`: it holds once merged.")
+            return None
+        return tree.directory / where
 
     judging = replace(
         judging,
