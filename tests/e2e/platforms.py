@@ -141,7 +141,7 @@ class OnGitHub(CiPlatform):
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         files = {path.name: path.read_bytes() for path in self.workspace.iterdir() if path.is_file()}
-        head = change_of(BASE_SHA, files)
+        head = None if self.runner.commits_files else change_of(BASE_SHA, files)
         step = self.runner.pull_request(run_id=number, head=head, **inputs)
         return Ended(step.code, step.log + step.summary)
 

@@ -44,8 +44,8 @@ def set_up(ci: CiPlatform) -> None:
 def merge(ci: CiPlatform) -> None:
     """Make the base branch what the checkout is."""
     if isinstance(ci, OnGitHub):
-        for name in (str(POLICY), "agent-eval.yml"):
-            ci.github.files[name] = (ci.workspace / name).read_bytes()
+        ci.runner.commits_files = True
+        ci.runner.commit_to_main()
     else:
         runner = ci.runner  # type: ignore[attr-defined]
         runner.base = runner.repository.commit()
