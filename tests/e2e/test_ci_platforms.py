@@ -94,6 +94,10 @@ def expired(ci: CiPlatform, name: str) -> None:
     compared(ci)
     ci.expire()
     ended = ci.change()
+    if name == "jenkins":  # a build there does not say whether it ever had artifacts
+        assert ended.code == ExitCode.OK, ended.text
+        assert "no-baseline" in ended.text
+        return
     assert ended.code == ExitCode.INCONCLUSIVE, ended.text
     assert "main's evidence expired. Run main again." in ended.text
 
