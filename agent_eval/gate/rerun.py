@@ -122,15 +122,9 @@ def rerun(
         if not base.is_unchanged:
             _decisive(live, runner, base, figures_in_doubt)
         for slug, suite in live.items():
-<<<<<<< HEAD
-            asks = suite.question
-            if asks.has_baseline and asks.new and base.can_run and not base.is_unchanged:
-                _once(slug, runner, "base", asks.new[:BUDGET], suite.record.new)
-=======
             is_asked = suite.question.has_baseline and base.can_run and not base.is_unchanged
             if suite.question.new and is_asked:
                 _once(slug, runner, "base", suite.question.new[:BUDGET], suite.record.new)
->>>>>>> base
     except Cut as cut:
         for suite in live.values():
             suite.record.cut = str(cut)

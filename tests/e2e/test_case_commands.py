@@ -147,11 +147,7 @@ def test_what_the_agent_did_stays_beside_a_tear_down_that_failed(place: Path) ->
     assert outputs == [None, "done"]
 
 
-<<<<<<< HEAD
 def test_neither_a_set_up_that_fails_nor_an_agent_that_crashes_is_tried_again(place: Path) -> None:
-=======
-def test_a_set_up_that_fails_is_not_repeated_nor_is_an_agent_that_crashes(place: Path) -> None:
->>>>>>> base
     write_suite(place, "setup-fails", "agent-crashes", "good")
     run(place, "--case-commands")
     assert log(place).count("setup setup-fails") == 1
