@@ -18,7 +18,7 @@ from tests.fakes.buildkite import AGENT_TOKEN, FakeBuildkite
 from tests.fakes.buildkite import TOKEN as BUILDKITE_TOKEN
 from tests.fakes.circleci import TOKEN as CIRCLECI_TOKEN
 from tests.fakes.circleci import FakeCircleCI
-from tests.fakes.commits import holding
+from tests.fakes.commits import change_of
 from tests.fakes.contract import Contract
 from tests.fakes.github import TOKEN as GITHUB_TOKEN
 from tests.fakes.github import FakeGitHub
@@ -141,7 +141,7 @@ class OnGitHub(CiPlatform):
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
         files = {path.name: path.read_bytes() for path in self.workspace.iterdir() if path.is_file()}
-        head = holding(files)
+        head = change_of(BASE_SHA, files)
         step = self.runner.pull_request(run_id=number, head=head, **inputs)
         return Ended(step.code, step.log + step.summary)
 

@@ -70,6 +70,7 @@ def test_the_policy_and_the_agent_of_a_repository_that_was_set_up_decide_in_ci(
         first = ci.push(**NOTHING)
         assert first.code == ExitCode.OK, first.text
         write_agent(ci.workspace.parent, GOOD, of_change=BAD)
+        (ci.workspace / "prompt.txt").write_text("An agent none of whose files differ is not run again.")
         worse = ci.change(**NOTHING)
         assert worse.code == ExitCode.NO, worse.text
         assert "starter-weather" in worse.text
@@ -95,6 +96,7 @@ def test_a_case_that_is_in_quarantine_on_main_does_not_block(
         merge(ci)
         assert ci.push(**NOTHING).code == ExitCode.OK
         write_agent(ci.workspace.parent, GOOD, of_change=BAD)
+        (ci.workspace / "prompt.txt").write_text("An agent none of whose files differ is not run again.")
         ended = ci.change(**NOTHING)
         assert ended.code == ExitCode.OK, ended.text
         assert "in quarantine" in ended.text
