@@ -122,8 +122,9 @@ def rerun(
         if not base.is_unchanged:
             _decisive(live, runner, base, figures_in_doubt)
         for slug, suite in live.items():
-            if suite.question.new and base.can_run and not base.is_unchanged:
-                _once(slug, runner, "base", suite.question.new[:BUDGET], suite.record.new)
+            asks = suite.question
+            if asks.has_baseline and asks.new and base.can_run and not base.is_unchanged:
+                _once(slug, runner, "base", asks.new[:BUDGET], suite.record.new)
     except Cut as cut:
         for suite in live.values():
             suite.record.cut = str(cut)

@@ -32,7 +32,7 @@ class Excuses:
     """What does not count.
 
     Attributes:
-        waived: Cases that regressed, here or as main defines them, where every judge that got worse is waived.
+        waived: Cases that regressed, here or as main defines them, and whose worse judges are all waived.
         covered: Judges by case whose failure is waived.
         quarantine: All cases in quarantine.
         applied: Waivers that were used.

@@ -14,7 +14,7 @@ from tests.e2e.fork_server import PROGRAM, Command
 from tests.e2e.program import CLOCK, REPOSITORY, environment, execute
 from tests.factories import make_case, make_suite
 from tests.fakes import github as fake
-from tests.fakes.commits import check_out, serve, sha, tip_of
+from tests.fakes.commits import change_of, check_out, serve, sha, tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
 
 PULL = 7
@@ -22,6 +22,7 @@ BASE_BRANCH_RUN, OWN_RUN, REPORTING_RUN = 400, 500, 600
 BASE_SHA, HEAD_SHA = sha("merge base"), sha("head")
 STRICT = {"max_regressed_cases": "0", "max_new_hard_fail_cases": "0"}
 """Inputs unless a test gives its own: four cases are too few for anything but thresholds."""
+_NOT_COMMITTED = (".git", "agent-eval-out")
 _OUTPUT = re.compile(r"^([a-z-]+)<<(\S+)\n(.*?)\n?^\2$", re.MULTILINE | re.DOTALL)
 
 
@@ -81,6 +82,8 @@ class Runner:
         self.workspace = root / "workspace"
         self.workspace.mkdir(exist_ok=True)
         self.has_own_repository = False
+        self.commits_files = False
+        """Whether the files of the workspace are in the commits, where agents of the checkout run."""
 
     def write_suite(self, *cases: dict[str, Any], name: str = "suite.json", dataset_id: str = "shop") -> Path:
         """A suite in the workspace."""
@@ -99,11 +102,13 @@ class Runner:
         run_id: int = BASE_BRANCH_RUN,
         branch: str = "main",
         event: str = "push",
-        commit: str = BASE_SHA,
+        commit: str | None = None,
         environ: dict[str, str] | None = None,
         **inputs: str,
     ) -> Step:
         """A push to a branch, main by default."""
+        if commit is None:
+            commit = self.commit_to_main() if self.commits_files else BASE_SHA
         if run_id not in self.github.runs:
             self.github.add_run(
                 run_id, status="in_progress", event=event, head_sha=commit, head_branch=branch
@@ -118,7 +123,7 @@ class Runner:
         *,
         run_id: int = OWN_RUN,
         attempt: int = 1,
-        head: str = HEAD_SHA,
+        head: str | None = None,
         fork: bool = False,
         event: str = "pull_request",
         into: str = "main",
@@ -127,9 +132,11 @@ class Runner:
         **inputs: str,
     ) -> Step:
         """A commit on pull request 7 into main, which is checked out itself unless a test says otherwise."""
+        if head is None:
+            head = self.commit_change() if self.commits_files else HEAD_SHA
         if run_id not in self.github.runs:
             self.github.add_run(run_id, status="in_progress", event=event, head_sha=head, fork=fork)
-        if PULL not in self.github.pulls:
+        if PULL not in self.github.pulls or self.commits_files:
             self.github.add_pull(PULL, head)
         payload = {
             "repository": self._repository(),
@@ -245,6 +252,20 @@ class Runner:
         self._nothing_leaks(step, output)
         assert self._holding_the_token() == known
         return step
+
+    def commit_to_main(self) -> str:
+        """Commit the files of the workspace to main; its new tip."""
+        self.github.files = self._files()
+        return tip_of(self.github.files)
+
+    def commit_change(self) -> str:
+        """Commit the files of the workspace to a change of main's tip; its head."""
+        return change_of(tip_of(self.github.files), self._files())
+
+    def _files(self) -> dict[str, bytes]:
+        found = (path for path in self.workspace.rglob("*") if path.is_file())
+        files = {path.relative_to(self.workspace).as_posix(): path.read_bytes() for path in found}
+        return {name: data for name, data in files.items() if name.split("/")[0] not in _NOT_COMMITTED}
 
     def check_out(self, commit: str) -> None:
         """Check out a commit, where the test has not made a repository of its own."""

@@ -13,6 +13,7 @@ import yaml
 
 from tests.e2e.runner import BASE_SHA, OWN_RUN, PULL, REPOSITORY, Runner, Step, unzipped
 from tests.extent import WHOLE_JOB
+from tests.fakes.commits import tip_of
 from tests.fakes.github import TOKEN, FakeGitHub
 from tests.fakes.models import FakeOpenAi
 from tests.fakes.models import Step as Said
@@ -49,6 +50,7 @@ def write(runner: Runner, body: str = "", *, total: int = 4) -> None:
     runner.write_suite(*(case(number) for number in range(1, total + 1)))
     usual = 'said, tools = "It is on its way.", ["lookup_order"]\n'
     (runner.workspace / "agent.py").write_text(AGENT.format(body=usual + body))
+    runner.commits_files = True
 
 
 def at(number: int, *lines: str) -> str:
@@ -84,13 +86,13 @@ def test_agent__first_run_then_a_regression_that_is_named_and_blocked(
 ) -> None:
     write(runner)
     first = runner.push(agent_command=COMMAND, parallel="4", min_pass_rate="1")
-    assert (first.code, first.outcome, first.outputs["pass-rate"]) == (0, "passed", "1")
+    assert (first.code, first.outcome, first.outputs["pass-rate"]) == (0, "no-baseline", "1")
     assert set(outputs(first).values()) == {"It is on its way."}
     runner.upload(first, 400)
     write(runner, at(2, "tools.append('escalate')"))
     step = runner.pull_request(agent_command=COMMAND, agent_env="LANG", max_repairs="1")
     assert (step.code, step.outcome, step.outputs["regressed-cases"]) == (1, "failed", "1")
-    assert step.outputs["baseline-sha"] == BASE_SHA
+    assert step.outputs["baseline-sha"] == tip_of(github.files)
     [comment] = github.bodies(PULL)
     assert "order-2" in comment
     assert "escalate" in comment
@@ -145,7 +147,7 @@ def test_setup__installs_what_the_agent_needs_without_seeing_secrets(
         min_pass_rate="1",
         environ=environ,
     )
-    assert (step.code, step.outcome) == (0, "passed")
+    assert (step.code, step.outcome) == (0, "no-baseline")
     said = outputs(step)["order-1"]
     assert said.startswith("one ")
     assert "INDEX_URL=https://packages.example.org" in said
@@ -201,8 +203,9 @@ def test_token__is_neither_in_the_agents_environment_nor_in_reach_of_it(
     inputs = {"agent_command": COMMAND, "agent_env": "LET_THROUGH, NOT_SET", "min_pass_rate": "1"}
     environ = {"LET_THROUGH": "yes", "OTHER": "no", "GITHUB_TOKEN": TOKEN, "ACTIONS_RUNTIME_TOKEN": TOKEN}
     command = (sys.executable, "-c", AS_IN_A_CONTAINER)
-    step = runner.start("push", {}, 500, BASE_SHA, "heads/main", inputs, environ=environ, command=command)
-    assert (step.code, step.outcome) == (0, "passed"), step.log
+    commit = runner.commit_to_main()
+    step = runner.start("push", {}, 500, commit, "heads/main", inputs, environ=environ, command=command)
+    assert (step.code, step.outcome) == (0, "no-baseline"), step.log
     said = outputs(step)["order-1"]
     assert said["token"] is False
     assert said["hidden"] == 1
@@ -282,22 +285,20 @@ def test_file__may_name_the_program_but_not_what_it_sees(runner: Runner, github:
     write(runner)
     file = runner.workspace / "agent-eval.yml"
     file.write_text(f"agent-command: {COMMAND}\nmin-pass-rate: 1\n")
-    assert runner.pull_request().outcome == "passed"
+    assert runner.pull_request().outcome == "no-baseline"
     file.write_text(f"agent-command: {COMMAND}\nagent-env: [AGENT_API_KEY]\n")
     step = runner.pull_request(run_id=501)
     assert (step.code, step.outcome) == (2, "error")
     assert "may not be set in a file" in step.summary
 
 
-@pytest.mark.parametrize(("policy", "outcome"), [("all", "failed"), ("majority", "passed")])
+@pytest.mark.parametrize(("policy", "rate"), [("all", "0.5"), ("majority", "1")])
 def test_trials__decide_together_by_the_case_policy(
-    runner: Runner, github: FakeGitHub, policy: str, outcome: str
+    runner: Runner, github: FakeGitHub, policy: str, rate: str
 ) -> None:
     write(runner, at(1, "open('n', 'a').write('x')", "tools *= os.path.getsize('n') != 2"), total=2)
-    step = runner.pull_request(
-        agent_command=COMMAND, trials="3", case_policy=policy, min_pass_rate="1", baseline="none"
-    )
-    assert step.outcome == outcome
+    step = runner.pull_request(agent_command=COMMAND, trials="3", case_policy=policy, baseline="none")
+    assert step.outputs["pass-rate"] == rate
     config = json.loads(unzipped(step.archive)["shop/run/config.json"])["execution_config"]
     assert config["trials"] == 3
 
@@ -307,9 +308,9 @@ def test_recorded_trials__are_decided_by_the_case_policy_too(runner: Runner, git
     runner.pull_request(agent_command=COMMAND, trials="3", comment="never")
     [trajectory] = (runner.workspace / "agent-eval-out" / "shop" / "cases").glob("*/trajectory.json")
     runner.write_suite(json.loads(trajectory.read_text()))
-    for number, (policy, outcome) in enumerate((("all", "failed"), ("majority", "passed")), 501):
-        step = runner.pull_request(run_id=number, case_policy=policy, min_pass_rate="1", comment="never")
-        assert step.outcome == outcome, policy
+    for number, (policy, rate) in enumerate((("all", "0"), ("majority", "1")), 501):
+        step = runner.pull_request(run_id=number, case_policy=policy, comment="never")
+        assert step.outputs["pass-rate"] == rate, policy
 
 
 @WHOLE_JOB
@@ -320,7 +321,7 @@ def test_limit__of_a_run_is_no_result(runner: Runner, github: FakeGitHub) -> Non
     assert "max-run-seconds" in github.bodies(PULL)[0]
     # What it left does not stand in the way of the next run.
     later = runner.pull_request(run_id=501, agent_command=COMMAND, min_pass_rate="1")
-    assert later.outcome == "passed"
+    assert later.outcome == "no-baseline"
 
 
 def test_limit__of_a_case_is_an_error_of_that_case(runner: Runner, github: FakeGitHub) -> None:
@@ -347,7 +348,7 @@ def test_model__behind_an_endpoint_answers_with_the_tools_of_the_case(
             min_pass_rate="1",
             environ={"OPENAI_API_KEY": "sk-of-the-model"},
         )
-    assert (step.code, step.outcome) == (0, "passed"), step.log
+    assert (step.code, step.outcome) == (0, "no-baseline"), step.log
     assert outputs(step) == {"order-1": "It was shipped."}
     assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
     assert model.authorizations[0] == "Bearer sk-of-the-model"
@@ -361,8 +362,7 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
         step = runner.pull_request(agent_openai_base_url=model.base_url, agent_model="small")
     assert (step.code, step.outcome) == (4, "error")
     assert (
-        "No case of `suite.json` could be judged: the agent answered with HTTP 503"
-        in github.bodies(PULL)[0].splitlines()[5]
+        "No case of `suite.json` could be judged: the agent answered with HTTP 503" in github.bodies(PULL)[0]
     )
     assert unzipped(step.archive)
 
@@ -401,12 +401,12 @@ def test_the_workflow_of_the_guide_does_what_it_says(runner: Runner, github: Fak
         "AGENT_API_KEY": "sk-of-the-agent",
     }
     done = runner.pull_request(environ=environ, **inputs)
-    assert (done.code, done.outcome) == (0, "passed"), done.log
+    assert (done.code, done.outcome) == (0, "no-baseline"), done.log
     assert "`setup-command` is done" in done.log
 
 
 UNKNOWN_JUDGE: dict[str, tuple[dict[str, str], dict[str, str]]] = {
-    "zero tolerance": ({"policy": "gate.yml"}, {"gate.yml": "zero_tolerance: [promt_injection]"}),
+    "safety": ({"policy": "gate.yml"}, {"gate.yml": "safety: [promt_injection]"}),
     "a waiver": (
         {},
         {
@@ -440,7 +440,8 @@ def test_a_judge_that_does_not_exist_is_refused_before_the_agent_is_paid_for(
     where: str, runner: Runner
 ) -> None:
     inputs, files = UNKNOWN_JUDGE[where]
-    write(runner, "open('paid', 'a').write('.')\n")
+    paid = runner.root / "paid"
+    write(runner, f"open({str(paid)!r}, 'a').write('.')\n")
     for name, content in files.items():
         path = runner.workspace / name
         path.parent.mkdir(exist_ok=True)
@@ -448,4 +449,4 @@ def test_a_judge_that_does_not_exist_is_refused_before_the_agent_is_paid_for(
     step = runner.push(agent_command=COMMAND, **inputs)
     assert (step.code, step.outcome) == (2, "error")
     assert any("prompt_injection" in line for line in step.annotations)
-    assert not (runner.workspace / "paid").exists()
+    assert not paid.exists()

@@ -29,9 +29,9 @@ def test_first_run__says_so_and_passes_nothing_off_as_a_pass(runner: Runner, git
     assert step.outputs["regressed-cases"] == ""
     [comment] = github.bodies(PULL)
     assert comment.startswith("<!-- agent-eval id=default ")
-    assert "This run is the first" in comment
+    assert "First run: nothing to compare with." in comment
     assert step.outputs["comment-url"].endswith("#issuecomment-100")
-    assert "This run is the first" in step.summary
+    assert "First run: nothing to compare with." in step.summary
 
 
 def test_first_run__is_held_to_absolute_thresholds(runner: Runner) -> None:
@@ -99,14 +99,11 @@ def test_new_case__does_not_block(runner: Runner, github: FakeGitHub) -> None:
     assert "order-5" in github.bodies(PULL)[0]
 
 
-@pytest.mark.parametrize(("choice", "code"), [("warn", 0), ("fail", 1)])
-def test_removed_case__is_said_and_blocks_on_request(
-    runner: Runner, github: FakeGitHub, choice: str, code: int
-) -> None:
+def test_removed_case__is_said(runner: Runner, github: FakeGitHub) -> None:
     with_baseline(runner, bad=(4,))
     runner.write_suite(*orders(3))
-    step = runner.pull_request(on_case_removed=choice)
-    assert step.code == code
+    step = runner.pull_request()
+    assert step.code == 0
     assert "order-4" in github.bodies(PULL)[0]
 
 
@@ -115,7 +112,7 @@ def test_every_case_changed__is_no_pass_and_no_block(runner: Runner, github: Fak
     runner.write_suite(*(order(number, input="another question") for number in range(1, 5)))
     step = runner.pull_request()
     assert (step.code, step.outcome) == (0, "inconclusive")
-    assert "Nothing of what the baseline judged is compared: 4 cases" in github.bodies(PULL)[0]
+    assert "4 cases were not run by main's version, and this change" in github.bodies(PULL)[0]
 
 
 def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
@@ -136,34 +133,17 @@ def test_several_suites__have_a_pack_and_a_baseline_each_and_the_worst_counts(
     assert "order-3" in comment
 
 
-@pytest.mark.parametrize(("choice", "code"), [("warn", 0), ("fail", 1)])
-def test_removed_suite__is_said_and_blocks_on_request(
-    runner: Runner, github: FakeGitHub, choice: str, code: int
-) -> None:
+def test_removed_suite__is_said(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
     runner.write_suite(*orders(3, bad=(1, 2)), name="suites/help.json", dataset_id="help desk")
     runner.upload(runner.push(suite="suites/*.json"), 400)
     (runner.workspace / "suites/help.json").unlink()
-    step = runner.pull_request(suite="suites/*.json", on_case_removed=choice)
-    assert step.code == code
+    step = runner.pull_request(suite="suites/*.json")
+    assert step.code == 0
     assert (
         "The baseline has evidence of `help desk` (3 cases), which no suite of this run evaluates"
         in (github.bodies(PULL)[0])
     )
-
-
-def test_removed_suite__fails_in_the_log_too_where_the_policy_says_nothing(runner: Runner) -> None:
-    runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
-    runner.write_suite(*orders(3), name="suites/help.json", dataset_id="help desk")
-    runner.upload(runner.push(suite="suites/*.json"), 400)
-    (runner.workspace / "suites/help.json").unlink()
-    log = runner.pull_request(suite="suites/*.json", on_case_removed="fail").log
-    assert "FAILED, by the job's own rules. Suites of the baseline are gone" in log
-    assert "PASSED" not in log
-    runner.write_suite(*orders(bad=(1,)), name="suites/shop.json", dataset_id="shop")
-    step = runner.pull_request(suite="suites/*.json", on_case_removed="fail", max_regressed_cases="0")
-    assert "FAILED, preset pull-request: thresholds." in step.log
-    assert "    Suites of the baseline are gone" in step.log
 
 
 HOSTILE_DATASETS = (
@@ -175,9 +155,8 @@ HOSTILE_DATASETS = (
 )
 
 
-@pytest.mark.parametrize("choice", ["warn", "fail"])
 def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
-    runner: Runner, github: FakeGitHub, choice: str
+    runner: Runner, github: FakeGitHub
 ) -> None:
     runner.write_suite(*orders(), name="suites/shop.json", dataset_id="shop")
     for number, dataset in enumerate(HOSTILE_DATASETS):
@@ -185,8 +164,8 @@ def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
     runner.upload(runner.push(suite="suites/*.json"), 400)
     for number in range(len(HOSTILE_DATASETS)):
         (runner.workspace / f"suites/gone-{number}.json").unlink()
-    step = runner.pull_request(suite="suites/*.json", on_case_removed=choice)
-    assert step.code == (choice == "fail")
+    step = runner.pull_request(suite="suites/*.json")
+    assert step.code == 0
     for said in (github.bodies(PULL)[0], step.summary):
         page = Page(said)
         assert "@acme" not in page.text
@@ -199,15 +178,11 @@ def test_removed_suite__whose_name_is_an_attack_is_named_harmlessly(
 def test_renamed_dataset__does_not_hide_the_old_one(runner: Runner, github: FakeGitHub) -> None:
     with_baseline(runner)
     runner.write_suite(*orders(), dataset_id="renamed")
-    step = runner.pull_request(on_case_removed="fail")
-    assert (step.code, step.outcome) == (1, "failed")
-    said = "Suites of the baseline are gone, so their cases are compared with nothing: `shop` (4 cases)."
+    step = runner.pull_request()
+    assert (step.code, step.outcome) == (0, "no-baseline")
+    said = "The baseline has evidence of `shop` (4 cases), which no suite of this run evaluates."
     assert said in github.bodies(PULL)[0]
-    # Nor is it a pass otherwise, and under preset release it fails.
-    step = runner.pull_request(run_id=501)
-    assert (step.code, step.outcome) == (0, "inconclusive")
-    assert said in github.bodies(PULL)[0]
-    assert runner.pull_request(run_id=502, min_pass_rate="0.5").outcome == "inconclusive"
+    assert runner.pull_request(run_id=502, min_pass_rate="0.5").outcome == "no-baseline"
     assert runner.pull_request(run_id=503, preset="release").code == 1
 
 

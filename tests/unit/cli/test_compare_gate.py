@@ -95,7 +95,7 @@ def test_a_report_repeats_the_decision_s_first_sentence(
     parsed(capsys, *report, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
     assert text.startswith(f"## ❌ {decision['sentence']}\n")
-    assert "| Cases | 12\u00a0worse,\u00a01\u00a0better |" in text
+    assert "· **12** broke · **1** improved" in text
 
 
 def test_thresholds_alone_are_held_to_the_letter(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
