@@ -204,7 +204,7 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
 
 PROGRAM = """
 import json, sys
-case = json.load(sys.stdin)
+case = json.load(sys.stdin)["case"]
 print(json.dumps({{"passed": {passes}, "reason": "as it is"}}))
 """
 PLUG_IN = """
@@ -229,7 +229,7 @@ def test_a_judge_whose_code_comes_with_the_change(kind: str, here: Path) -> None
     repository = Repository(here, cases=3, settings=f"judge: {name}\n{more}")
 
     def judging(honestly: bool) -> None:
-        looks = '"escalate" not in json.dumps(case.get("tool_calls") or case)' if honestly else "True"
+        looks = '"escalate" not in [each.get("tool") for each in case["trace"]]' if honestly else "True"
         repository.write("check.py", PROGRAM.format(passes=looks))
         repository.write("strict_judge.py", PLUG_IN.format(looks=honestly))
 

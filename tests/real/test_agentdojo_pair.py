@@ -76,9 +76,7 @@ def test_regressed_and_improved_cases_are_those_found_independently(comparison: 
     assert len(improved) - len(comparison.regressed_case_ids) == 66 - 67
 
 
-def test_thresholds_alone_are_held_to_the_letter(
-    delta: Path, comparison: Comparison, tmp_path: Path
-) -> None:
+def test_thresholds_alone_are_held_to_the_letter(delta: Path, comparison: Comparison, tmp_path: Path) -> None:
     def code(*rules: object) -> int:
         return agent_eval("gate", "--compare", delta, "--out", tmp_path / "decision.json", *rules)
 
