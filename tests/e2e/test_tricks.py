@@ -6,7 +6,6 @@ the suite, the judges, the policy, the registry or the comparison hides that.
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
-from tests.extent import WHOLE_JOB
+from tests.e2e.scenarios.repository import Repository, broken
 from tests.factories import make_case, make_event, make_suite
 
 CASES, BROKEN = 40, 12
@@ -205,7 +204,7 @@ def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.Capture
 
 PROGRAM = """
 import json, sys
-case = json.load(sys.stdin)
+case = json.load(sys.stdin)["case"]
 print(json.dumps({{"passed": {passes}, "reason": "as it is"}}))
 """
 PLUG_IN = """
@@ -213,46 +212,38 @@ from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge
 
 class Strict(BaseJudge):
-    judge_id = "answer_is_done"
+    judge_id = "never_escalates"
 
     def evaluate(self, case, trace):
-        return self.passed(case, "yes") if {passes} else self.failed(case, "no", FailureKind.POLICY_VIOLATION)
+        if {looks} and any(event.tool == "escalate" for event in trace.events):
+            return self.failed(case, "no", FailureKind.POLICY_VIOLATION)
+        return self.passed(case, "yes")
 """
 
 
-@PRESETS
-@pytest.mark.parametrize("way", ["compare", "ci"])
-@pytest.mark.parametrize("kind", ["a program", "a program in a shell", "a plug-in"])
-@WHOLE_JOB
-def test_a_judge_whose_code_comes_with_the_change(
-    kind: str, way: str, preset: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.syspath_prepend(str(Path.cwd()))
-    command = (
-        ["sh", "-c", f"{sys.executable} -S check.py"] if "shell" in kind else [sys.executable, "check.py"]
-    )
-    flags = ("--judge", "strict_judge:Strict") if kind == "a plug-in" else ("--judge", "command")
-    config = None if kind == "a plug-in" else {"command": {"command": command}}
+@pytest.mark.parametrize("kind", ["a program", "a plug-in"])
+def test_a_judge_whose_code_comes_with_the_change(kind: str, here: Path) -> None:
+    """The judge of main decides, so that the case which its new code lets pass is broken all the same."""
+    name = "strict_judge:Strict" if kind == "a plug-in" else "command"
+    more = "" if kind == "a plug-in" else "judge-config: judges.json\n"
+    repository = Repository(here, cases=3, settings=f"judge: {name}\n{more}")
 
     def judging(honestly: bool) -> None:
-        program = 'case["final_output"] == "done"' if honestly else "True"
-        plug_in = "trace.final_output == 'done'" if honestly else "True"
-        Path("check.py").write_text(PROGRAM.format(passes=program))
-        Path("strict_judge.py").write_text(PLUG_IN.format(passes=plug_in))
-        sys.modules.pop("strict_judge", None)
-        importlib.invalidate_caches()
+        looks = '"escalate" not in [each.get("tool") for each in case["trace"]]' if honestly else "True"
+        repository.write("check.py", PROGRAM.format(passes=looks))
+        repository.write("strict_judge.py", PLUG_IN.format(looks=honestly))
 
+    config = {"command": {"command": [sys.executable, "check.py"]}}
+    repository.write("judges.json", json.dumps(config))
     judging(True)
-    judged("before", cases()[:14], *flags, config=config)
+    repository.commit("judges")
+    repository.main()
+    repository.topic(broken(1))
     judging(False)
-    judged("now", cases(broken=BROKEN)[:14], *flags, config=config)
-    if way == "ci":
-        more = ("--judge-config", "now-judges.json") if config else ()
-        code, _ = in_ci(capsys, *by(preset), *flags, *more)
-        refuse_a_pass(preset, code, decided())
-        return
-    assert compared() == 0
-    refuse_a_pass(preset, *gated(capsys, *by(preset)))
+    repository.commit("a judge that asks less")
+    job = repository.job()
+    assert (job.code, job.outcome) == (1, "failed"), job.log
+    assert job.sentence.startswith("1 case broke: `order-1` passed 0 of 8 times here"), job.log
 
 
 @PRESETS

@@ -76,20 +76,16 @@ def test_regressed_and_improved_cases_are_those_found_independently(comparison: 
     assert len(improved) - len(comparison.regressed_case_ids) == 66 - 67
 
 
-def test_the_gate_decides_on_the_exact_drop_of_one_case(
-    delta: Path, comparison: Comparison, tmp_path: Path
-) -> None:
+def test_thresholds_alone_are_held_to_the_letter(delta: Path, comparison: Comparison, tmp_path: Path) -> None:
     def code(*rules: object) -> int:
         return agent_eval("gate", "--compare", delta, "--out", tmp_path / "decision.json", *rules)
 
     regressed = len(comparison.regressed_case_ids)
-    assert code("--max-pass-rate-drop", "0.0104") == 0
-    assert code("--max-pass-rate-drop", "0.0103") == 1
     assert code("--max-regressed-cases", regressed) == 0
     assert code("--max-regressed-cases", regressed - 1) == 1
     assert code("--min-pass-rate", "0.681") == 1
     decision = GateDecision.model_validate_json((tmp_path / "decision.json").read_bytes())
-    assert decision.failures == ["66 of 97 cases passed (68.0%), below min_pass_rate 68.1%."]
+    assert decision.failures == ["66 of 97 passed (68.0%), below min_pass_rate 68.1%."]
 
 
 def test_the_report_names_the_numbers_and_every_regressed_case(
@@ -136,8 +132,6 @@ def test_tasks_that_were_worded_differently_are_noticed(
     capsys.readouterr()
     delta = tmp_path / "delta.json"
     assert agent_eval("compare", "--baseline", baseline, "--candidate", candidate, "--out", str(delta)) == 0
-    [lost] = [
-        loss for loss in json.loads(delta.read_text())["coverage"]["losses"] if loss["cause"] == "changed"
-    ]
-    assert len(lost["cases"]) == 20
-    assert {case_id.split("/")[0] for case_id in lost["cases"]} == {"travel"}
+    changed = json.loads(delta.read_text())["cases"]["changed"]
+    assert len(changed) == 20
+    assert {case_id.split("/")[0] for case_id in changed} == {"travel"}
