@@ -107,10 +107,11 @@ def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, gi
 def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
     runner: Runner, github: FakeGitHub
 ) -> None:
-    runner.write_suite(*orders())
+    github.files["agent-eval.yml"] = b"min-pass-rate: 1\n"
+    (runner.workspace / "agent-eval.yml").write_text("min-pass-rate: 0.1\n")
+    runner.write_suite(*orders(bad=(1,)))
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
-    assert (step.code, step.outcome) == (4, "error")
-    assert any("does not know which commit that is" in line for line in step.annotations)
+    assert (step.code, step.outcome) == (1, "failed")
     assert github.bodies(PULL) == []
 
 
@@ -233,9 +234,9 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     assert runner.pull_request().code == 2
     runner.write_suite(*orders())
     step = runner.pull_request(judges="regex", min_pass_rate="0")
-    assert step.code == 1
+    assert step.code == 4
     assert step.outputs["passed"] == "false"
-    assert "No judge had anything to judge (4 cases), and that is no pass." in github.bodies(PULL)[0]
+    assert "Nothing was judged (4 cases), and that is no pass." in github.bodies(PULL)[0]
 
 
 def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:
@@ -255,11 +256,11 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(
     runner: Runner, github: FakeGitHub, inputs: dict[str, str]
 ) -> None:
     runner.write_suite(*orders())
-    step = runner.pull_request(github_token="", **inputs)
+    step = runner.pull_request(github_token="", environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (4, "error")
     assert any("Set `github-token`" in line for line in step.annotations)
     [outcome] = [line for line in step.log.splitlines() if line.startswith("Outcome: ")]
-    cause = "Outcome: error. The baseline could not be read. Without a token earlier runs cannot be read"
+    cause = "Outcome: error. The baseline could not be read: Without a token earlier runs cannot be read"
     assert outcome.startswith(cause)
     assert github.requests == []
     # The evidence is there all the same.
@@ -269,7 +270,7 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(
 def test_no_token__is_none_where_no_baseline_is_wanted(runner: Runner) -> None:
     runner.write_suite(*orders())
     inputs = {"github_token": "", "baseline": "none", "comment": "never"}
-    step = runner.push(**inputs)
+    step = runner.push(environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (0, "no-baseline")
 
 
