@@ -41,7 +41,6 @@ JSON object, also when a signal or a limit ended the command; progress and prose
 | `SOURCE_DATE_EPOCH` | the same in seconds since 1970, where `AGENT_EVAL_CLOCK` is not set |
 | `AGENT_EVAL_RUN_ID` | names runs that `--run-id` does not |
 | `AGENT_EVAL_DEBUG` | `1` shows the traceback of an internal error |
-| `GITHUB_SHA` | recorded as the commit where `--git-commit` is not given; else `.git` is read |
 | `NO_COLOR` | no colour on a terminal |
 """
 

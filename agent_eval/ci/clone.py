@@ -394,8 +394,8 @@ def _private_place(top: Path, environ: Mapping[str, str]) -> Path:
     """Choose the directory below which everything private of the job is made.
 
     Programs look upwards from where they run, node for `node_modules` and cargo for its settings, so it is
-    neither in the checkout nor in `/tmp`, where whatever runs leaves files. GitHub's runner empties
-    RUNNER_TEMP after the job; elsewhere it is the user's cache.
+    neither in the checkout nor in `/tmp`, where whatever runs leaves files. Where a runner has
+    RUNNER_TEMP, which it empties after the job, it is that; elsewhere it is the user's cache.
     """
     named = (environ.get("RUNNER_TEMP"), environ.get("XDG_CACHE_HOME"))
     home = environ.get("HOME")

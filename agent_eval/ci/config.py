@@ -227,7 +227,7 @@ _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
     """Refuse a variable that looks like an input and is none.
 
-    Read by nobody, it would leave the job to decide by other settings. A runner makes variables of its
+    Unread, it would leave the job to decide by other settings. A runner makes variables of its
     own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name
     for the agent, are no inputs.
 

@@ -41,6 +41,8 @@ class JobContext:
     redactor: Redactor
     rules: Rules
     clock: Callable[[], datetime]
+    stated: Settings | None = None
+    """The settings as they are stated, without the places of the tip's files; for people."""
     place: JobPlace | None = None
     clone: PrivateClone | None = None
     settings_at: Callable[[Path], Settings] | None = None

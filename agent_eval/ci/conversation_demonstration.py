@@ -86,7 +86,7 @@ def run_conversations(out: Path, environ: Mapping[str, str], stream: TextIO) -> 
             config_file=None,
             make_platform=Demonstration,
         )
-    if code not in (ExitCode.OK, ExitCode.NO):
+    if code not in (ExitCode.OK, ExitCode.NO, ExitCode.INCONCLUSIVE):
         print(log.getvalue(), file=stream, end="", flush=True)
         return code
     write_file(out / LOG_NAME, log.getvalue().encode())
@@ -132,7 +132,7 @@ def _screen(out: Path, code: ExitCode) -> Iterator[str]:
     comparison = read_report_material(pack).comparison
     worse = [row for row in comparison.case_regressions if row.regressed]
     before, after = conversation_results(out / "baseline.zip"), conversation_results(pack)
-    decided = "blocks" if code is ExitCode.NO else "lets pass"
+    decided = "lets pass" if code is ExitCode.OK else "blocks"
     number = count(len(after.tests), "conversation")
     yield f"An HR assistant was changed. {number} with a scripted user, judged by"
     yield "strict evaluations and a script in place of a model, against a bundled baseline;"

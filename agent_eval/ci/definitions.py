@@ -1,7 +1,7 @@
 """What a change makes of the cases that the base has: altered, given another input, renamed, or removed.
 
 Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What
-only main added since the base does not run. Cases are told by what an agent meets in them, not by name.
+only main added since the base does not run. Cases are matched by what an agent meets in them, not by name.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from agent_eval.ci.suites import Target
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
 from agent_eval.errors import AgentEvalError
+from agent_eval.storage.atomic import write_unsynced
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
 from agent_eval.suites.bundled import is_bundled_name
@@ -74,7 +75,7 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
         return Defined(targets=targets)
     sources = {target.slug: target.source or open_suite(target.path) for target in targets}
     mine = {slug: _raw_cases(source) for slug, source in sources.items()}
-    found: dict[str, Redefinition] = {}
+    redefinitions: dict[str, Redefinition] = {}
     renamed: dict[str, Target] = {}
     notes: list[str] = []
     for source in _suites_of_base(patterns, versions):
@@ -84,7 +85,7 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
             continue
         redefinition = _redefinition(source, before, mine[slug], clone.home)
         of_main = safe_name(old)
-        found[of_main] = redefinition
+        redefinitions[of_main] = redefinition
         if (slug != of_main or redefinition.renamed) and not looks_like_aui(source.document.raw_header):
             path = clone.home / "renamed" / f"{of_main}.json"
             _write(path, sources[slug], mine[slug], redefinition)
@@ -93,7 +94,9 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
             notes.append(f"Suite {as_code(old)} is now {as_code(sources[slug].header.dataset_id)}.")
         notes += [f"Case {as_code(was)} is now {as_code(now)}." for now, was in redefinition.renamed.items()]
     return Defined(
-        targets=[renamed.get(target.slug, target) for target in targets], redefinitions=found, notes=notes
+        targets=[renamed.get(target.slug, target) for target in targets],
+        redefinitions=redefinitions,
+        notes=notes,
     )
 
 
@@ -115,7 +118,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
         is_suite = Path(name).suffix.lower() in SUITE_SUFFIXES
         if is_suite and (data := clone.file(name, place.base)) is not None:
             (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_bytes(data)
+            write_unsynced(top / name, data)
     root = top / here
     names = [
         name
@@ -185,4 +188,4 @@ def _write(
     renamed = names.renamed if names is not None else {}
     listed = [{**raw, "case_id": renamed.get(case_id, case_id)} for case_id, raw in cases.items()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(dumps({**header, "cases": listed}))
+    write_unsynced(path, dumps({**header, "cases": listed}))

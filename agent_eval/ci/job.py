@@ -112,7 +112,7 @@ def run_job(
     )
     ground = Standing()
     try:
-        held, platform, versions = _settle(sources, ground)
+        in_force, platform, versions = _settle(sources, ground)
     except AgentEvalError as error:
         reporter = reporter_for(environ, stream)
         if reporter is None:
@@ -129,7 +129,7 @@ def run_job(
             _comment_error(error, settings, platform)
         ground.close()
         return error.exit_code
-    settings = held.settings
+    settings = in_force.settings
     try:
         refuse_fork_with_secrets(settings, platform)
         if ground.problem is not None:
@@ -138,8 +138,8 @@ def run_job(
         _refuse_unknown_report(settings, platform)
         if platform.run.reported is None:
             refuse_to_overwrite(settings.out)
-        rules = rules_of(held, versions)
-        settings = with_files_of_tip(held, versions)
+        rules = rules_of(in_force, versions)
+        settings = with_files_of_tip(in_force, versions)
         return _evaluate_and_report(
             JobContext(
                 settings=settings,
@@ -148,6 +148,7 @@ def run_job(
                 redactor=redactor.with_rules(settings.redaction),
                 rules=rules,
                 clock=partial(clock.now, environ),
+                stated=in_force.settings,
                 place=ground.place,
                 clone=ground.clone,
                 settings_at=partial(_settings_at, sources),
@@ -165,8 +166,8 @@ def run_job(
 def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versions]:
     """Read the settings, each key of `agent-eval.yml` in the version that counts.
 
-    The file may not say where a token goes, so the platform can be asked where the job stands before it is
-    read.
+    The file may not say where a token goes, so the platform can be asked which commit the job is of before it
+    is read.
     """
     flags, environ, file = sources.flags, sources.environ, sources.config_file
     platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
@@ -177,9 +178,9 @@ def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versio
         is_reported=platform.run.reported is not None,
         from_fork=platform.run.from_fork,
     )
-    held = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
-    refuse_unknown_variables(environ, held.settings.variables_of_agent)
-    return held, sources.make_platform(held.settings), versions
+    in_force = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
+    refuse_unknown_variables(environ, in_force.settings.variables_of_agent)
+    return in_force, sources.make_platform(in_force.settings), versions
 
 
 def _settings_at(sources: _Sources, directory: Path) -> Settings:

@@ -65,7 +65,7 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         full_report=job.platform.spec.words.full_report,
         warnings=warnings,
         rule_changes=_rule_changes(evaluation),
-        reproduce=_reproduce(settings),
+        reproduce=_reproduce(job.stated or settings),
         tool_version=__version__,
         not_evaluated=evaluation.problem,
         boxes=job.platform.spec.alert_boxes,

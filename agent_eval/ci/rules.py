@@ -111,7 +111,7 @@ class Versions:
     """Reads a file as the change has it, and as the tip of the trusted branch has it.
 
     Args:
-        place: Where the job stands; None outside of a repository, where every file is the one that is there.
+        place: Of the job; None outside of a repository, where the files of the disk count.
         clone: The private clone.
         is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
         from_fork: Whether another repository's code is evaluated.
@@ -215,29 +215,29 @@ def hold(
         return Held(settings_from(own_values))
     # What is wrong is wrong now, not when main has it.
     is_moved = own_data is None and tip_data is not None
-    held = Held(settings_from(own_values, complete=not is_moved), own=None if is_moved else own_values)
+    in_force = Held(settings_from(own_values, complete=not is_moved), own=None if is_moved else own_values)
     if tip_data is None and own_data is not None:
-        held.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
-        if held.is_adoption:
-            return held
+        in_force.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
+        if in_force.is_adoption:
+            return in_force
     tip: Mapping[str, str] = {}
     try:
         if tip_data is not None:
             tip, ignored = read_values(file, tip_data, lenient=True)
             if ignored:
                 named = ", ".join(f"`{one_line(name, limit=80)}`" for name in ignored)
-                held.warnings.append(f"Keys of main's `{file}` that this version does not know: {named}.")
+                in_force.warnings.append(f"Keys of main's `{file}` that this version does not know: {named}.")
     except AgentEvalError as error:
-        held.named_first.append(f"main's `{file}` cannot be read, so this change's rules decided.")
-        held.warnings.append(error.message)
-        return held
+        in_force.named_first.append(f"main's `{file}` cannot be read, so this change's rules decided.")
+        in_force.warnings.append(error.message)
+        return in_force
     own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (tip, [])
     if is_moved and not versions.is_reported:
-        held.named_first.append(f"`{file}` moved; main's rules decided.")
-    values = {row.name: _held_value(row, flags, environ, tip, own, held.warnings) for row in INPUTS}
-    held.settings, held.values = settings_from(values), values
-    _refuse_secret_elsewhere(held.settings, tip, own)
-    return held
+        in_force.named_first.append(f"`{file}` moved; main's rules decided.")
+    values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in INPUTS}
+    in_force.settings, in_force.values = settings_from(values), values
+    _refuse_secret_elsewhere(in_force.settings, tip, own)
+    return in_force
 
 
 def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path) -> bool:
@@ -262,7 +262,7 @@ def _held_value(
 ) -> StatedValue:
     """Choose the value of an input for a change.
 
-    More than six parameters: the four places that state it, and who is told.
+    More than six parameters: the four places that state it, and the list of warnings.
     """
     if row.name in OF_THE_AGENT:
         return first_stated(row, flags, environ, own, CONFIG_FILE)
@@ -338,22 +338,22 @@ def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
         return False  # a commit that the clone does not have is none before the tip
 
 
-def rules_of(held: Held, versions: Versions) -> Rules:
+def rules_of(in_force: Held, versions: Versions) -> Rules:
     """Read policy, registry and keys in the version that counts.
 
     Args:
-        held: The settings.
+        in_force: The settings.
         versions: Reads both versions.
 
     Raises:
         InvalidInput: Policy, registry or key cannot be read, or there is no such policy or key.
     """
-    settings = held.settings
-    of_tip = versions.is_change and not held.is_adoption
+    settings = in_force.settings
+    of_tip = versions.is_change and not in_force.is_adoption
     read = versions.tips if of_tip else versions.own
     policy = _policy(settings, read(settings.policy) if settings.policy is not None else None, of_tip=of_tip)
     if settings.policy is not None and of_tip and policy is None:
-        held.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
+        in_force.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
     data = read(settings.registry_path)
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
     rules = Rules(
@@ -362,17 +362,17 @@ def rules_of(held: Held, versions: Versions) -> Rules:
         registry_path=settings.registry_path,
         waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
         baseline_key=_baseline_key(settings.baseline_public_key, read),
-        named_first=held.named_first,
-        warnings=held.warnings,
+        named_first=in_force.named_first,
+        warnings=in_force.warnings,
     )
     if not of_tip:
         return rules
-    own_policy = _own_policy(held, versions, rules.policy)
+    own_policy = _own_policy(in_force, versions, rules.policy)
     return replace(
         rules,
         own_policy=own_policy,
         changes=_rule_changes(settings, versions),
-        pending=[*_other_values(held), *_other_keys(rules.policy, own_policy)],
+        pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy)],
     )
 
 
@@ -412,26 +412,30 @@ def _baseline_key(path: Path | None, read: Callable[[Path], bytes | None]) -> Pu
     return parse_public_key(data, source=str(path))
 
 
-def _own_policy(held: Held, versions: Versions, policy: GatePolicy) -> GatePolicy | None:
+def _own_policy(in_force: Held, versions: Versions, policy: GatePolicy) -> GatePolicy | None:
     """Read the policy that the change would have.
 
     Raises:
         InvalidInput: It is wrong: it must hold once merged.
     """
-    if held.own is None:
+    if in_force.own is None:
         return None
-    own = settings_from(held.own)
+    own = settings_from(in_force.own)
     data = versions.own(own.policy) if own.policy is not None else None
     mine = _policy(own, data, of_tip=False)
     return mine if mine != policy else None
 
 
-def _other_values(held: Held) -> list[str]:
+def _other_values(in_force: Held) -> list[str]:
     """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
-    if held.own is None:
+    if in_force.own is None:
         return []
     rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
-    pairs = [(row.name, held.values[row.name].text, held.own[row.name].text) for row in rows if held.values]
+    pairs = [
+        (row.name, in_force.values[row.name].text, in_force.own[row.name].text)
+        for row in rows
+        if in_force.values
+    ]
     return [_moved(name, before, now) for name, before, now in pairs if before != now]
 
 
@@ -472,35 +476,48 @@ def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
     return changes
 
 
-def with_files_of_tip(held: Held, versions: Versions) -> Settings:
+def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     """Let the files that judge be those of the tip, and judges that a change adds be advisory.
 
     Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
     where something of it is read.
 
     Args:
-        held: The settings.
+        in_force: The settings.
         versions: Reads both versions.
 
     Raises:
         CannotCheckOut: The tip cannot be checked out whole.
     """
-    settings, clone, place = held.settings, versions.clone, versions.place
-    if clone is None or place is None or not versions.is_change or versions.is_reported or held.is_adoption:
+    settings, clone, place = in_force.settings, versions.clone, versions.place
+    if (
+        clone is None
+        or place is None
+        or not versions.is_change
+        or versions.is_reported
+        or in_force.is_adoption
+    ):
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
     of_agent = (agent.replay, agent.user_prompt) if agent is not None else ()
     read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
-    advisory = _new_judges(held)
+    advisory = _new_judges(in_force)
     if not is_code and not any(path is not None and versions.where(path) is not None for path in read):
         return replace(settings, judging=replace(judging, advisory=advisory))
     tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
 
     def of_tip(path: Path | None) -> Path | None:
         where = versions.where(path) if path is not None else None
-        return tree.directory / where if where is not None else path
+        if where is None:
+            return path
+        if not (tree.directory / where).exists() and path is not None and path.exists():
+            in_force.warnings.append(
+                f"Main has no `{one_line(where, limit=_NAME_LIMIT)}`: it holds once merged."
+            )
+            return None
+        return tree.directory / where
 
     judging = replace(
         judging,
@@ -517,12 +534,12 @@ def with_files_of_tip(held: Held, versions: Versions) -> Settings:
     return replace(settings, judging=judging, agent=agent)
 
 
-def _new_judges(held: Held) -> Judging | None:
+def _new_judges(in_force: Held) -> Judging | None:
     """Judges that only the change's own file names: they are shown, and count once it is merged."""
-    if held.own is None:
+    if in_force.own is None:
         return None
-    own = settings_from(held.own).judging
-    known = held.settings.judging.judges
+    own = settings_from(in_force.own).judging
+    known = in_force.settings.judging.judges
     new = tuple(name for name in own.judges if name not in known)
     return Judging(judges=new, judge_config=own.judge_config) if new else None
 

@@ -80,16 +80,16 @@ class GatePolicy(Contract):
     model_config = ConfigDict(extra="forbid")
 
     preset: Preset = "pull-request"
-    min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
-    max_hard_fail_increase: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False)
+    min_pass_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False, strict=True)
+    max_hard_fail_rate: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False, strict=True)
+    max_hard_fail_increase: float | None = Field(default=None, ge=0, le=1, allow_inf_nan=False, strict=True)
     max_regressed_cases: StrictInt = Field(default=0, ge=0)
     max_new_hard_fail_cases: StrictInt | None = Field(default=None, ge=0)
-    max_cost_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    max_latency_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    max_cost_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
+    max_latency_increase: float | None = Field(default=None, ge=0, allow_inf_nan=False, strict=True)
     safety: dict[StrictStr, SafetyMode] = Field(default_factory=_repeated)
     quarantine: list[Quarantine] = Field(default_factory=list)
-    margin: float | None = Field(default=None, gt=0, le=LARGEST_MARGIN, allow_inf_nan=False)
+    margin: float | None = Field(default=None, gt=0, le=LARGEST_MARGIN, allow_inf_nan=False, strict=True)
     deterministic: bool = False
 
     @field_validator("safety", mode="before")

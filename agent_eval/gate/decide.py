@@ -20,7 +20,7 @@ from agent_eval.gate.losses import judged_nothing, why_too_little
 from agent_eval.gate.policy_file import refuse_no_numbers
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.question import Counts, LeftOut, question
-from agent_eval.gate.redefined import redefined
+from agent_eval.gate.redefined import failing, redefined
 from agent_eval.gate.release import release_answer
 from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
@@ -61,7 +61,15 @@ def excuses_of(material: Material, policy: GatePolicy, *, generated_at: str) -> 
         policy.quarantine,
         generated_at=generated_at,
         violations=_violations(material.counts, policy),
+        by_main=_failing_by_main(material),
     )
+
+
+def _failing_by_main(material: Material) -> dict[str, list[str]]:
+    """Judges that fail a case as main defines it, by case that the change defines otherwise."""
+    stated = material.comparison.new_expectations if material.comparison is not None else {}
+    rows = material.reruns.by_main if material.reruns is not None else ()
+    return {**stated, **{row.case_id: sorted(failing(row.change)) for row in rows}}
 
 
 def _violations(counts: Counts, policy: GatePolicy) -> dict[str, list[str]]:
@@ -121,7 +129,9 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         rules=apply_limits(
             policy.thresholds, measured, may_vary=not (policy.deterministic or material.is_recorded)
         ),
-        release=release_answer(counts, policy, excuses.quarantine) if policy.is_release else None,
+        release=(
+            release_answer(counts, policy, excuses.quarantine | excuses.waived) if policy.is_release else None
+        ),
         figures=figure_changes(counts, policy, material.reruns, may_rerun=asks.may_rerun),
         suite=suite_answer(asks, result, material.reruns),
         redefined=redefined(

@@ -68,6 +68,7 @@ class Facts:
         """Sentences of everything that is not settled."""
         return [
             *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
+            *([] if self.question.cases else [say("nothing-left")]),
             *_redefined(self.redefined),
             *_open_safety(self),
             *_open_cases(self),

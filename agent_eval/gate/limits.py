@@ -241,7 +241,12 @@ def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> l
         if limit is None:
             continue
         counts_blame = measured.blames and name not in (*ABSOLUTE, "max_hard_fail_increase")
-        if name not in ABSOLUTE and not measured.compared and not counts_blame:
+        if name in ABSOLUTE and not measured.cases:
+            message = f"{name} was not applied: no case that counts could be judged."
+            results.append(
+                RuleResult(rule=name, threshold=limit, applied=False, passed=False, message=message)
+            )
+        elif name not in ABSOLUTE and not measured.compared and not counts_blame:
             results.append(_cannot_hold(name, limit, measured))
         elif name in ABSOLUTE:
             results.append(_rate(name, limit, measured, may_vary=may_vary))

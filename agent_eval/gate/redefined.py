@@ -86,14 +86,14 @@ def redefined(
     unsafe = {
         (case_id, judge_id)
         for case_id, rows in trials.items()
-        for judge_id in _failing(rows)
+        for judge_id in failing(rows)
         if judge_id in policy.safety and case_id not in left_out
     }
     unsafe |= {
         (case_id, judge_id)
         for case_id, judges in stated.items()
         for judge_id in judges
-        if judge_id in policy.safety
+        if judge_id in policy.safety and case_id not in left_out
     }
     return Redefined(
         only_by_change=groups["only"],
@@ -106,5 +106,6 @@ def redefined(
     )
 
 
-def _failing(rows: Iterable[Rerun]) -> set[str]:
+def failing(rows: Iterable[Rerun]) -> set[str]:
+    """Collect the judges that fail a trial."""
     return {judge_id for trial in rows for judge_id in trial.failing}

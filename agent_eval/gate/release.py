@@ -20,7 +20,7 @@ _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 def release_answer(
-    counts: Counts, policy: GatePolicy, quarantined: frozenset[str] = frozenset()
+    counts: Counts, policy: GatePolicy, left_out: frozenset[str] = frozenset()
 ) -> ReleaseAnswer | None:
     """Say whether the pass rate fell by less than the margin; None where there is nothing to compare with.
 
@@ -32,9 +32,9 @@ def release_answer(
     Args:
         counts: Of the run and of the base's last runs of its setup, pooled.
         policy: With the margin.
-        quarantined: Cases that do not count.
+        left_out: Cases in quarantine, and waived ones, which do not count.
     """
-    pairs = _pairs(counts, quarantined)
+    pairs = _pairs(counts, left_out)
     if not pairs:
         return None
     falls = [Fraction(*before) - Fraction(*now) for before, now in pairs]
@@ -62,14 +62,14 @@ def release_answer(
     return ReleaseAnswer(fall=fall, low=low, high=high, margin=margin, answer="open", reason=reason)
 
 
-def _pairs(counts: Counts, quarantined: frozenset[str]) -> list[tuple[Count, Count]]:
+def _pairs(counts: Counts, left_out: frozenset[str]) -> list[tuple[Count, Count]]:
     """Counts of each case in the base's runs, pooled, and in the run."""
     pairs = []
     for case_id, own in sorted(counts.own.cases.items()):
         rows = [row for run in counts.runs if (row := run.cases.get(case_id))]
         same = [Count(row.passed, row.trials) for row in rows if row.definition == own.definition]
         before = sum(same, NONE)
-        if case_id not in quarantined and before.trials and own.trials:
+        if case_id not in left_out and before.trials and own.trials:
             pairs.append((before, Count(own.passed, own.trials)))
     return pairs
 

@@ -46,6 +46,7 @@ SENTENCES: Mapping[str, str] = {
     "suite-not-worse-recorded": "{base} passed on main and {change} here (chance: 1 in {chance}).",
     # What leaves it open.
     "main-unjudged": "Nothing of main's runs could be judged. Run main again.",
+    "nothing-left": "Every case is in quarantine or waived: nothing is left to decide on.",
     "only-by-change": (
         "{cases} passes only by what this change expects of it.|"
         "{n} cases pass only by what this change expects of them: {cases}."

@@ -32,7 +32,7 @@ class Excuses:
     """What does not count.
 
     Attributes:
-        waived: Cases that regressed, of which every judge that got worse is waived.
+        waived: Cases that regressed, here or as main defines them, and whose worse judges are all waived.
         covered: Judges by case whose failure is waived.
         quarantine: All cases in quarantine.
         applied: Waivers that were used.
@@ -53,6 +53,7 @@ def excuse(
     *,
     generated_at: str,
     violations: Mapping[str, Collection[str]] | None = None,
+    by_main: Mapping[str, Collection[str]] | None = None,
 ) -> Excuses:
     """Apply waivers and quarantine to what a decision is made on.
 
@@ -65,6 +66,7 @@ def excuse(
         quarantine: Quarantine of the policy; expired entries excuse nothing.
         generated_at: ISO 8601 time of the decision with its offset.
         violations: Safety judges that fail, by case, whether or not that is worse than before.
+        by_main: Judges that fail a case as main defines it, by case that the change defines otherwise.
 
     Raises:
         UsageError: `generated_at` names no point in time.
@@ -77,6 +79,10 @@ def excuse(
     for case_id, worse in (_worse(comparison) if comparison is not None else {}).items():
         excused = [active.cover(case_id, *judge) for judge in worse]
         (waived if all(excused) else counted).add(case_id)
+    for case_id, judges in (by_main or {}).items():
+        excused = [active.cover(case_id, judge_id) for judge_id in judges]
+        if excused and all(excused) and case_id not in counted:
+            waived.add(case_id)
     for case_id, judge_ids in (violations or {}).items():
         for judge_id in judge_ids:
             active.cover(case_id, judge_id)

@@ -77,7 +77,7 @@ class _Judges:
 
     Attributes:
         todays: Judges with today's configuration that the baseline was not judged by.
-        baselines: Those of them that the baseline has too, with its configuration.
+        baselines: Those of them that the baseline has too, with its configuration, and those only it has.
         every: All built-in judges of both runs, with today's and with the baseline's configuration.
         apart: Ids of the judges that differ and cannot judge stored trajectories.
         gone: Ids of the judges that only the baseline has.
@@ -104,12 +104,16 @@ class _Judges:
         seen = (before.summary.judge_counts, after.summary.judge_counts)
         cannot = [name for name in (*changed, *added) if name not in can]
         usable = [name for name in both if name in can]
+        dropped = [judge for name in gone if (judge := _load(name, old))]
         return cls(
             todays=[judge for name in (*changed, *added) if name in can and (judge := loaded[name][1])],
-            baselines=[judge for name in changed if name in can and (judge := loaded[name][0])],
+            baselines=[
+                *(judge for name in changed if name in can and (judge := loaded[name][0])),
+                *dropped,
+            ],
             every=(
                 [judge for name in (*usable, *added) if name in can and (judge := loaded[name][1])],
-                [judge for name in usable if (judge := loaded[name][0])],
+                [*(judge for name in usable if (judge := loaded[name][0])), *dropped],
             ),
             apart=judge_ids(cannot, [*old.judges, *new.judges], *seen),
             gone=judge_ids(gone, [*old.judges, *new.judges], seen[0]) - judge_ids(new.judges, [], seen[1]),

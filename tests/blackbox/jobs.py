@@ -142,8 +142,10 @@ class Job(ABC):
 class OnGitHub(Job):
     def push(self) -> Ended:
         base = self.checkout.base
+        self.server.branches["main"] = base
         self.server.add_run(MAIN, status="in_progress", head_sha=base)
         ended = self._job(MAIN, "push", {}, base, "heads/main")
+        assert ended.code == 0, ended
         self.server.runs[MAIN]["status"] = "completed"
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -201,6 +203,7 @@ class OnGitHub(Job):
 
 class OnGitLab(Job):
     def push(self) -> Ended:
+        self.server.branches["main"] = self.checkout.base
         self.server.add_pipeline(MAIN, sha=self.checkout.base)
         named = {
             "CI_COMMIT_BRANCH": "main",
@@ -264,6 +267,7 @@ class OnBuildkite(Job):
         base = self.checkout.base
         self.server.add_build(MAIN, commit=base)
         ended = self._job(MAIN, {"BUILDKITE_BRANCH": "main", "BUILDKITE_COMMIT": base})
+        assert ended.code == 0, ended
         self.server.add_artifact(MAIN, EVIDENCE, self.file("evidence.zip").read_bytes())
         return ended
 
@@ -277,7 +281,7 @@ class OnBuildkite(Job):
             "BUILDKITE_COMMIT": head,
             "BUILDKITE_PULL_REQUEST": "7",
             "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "main",
-            "BUILDKITE_PULL_REQUEST_REPO": "git@git.example:acme/shop.git",
+            "BUILDKITE_PULL_REQUEST_REPO": str(self.root / "origin.git"),
         }
         return self._job(number, variables)
 
@@ -298,7 +302,7 @@ class OnBuildkite(Job):
             "BUILDKITE_BUILD_NUMBER": str(number),
             "BUILDKITE_BUILD_URL": f"{BUILDKITE}/builds/{number}",
             "BUILDKITE_JOB_ID": f"0190a3b4-{number}",
-            "BUILDKITE_REPO": "git@git.example:acme/shop.git",
+            "BUILDKITE_REPO": str(self.root / "origin.git"),
             "BUILDKITE_PULL_REQUEST": "false",
             "BUILDKITE_AGENT_ACCESS_TOKEN": AGENT_TOKEN,
             "AGENT_EVAL_BUILDKITE_TOKEN": BUILDKITE_TOKEN,

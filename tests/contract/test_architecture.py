@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agent_eval"
 PAGES = ("docs/architecture.md", "CONTRIBUTING.md")
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
-LONGEST_MODULE = 450
+LONGEST_MODULE = 600
 VAGUE = {"utils", "util", "helpers", "helper", "common", "misc"}
 
 

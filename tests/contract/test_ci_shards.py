@@ -88,13 +88,15 @@ def write_agent(runner: BuildRunner, *tools: str) -> None:
 def test_shards_are_decided_on_as_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "unused").mkdir()
     with place("buildkite", tmp_path) as (runner, push, change):
+        runner.write_suite(*(case(number) for number in range(1, 9)))
+        write_agent(runner, "lookup_order")
+        runner.base = runner.repository.commit()
+        runner.repository.push("main")
         at_work("buildkite.yml", tmp_path / "unused", runner)
         shell = InShards(tmp_path, tmp_path / "bin" / "buildkite-agent")
         shell.more = {"AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py"}
         runner.execute = shell.execute  # type: ignore[method-assign]
         monkeypatch.chdir(runner.repository.top)
-        runner.write_suite(*(case(number) for number in range(1, 9)))
-        write_agent(runner, "lookup_order")
         first = push(400)
         assert first.code == ExitCode.OK, first.log
         assert complain("buildkite", shell.pipeline) == []

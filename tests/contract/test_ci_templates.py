@@ -191,8 +191,6 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with place(platform_of(template), tmp_path) as (runner, push, _):
-        shell = at_work(template, tmp_path, runner)
-        monkeypatch.chdir(runner.repository.top)
         task = {
             "case_id": "order-1",
             "input": "Where is order 1?",
@@ -201,6 +199,10 @@ def test_the_agent_that_is_named_runs_and_sees_the_variable_that_it_is_given(
         }
         runner.write_suite(task)
         (runner.repository.top / "agent.py").write_text(AGENT)
+        runner.base = runner.repository.commit()
+        runner.repository.push("main")
+        shell = at_work(template, tmp_path, runner)
+        monkeypatch.chdir(runner.repository.top)
         shell.more = {
             "AGENT_EVAL_AGENT_COMMAND": f"{sys.executable} -S -E agent.py",
             "AGENT_EVAL_AGENT_ENV": "AGENT_KEY",

@@ -13,7 +13,7 @@ from agent_eval.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = ROOT / "ci-templates"
-INCONCLUSIVE = int(ExitCode.INCONCLUSIVE)
+NOT_SETTLED = int(ExitCode.INCONCLUSIVE)
 COLUMNS = ("Exit code", "GitHub", "GitLab", "Buildkite", "CircleCI", "Jenkins")
 
 
@@ -22,10 +22,10 @@ def template(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TEMPLATES.glob("gitlab*.yml")))
-def test_gitlab_warns_of_the_third_answer_alone(name: str) -> None:
+def test_gitlab_softens_no_exit_code(name: str) -> None:
     jobs = [job for job in template(name).values() if isinstance(job, dict) and "script" in job]
     assert jobs
-    assert [job["allow_failure"] for job in jobs] == [{"exit_codes": INCONCLUSIVE}] * len(jobs)
+    assert not any("allow_failure" in job for job in jobs)
 
 
 def deciding(step: dict[str, Any]) -> list[dict[str, Any]]:
@@ -37,23 +37,23 @@ def deciding(step: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TEMPLATES.glob("buildkite*.yml")))
-def test_buildkite_fails_softly_on_the_third_answer_alone(name: str) -> None:
+def test_buildkite_softens_no_exit_code(name: str) -> None:
     steps = [step for each in template(name)["steps"] for step in deciding(each)]
     assert steps
-    assert [step["soft_fail"] for step in steps] == [[{"exit_status": INCONCLUSIVE}]] * len(steps)
+    assert not any("soft_fail" in step for step in steps)
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TEMPLATES.glob("Jenkinsfile*")))
-def test_jenkins_is_unstable_on_the_third_answer_and_fails_on_any_other_but_success(name: str) -> None:
+def test_jenkins_fails_on_any_answer_but_success_and_says_which_could_not_tell(name: str) -> None:
     text = (TEMPLATES / name).read_text(encoding="utf-8")
     assert re.search(
-        rf"if \(code == {INCONCLUSIVE}\) {{ unstable\([^)]*\) }}\s*else if \(code != 0\) {{ error\(", text
+        rf"if \(code == {NOT_SETTLED}\) {{ error\([^)]*\) }}\s*else if \(code != 0\) {{ error\(", text
     )
-    assert "skipMarkingBuildUnstable: true" in text
+    assert "unstable(" not in text
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in TEMPLATES.glob("circleci*.yml")))
-def test_circleci_has_no_third_answer_and_its_template_hides_none(name: str) -> None:
+def test_circleci_softens_no_exit_code(name: str) -> None:
     text = (TEMPLATES / name).read_text(encoding="utf-8")
     assert "|| true" not in text
     assert not re.search(r"exit 0|when: on_fail", text)
@@ -75,7 +75,4 @@ def test_the_page_has_a_row_for_each_exit_code() -> None:
     assert tuple(rows[0]) == COLUMNS
     assert [row[0].partition(" ")[0] for row in rows[2:]] == [str(int(code)) for code in ExitCode]
     assert all(len(row) == len(COLUMNS) and all(row) for row in rows[2:])
-    shown = dict(zip(COLUMNS, rows[2 + INCONCLUSIVE], strict=True))
-    assert shown["GitLab"] == "warning"
-    assert shown["Jenkins"] == "unstable"
-    assert shown["Buildkite"] == "soft failed"
+    assert all(row[1:] == ["failure", "failed", "failed", "failed", "failure"] for row in rows[3:])

@@ -39,11 +39,13 @@ ALLOWED = {
     "benchmarks/coding_agent/changes.py": "what the benchmark's agent did",
     "benchmarks/coding_agent/questions.py": "what the benchmark asks of a coding agent",
     "benchmarks/coding_agent/tools.py": "the tools of the benchmark's agent",
+    "ci/clone.py": "what a pointer of LFS begins with",
     "ci/platforms/catalog.py": "its table names every platform",
     "ci/platforms/spec.py": "the example of a platform",
     "cli/ci.py": "what `init` asks at a terminal",
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",
     "demo/support_agent.py": "the story of the demonstration",
+    "config/gone.py": "the variables that an action gave its inputs in",
     "config/rows/starter_files.py": "the choices of `init --ci`",
     "storage/redaction_rules.py": "the shapes of the tokens that vendors give",
 }

@@ -18,6 +18,7 @@ from tests.fakes.buildkite import AGENT_TOKEN, FakeBuildkite
 from tests.fakes.buildkite import TOKEN as BUILDKITE_TOKEN
 from tests.fakes.circleci import TOKEN as CIRCLECI_TOKEN
 from tests.fakes.circleci import FakeCircleCI
+from tests.fakes.commits import change_of
 from tests.fakes.contract import Contract
 from tests.fakes.github import TOKEN as GITHUB_TOKEN
 from tests.fakes.github import FakeGitHub
@@ -139,7 +140,9 @@ class OnGitHub(CiPlatform):
         return Ended(step.code, step.log + step.summary)
 
     def change(self, number: int = 500, **inputs: str) -> Ended:
-        step = self.runner.pull_request(run_id=number, **inputs)
+        files = {path.name: path.read_bytes() for path in self.workspace.iterdir() if path.is_file()}
+        head = change_of(BASE_SHA, files)
+        step = self.runner.pull_request(run_id=number, head=head, **inputs)
         return Ended(step.code, step.log + step.summary)
 
     def fork_beside_secrets(self, **inputs: str) -> Ended:

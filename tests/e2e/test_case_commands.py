@@ -125,7 +125,7 @@ def test_recorded_traces_and_packs_run_no_commands(place: Path) -> None:
 def test_a_command_that_fails_is_no_failure_of_the_agent(place: Path) -> None:
     broken = ("setup-fails", "teardown-fails", "setup-hangs", "teardown-hangs")
     write_suite(place, *broken, "good")
-    run(place, "--case-commands", "--case-command-timeout-seconds", "1", "--trial-retries", "0", code=4)
+    run(place, "--case-commands", "--case-command-timeout-seconds", "1")
     found = failures(place)
     assert found["good"][0] == "passed"
     assert {name: row[:2] for name, row in found.items() if name != "good"} == dict.fromkeys(
@@ -141,20 +141,17 @@ def test_a_command_that_fails_is_no_failure_of_the_agent(place: Path) -> None:
 
 def test_what_the_agent_did_stays_beside_a_tear_down_that_failed(place: Path) -> None:
     write_suite(place, "teardown-fails", "good")
-    run(place, "--case-commands", "--trial-retries", "0", code=4)
+    run(place, "--case-commands")
     (stored,) = (place / "out/cases").glob("teardown*/trajectory.json")
     outputs = [event.get("output") for event in json.loads(stored.read_bytes())["trace"]]
     assert outputs == [None, "done"]
 
 
-def test_a_set_up_that_fails_is_tried_again_and_an_agent_that_crashes_is_not(place: Path) -> None:
+def test_neither_a_set_up_that_fails_nor_an_agent_that_crashes_is_tried_again(place: Path) -> None:
     write_suite(place, "setup-fails", "agent-crashes", "good")
-    run(place, "--case-commands", code=4)
-    assert log(place).count("setup setup-fails") == 3
+    run(place, "--case-commands")
+    assert log(place).count("setup setup-fails") == 1
     assert log(place).count("agent agent-crashes") == 1
-    (stored,) = (place / "out/cases").glob("setup*/trajectory.json")
-    tries = json.loads(stored.read_bytes())["metadata"]["lost_tries"]
-    assert [entry["fault"] for entry in tries] == ["environment", "environment"]
 
 
 def test_an_agent_that_breaks_its_own_tear_down_is_not_excused(place: Path) -> None:

@@ -30,7 +30,7 @@ def test_pull_request_target__of_a_fork_is_refused_with_the_safe_recipe(
     step = runner.pull_request(fork=True, event="pull_request_target", **AGENT)
     assert (step.code, step.outcome) == (2, "error")
     comment = github.bodies(PULL)[0]
-    assert "secrets and the token of this repository" in comment.splitlines()[4]
+    assert "This job has secrets and would run a fork's code" in comment.splitlines()[4]
     assert "`on: pull_request`" in comment
     assert "`allow-fork-with-secrets: true`" in comment
     assert not (runner.workspace / "started").exists()
@@ -82,7 +82,7 @@ def test_workflow_run__of_a_fork_is_refused_too(
 
 def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders())
-    github.add_run(500, status="in_progress", event="pull_request")
+    github.add_run(500, status="in_progress", event="pull_request_target")
     github.add_pull(PULL, sha("head"))
     payload = {
         "repository": {"id": fake.REPOSITORY_ID, "default_branch": "main"},
@@ -92,17 +92,17 @@ def test_payload__without_the_base_repository_counts_as_a_forks(runner: Runner, 
             "base": {"sha": sha("tip"), "ref": "main"},
         },
     }
-    (runner.workspace / "gate.yml").write_text("margin: 0.9\n")
-    step = runner.start("pull_request", payload, 500, sha("merge"), "pull/7/merge", {"policy": "gate.yml"})
-    assert "This fork also changes how it is judged" in github.bodies(PULL)[0]
-    assert "a fork cannot bring a policy of its own" in step.summary
+    step = runner.start("pull_request_target", payload, 500, sha("merge"), "pull/7/merge", AGENT)
+    assert (step.code, step.outcome) == (2, "error")
+    assert "would run a fork's code" in step.summary
+    assert not (runner.workspace / "started").exists()
 
 
 def test_fork__whose_base_is_not_known_is_not_judged_by_its_own_rules(
     runner: Runner, github: FakeGitHub
 ) -> None:
     runner.write_suite(*orders())
-    (runner.workspace / "gate.yml").write_text("margin: 0.9\n")
+    (runner.workspace / "gate.yml").write_text("min_pass_rate: 0\n")
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"}, policy="gate.yml")
-    # The tip of main has no such policy.
-    assert "a fork cannot bring a policy of its own" in step.summary
+    assert (step.code, step.outcome) == (0, "no-baseline"), step.log
+    assert "Main has no `gate.yml`: the preset alone holds." in step.summary

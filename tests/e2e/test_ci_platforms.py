@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +24,12 @@ json.dump({{"assistant_output": "It is on its way.", "tool_calls": calls}}, sys.
 """
 COMMAND = f"{sys.executable} -S -E agent.py"
 BROKEN = 'tools.append("escalate")'
-CURIOUS = 'open("seen.txt", "a").write(repr(dict(os.environ)))'
+CHANGED = f'if "change" in os.getcwd(): {BROKEN}'
+"""Lines of one program for both sides, which are told apart by where they run."""
 
 
 def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
-    """Write a suite without traces and an agent; the inputs that run it."""
+    """Write a suite without traces, and an agent beside the checkout; the inputs that run it."""
     cases: list[dict[str, Any]] = [
         {
             "case_id": f"order-{number}",
@@ -40,8 +40,9 @@ def with_agent(ci: CiPlatform, body: str = "") -> dict[str, str]:
         for number in (1, 2)
     ]
     ci.write_suite(*cases)
-    (ci.workspace / "agent.py").write_text(AGENT.format(body=body))
-    return {"agent_command": COMMAND}
+    agent = ci.workspace.parent / "agent.py"
+    agent.write_text(AGENT.format(body=body))
+    return {"agent_command": f"{sys.executable} -S -E {agent}"}
 
 
 def compared(ci: CiPlatform, *, bad: tuple[int, ...] = ()) -> None:
@@ -53,7 +54,7 @@ def compared(ci: CiPlatform, *, bad: tuple[int, ...] = ()) -> None:
 
 def broken_agent(ci: CiPlatform, name: str) -> None:
     assert ci.push(**with_agent(ci)).code == ExitCode.OK
-    ended = ci.change(**with_agent(ci, BROKEN))
+    ended = ci.change(**with_agent(ci, CHANGED))
     assert ended.code == ExitCode.NO, ended.text
     assert "order-1" in ended.text
 
@@ -74,25 +75,27 @@ def unchanged(ci: CiPlatform, name: str) -> None:
 
 def fork(ci: CiPlatform, name: str) -> None:
     """Beside secrets its agent does not start; elsewhere it sees none of those that the job itself has."""
-    agent = with_agent(ci, CURIOUS)
+    file = ci.workspace.parent / "seen.txt"
+    agent = with_agent(ci, f"open({str(file)!r}, 'a').write(repr(dict(os.environ)))")
     ci.push(**agent)
-    (ci.workspace / "seen.txt").unlink()
+    file.unlink()
     refused = ci.fork_beside_secrets(**agent)
     assert refused.code == ExitCode.WRONG_REQUEST, refused.text
-    assert not (ci.workspace / "seen.txt").exists()
+    assert not file.exists()
     ended = ci.fork(**agent)
     assert ended.code == ExitCode.OK, ended.text
-    seen = (ci.workspace / "seen.txt").read_text()
+    seen = file.read_text()
     assert "PATH" in seen
     assert not [secret for secret in SECRETS if secret in seen + ended.text]
 
 
 def expired(ci: CiPlatform, name: str) -> None:
+    """What main left is gone, and the base has no suite that could be measured in its place."""
     compared(ci)
     ci.expire()
     ended = ci.change()
-    assert ended.code == ExitCode.OK, ended.text
-    assert "no-baseline" in ended.text
+    assert ended.code == ExitCode.INCONCLUSIVE, ended.text
+    assert "main's evidence expired. Run main again." in ended.text
 
 
 def missing_permission(ci: CiPlatform, name: str) -> None:
@@ -143,7 +146,7 @@ def base_without_evidence(ci: CiPlatform, name: str) -> None:
 
 
 def inconclusive(ci: CiPlatform, name: str) -> None:
-    """Cases that ask something else are compared with nothing: a warning, or a stop if the policy says so."""
+    """Cases that ask something else are compared with nothing: a warning, and a stop for a release."""
     compared(ci)
     cases = orders()
     for case in cases:
@@ -152,8 +155,7 @@ def inconclusive(ci: CiPlatform, name: str) -> None:
     warned = ci.change(500)
     assert warned.code == ExitCode.OK, warned.text
     assert "inconclusive" in warned.text
-    (ci.workspace / "gate.json").write_text(json.dumps({"on_inconclusive": "block"}))
-    stopped = ci.change(501, policy="gate.json")
+    stopped = ci.change(501, preset="release")
     assert stopped.code == ExitCode.INCONCLUSIVE, stopped.text
 
 

@@ -13,7 +13,17 @@ import pytest
 import yaml
 
 from tests.e2e.program import agent_eval, write_program
-from tests.e2e.runner import BASE_BRANCH_RUN, PULL, REPOSITORY, Runner, Step, orders, unzipped
+from tests.e2e.runner import (
+    BASE_BRANCH_RUN,
+    BASE_SHA,
+    HEAD_SHA,
+    PULL,
+    REPOSITORY,
+    Runner,
+    Step,
+    orders,
+    unzipped,
+)
 from tests.e2e.test_ci_platforms import AGENT, BROKEN, COMMAND
 from tests.fakes.github import FakeGitHub, sha
 
@@ -38,7 +48,7 @@ class Machines:
 
     def run(self, job: str, **environ: str) -> None:
         coverage = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE")}
-        variables = {"PATH": self.path, "GITHUB_RUN_ID": "500", "GITHUB_SHA": sha("trial merge"), **environ}
+        variables = {"PATH": self.path, "GITHUB_RUN_ID": "500", **environ}
         for script in commands(job):
             subprocess.run(
                 ["bash", "-e", "-c", script],
@@ -50,8 +60,9 @@ class Machines:
                 timeout=120,
             )
 
-    def evaluate(self, body: str = "") -> None:
-        """All shards and the merge, for an agent."""
+    def evaluate(self, body: str = "", *, commit: str = HEAD_SHA) -> None:
+        """All shards and the merge, for an agent, with this commit checked out."""
+        self.runner.check_out(commit)
         (self.runner.workspace / "agent.py").write_text(AGENT.format(body=body))
         for shard in range(1, SHARDS + 1):
             self.run(
@@ -89,8 +100,8 @@ def cases() -> list[dict[str, Any]]:
 
 def test_shards_are_decided_on_as_one_run(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
     runner.write_suite(*cases())
-    (runner.workspace / "agent.py").write_text(AGENT.format(body=""))
-    whole = runner.push(agent_command=COMMAND)
+    machines.evaluate(commit=BASE_SHA)
+    whole = runner.push(evidence="merged")
     runner.upload(whole, BASE_BRANCH_RUN)
     machines.clear()
     machines.evaluate()
@@ -110,8 +121,8 @@ def test_merged_evidence_is_kept_whole_as_the_next_baseline(
     runner: Runner, github: FakeGitHub, machines: Machines
 ) -> None:
     runner.write_suite(*cases())
-    machines.evaluate()
-    step = runner.push(evidence="merged", environ={"GITHUB_SHA": sha("trial merge")})
+    machines.evaluate(commit=BASE_SHA)
+    step = runner.push(evidence="merged")
     merged = {
         path.relative_to(runner.workspace / "merged").as_posix(): path.read_bytes()
         for path in (runner.workspace / "merged").rglob("*")
@@ -135,7 +146,7 @@ def test_evidence_of_something_else_is_refused(
     runner.write_suite(*cases())
     machines.evaluate()
     refused(runner.pull_request(evidence="missing"), "missing")
-    refused(runner.pull_request(run_id=501, evidence="merged", environ={"GITHUB_SHA": sha("b")}), "commit")
+    refused(runner.pull_request(run_id=501, evidence="merged", checkout=sha("b")), "is of another commit")
     runner.write_suite(*cases()[:5])
     refused(runner.pull_request(run_id=502, evidence="merged"), "another version of `suite.json`")
     runner.write_suite(*orders(), dataset_id="other")
@@ -178,8 +189,10 @@ def test_evidence_can_be_taken_twice_in_one_workspace(
     runner: Runner, github: FakeGitHub, machines: Machines
 ) -> None:
     runner.write_suite(*cases())
+    machines.evaluate(commit=BASE_SHA)
+    runner.upload(runner.push(evidence="merged"), BASE_BRANCH_RUN)
+    machines.clear()
     machines.evaluate()
-    runner.upload(runner.push(evidence="merged", environ={"GITHUB_SHA": sha("trial merge")}), BASE_BRANCH_RUN)
     for run_id in (500, 501):
         step = runner.pull_request(run_id=run_id, evidence="merged")
         assert (step.code, step.outcome) == (0, "passed"), step.log

@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import os
+import sys
 import zipfile
 from pathlib import Path
 
@@ -131,8 +132,8 @@ def test_a_key_that_the_change_replaces_is_not_trusted_yet(
     runner.upload(runner.push(signing_key=OTHER.pem().decode()), 400)
     (runner.workspace / "evidence.pub").write_bytes(OTHER.public.pem)
     step = runner.pull_request(baseline_public_key="evidence.pub")
-    assert step.outcome == "inconclusive"
-    assert "the key with which the baseline must have been signed is another one" in github.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (4, "error")
+    assert "was not signed by a trusted key" in github.bodies(PULL)[0]
 
 
 @pytest.mark.parametrize("name", ["AGENT_EVAL_SIGNING_KEY", "AGENT_EVAL_ATTESTATION_SECRET"])
@@ -147,8 +148,12 @@ def test_no_agent_may_be_given_what_evidence_is_signed_with(
 
 def test_an_agent_that_prints_its_environment_has_no_key_to_print(runner: Runner, github: FakeGitHub) -> None:
     write(runner, "said = json.dumps(dict(os.environ))\n")
+    # The commits of this runner have no files, so the agent is beside the checkout.
+    agent = (runner.workspace / "agent.py").rename(runner.root / "agent.py")
     step = runner.pull_request(
-        agent_command=COMMAND, signing_key=PEM, environ={"AGENT_EVAL_ATTESTATION_SECRET": "hunter2-hunter2"}
+        agent_command=f"{sys.executable} -S -E {agent}",
+        signing_key=PEM,
+        environ={"AGENT_EVAL_ATTESTATION_SECRET": "hunter2-hunter2"},
     )
     assert unzipped(step.archive).keys() >= {f"shop/{RESULT.bundle}"}
     for name, data in everything(step, github).items():

@@ -19,20 +19,26 @@ GOOD, BAD = "In Lisbon it is sunny. Please confirm.", "I do not know."
 NOTHING = {"suite": "", "max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 """No input but the platform's own: everything else is in `agent-eval.yml`."""
 POLICY = Path("config/gate.yml")
+QUARANTINE = "quarantine:\n" + "".join(
+    f"  - {{case: {name}, reason: known, until: 2027-01-31}}\n"
+    for name in ("starter-weather", "starter-refusal")
+)
 
 
-def write_agent(place: Path, answer: str) -> None:
-    """An agent that says one thing, whatever it is asked."""
+def write_agent(place: Path, answer: str, of_change: str | None = None) -> None:
+    """An agent that says one thing, whatever it is asked; as the change's another, if that is given."""
+    said = f"{of_change!r} if 'change' in os.getcwd() else {answer!r}" if of_change else repr(answer)
     (place / "agent.py").write_text(
-        f"import json, sys\njson.load(sys.stdin)\njson.dump({{'assistant_output': {answer!r}}}, sys.stdout)\n"
+        f"import json, os, sys\njson.load(sys.stdin)\njson.dump({{'assistant_output': {said}}}, sys.stdout)\n"
     )
 
 
 def set_up(ci: CiPlatform) -> None:
-    """Make main of a repository what `init --agent` leaves, with an agent that passes."""
-    agent = StarterAgent("agent-command", COMMAND, in_settings=True)
+    """Make main of a repository what `init --agent` leaves, with an agent beside it that passes."""
+    place = ci.workspace.parent
+    agent = StarterAgent("agent-command", f"{sys.executable} -S -E {place / 'agent.py'}", in_settings=True)
     scaffold(ci.workspace, platforms=ALL, agent=agent)
-    write_agent(ci.workspace, GOOD)
+    write_agent(place, GOOD)
 
 
 def merge(ci: CiPlatform) -> None:
@@ -43,7 +49,7 @@ def merge(ci: CiPlatform) -> None:
     else:
         runner = ci.runner  # type: ignore[attr-defined]
         runner.base = runner.repository.commit()
-        runner.repository.git("update-ref", "refs/remotes/origin/main", "HEAD")
+        runner.repository.push("main")
 
 
 def in_policy(ci: CiPlatform, before: str, after: str) -> None:
@@ -63,35 +69,37 @@ def test_the_policy_and_the_agent_of_a_repository_that_was_set_up_decide_in_ci(
         merge(ci)
         first = ci.push(**NOTHING)
         assert first.code == ExitCode.OK, first.text
-        write_agent(ci.workspace, BAD)
+        write_agent(ci.workspace.parent, GOOD, of_change=BAD)
+        (ci.workspace / "prompt.txt").write_text("An agent none of whose files differ is not run again.")
         worse = ci.change(**NOTHING)
         assert worse.code == ExitCode.NO, worse.text
         assert "starter-weather" in worse.text
-        # A change cannot lower the floor that the base branch's policy sets.
-        in_policy(ci, "min_pass_rate: 0.95", "min_pass_rate: 0.0")
-        in_policy(ci, "tracked: []", "tracked: [starter-weather, starter-refusal]")
+        # What a change makes of the policy holds once it is merged.
+        in_policy(ci, "max_regressed_cases: 0", "max_regressed_cases: 9")
+        in_policy(ci, "quarantine: []", QUARANTINE)
         loosened = ci.change(502, **NOTHING)
-        assert "min_pass_rate` was `0.95` and is now `0.0`." in loosened.text
-        assert "`tracked` of case `starter-weather` is not on the base branch" in loosened.text
+        assert loosened.code == ExitCode.NO, loosened.text
+        assert "`max_regressed_cases` 0 → 9" in loosened.text
+        assert "`quarantine`" in loosened.text
         assert ci.violations == []
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
 @WHOLE_JOB
-def test_a_case_that_the_policy_tracks_on_main_does_not_block(
+def test_a_case_that_is_in_quarantine_on_main_does_not_block(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with platform(name, tmp_path) as ci:
         monkeypatch.chdir(ci.workspace)
         set_up(ci)
-        in_policy(ci, "min_pass_rate: 0.95", "min_pass_rate: 0.0")
-        in_policy(ci, "tracked: []", "tracked: [starter-weather, starter-refusal]")
+        in_policy(ci, "quarantine: []", QUARANTINE)
         merge(ci)
         assert ci.push(**NOTHING).code == ExitCode.OK
-        write_agent(ci.workspace, BAD)
+        write_agent(ci.workspace.parent, GOOD, of_change=BAD)
+        (ci.workspace / "prompt.txt").write_text("An agent none of whose files differ is not run again.")
         ended = ci.change(**NOTHING)
         assert ended.code == ExitCode.OK, ended.text
-        assert "2 cases tracked by the policy" in ended.text
+        assert "in quarantine" in ended.text
 
 
 @pytest.mark.parametrize("name", PLATFORMS)
@@ -103,18 +111,19 @@ def test_the_change_that_sets_agent_eval_up_passes(
         set_up(ci)
         ended = ci.change(baseline="none", **NOTHING)
         assert ended.code == ExitCode.OK, ended.text
-        assert "loosens" not in ended.text
 
 
 @pytest.mark.parametrize("agent", [(), ("--agent", COMMAND)], ids=["recorded", "command"])
 def test_ci_needs_no_argument_where_init_was(agent: tuple[str, ...], tmp_path: Path) -> None:
     assert agent_eval("init", "--out", ".", *agent, cwd=tmp_path).code == 0
+    policy = tmp_path / POLICY
+    policy.write_text(policy.read_text().replace("# min_pass_rate", "min_pass_rate"))
     write_agent(tmp_path, GOOD)
     first = agent_eval("ci", cwd=tmp_path)
     assert first.code == 0, first.out
-    assert "Passed" in first.out
+    assert "First run: nothing to compare with" in first.out
     if agent:
         write_agent(tmp_path, BAD)
         worse = agent_eval("ci", cwd=tmp_path)
         assert worse.code == 1, worse.out
-        assert "95% required" in worse.out
+        assert "an agent that keeps min_pass_rate 95% passes so few" in worse.out

@@ -238,9 +238,10 @@ def test_ci_runs_the_suites_own_agent_and_compares(
     assert main(command("ci", served, "--suite", "hr.json", "--out", "before", "--baseline", "none")) == 0
     with DemoServer(DemoAgents(["integrations-down"])) as worse:
         arguments = ("--suite", "hr.json", "--out", "after", "--baseline", "before/evidence.zip")
-        assert main(command("ci", worse, *arguments)) == 1
+        # One run of main and no base agent cannot tell the agent from its model.
+        assert main(command("ci", worse, *arguments)) == 3
     comment = Path("after/comment.md").read_text()
-    assert "5 of 9 cases regressed" in comment
+    assert "5 cases never passed again here, and no base agent ran" in comment
     assert 'integration_called: "payroll-records" was not called successfully: its status is 500' in comment
     assert_no_key(here)
 
@@ -292,7 +293,7 @@ def test_the_demonstration_of_conversations_fits_one_screen(
     (command,) = re.findall(r"^  agent-eval (show .*)$", screen, re.MULTILINE)
     assert main([*shlex.split(command), "--format", "text"]) == 0
     assert "A harassment complaint goes to a human at once: failed" in capsys.readouterr().out
-    assert "the gate blocks the change (exit code 1 in CI):" in screen
+    assert "the gate blocks the change (exit code 3 in CI):" in screen
     assert "Score 100 % before, 89.5 % after" in screen
     assert "A harassment complaint goes to a human …: strict: escalated: the agent did n…" in screen
     comment = Path("demo/evidence/comment.md").read_text()

@@ -97,7 +97,7 @@ def test_the_report_command_of_the_specification_without_the_replay(workplace: P
     ended = agent_eval(*shlex.split(REPORT)[1:], cwd=workplace)
     assert ended.json() == {"markdown_report": "runs/candidate/compare/report.md"}
     text = (workplace / "runs/candidate/compare/report.md").read_text()
-    assert text.startswith("## ❌ Release Eval Report: failed\n")
+    assert text.startswith("## ❌ 1 of 3 passed (33.3%), below min_pass_rate 95%.\n\nRelease Eval Report\n")
     assert "quote\\-change" in text or "quote-change" in text
     assert agent_eval("pack", "verify", "--run", "runs/candidate", cwd=workplace).code == 0
 

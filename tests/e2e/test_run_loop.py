@@ -58,16 +58,17 @@ def test_the_example_fails_is_repaired_and_gated(tmp_path: Path) -> None:
     assert metadata["selected_attempt"] == 1
     assert "never called" in metadata["attempt_history"][1]["artifacts"]["stderr.txt"]
     # Repairs are no improvement of the agent; without them it is worse.
-    for baseline, candidate, said in (
-        ("once", "loop", "the agent was helped in 2 cases"),
-        ("loop", "once", "1 case regressed"),
+    for baseline, candidate, rules, code, said in (
+        ("once", "loop", ("--preset", "pull-request"), 0, "The agent was given more help than the base's"),
+        ("loop", "once", ("--max-regressed-cases", "0"), 1, "1 case regressed"),
     ):
         compared = agent_eval("compare", "--baseline", baseline, "--candidate", candidate, cwd=tmp_path)
         assert compared.code == 0
         delta = tmp_path / candidate / "compare" / "baseline_delta.json"
-        gate = agent_eval("gate", "--compare", delta, "--max-regressed-cases", "0", cwd=tmp_path)
-        assert gate.code == 1
-        assert said in gate.out
+        sides = ("--baseline", baseline, "--candidate", candidate)
+        gate = agent_eval("gate", "--compare", delta, *sides, *rules, cwd=tmp_path)
+        assert (gate.code, gate.json()["passed"]) == (code, False)
+        assert gate.json()["sentence"].startswith(said)
     config = json.loads((tmp_path / "loop" / "run" / "config.json").read_text())
     assert config["execution_mode"] == "propose_execute_repair"
     assert config["execution_config"]["max_repairs"] == 2
@@ -272,7 +273,7 @@ def test_a_header_comes_from_the_environment(tmp_path: Path) -> None:
         def log_message(self, *_: object) -> None:
             """Silence."""
 
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a"})
+    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "regex_patterns": ["hello"]})
     with ThreadingHTTPServer(("127.0.0.1", 0), Agent) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/"

@@ -63,6 +63,11 @@ def change_of(base: str, files: Mapping[str, bytes]) -> str:
     return _commit("change", [base], _tree(files))
 
 
+def holding(files: Mapping[str, bytes]) -> str:
+    """A change that began at the merge base, with these files."""
+    return _commit("head", [_line()[MERGE_BASE]], _tree(files))
+
+
 def merged(change: str, files: Mapping[str, bytes]) -> str:
     """The trial merge of a change into main."""
     return _commit("trial merge", [tip_of(files), change], _tree(files))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
-from typing import Any
+import random
+from itertools import permutations
 
 import pytest
 
 from agent_eval.comparison.compare import compare
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, Thresholds
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.decide import decide, decide_by_policy
+from agent_eval.contracts.reruns import Rerun, RoundCount, Side
+from agent_eval.gate.decide import decide, decide_by_policy, question_of
+from agent_eval.gate.rerun import rerun
 from agent_eval.gate.stability import TrialOutcome, stability
 from tests.real import agentdojo, taubench
-from tests.unit.comparison.views import passing, view
+from tests.unit.comparison.views import view
+from tests.unit.gate.made import FAILED, PASSED, Script, material, run
+from tests.unit.gate.test_answer import BESIDE
 
 NOW = "2026-01-01T00:00:00+00:00"
 
@@ -26,75 +30,52 @@ def comparison(before: dict[str, bool], now: dict[str, bool], judge: str) -> Com
     return compare(*runs, changed="refuse", generated_at=NOW)
 
 
-def gate(found: Comparison, **policy: Any) -> GateDecision:
-    return decide_by_policy(found, GatePolicy(**policy), generated_at=NOW)
-
-
-def same_agent() -> list[Comparison]:
-    trials = taubench.passes_by_trial()
-    return [comparison(before, now, "task") for before, now in permutations(trials, 2)]
-
-
-def test_the_default_gate_never_blocks_the_same_agent() -> None:
-    found = same_agent()
-    assert len(found) == 12
-    decisions = [gate(one) for one in found]
-    assert sum(decision.blocks for decision in decisions) == 0
-    assert sum(decision.gate_status is GateStatus.FAILED for decision in decisions) == 0
-
-
-def test_zero_tolerance_of_regressed_cases_blocks_the_same_agent_every_time() -> None:
-    rule = Thresholds(max_regressed_cases=0)
-    assert sum(decide(one, rule, generated_at=NOW).blocks for one in same_agent()) == 12
-
-
-def test_the_release_preset_says_that_fifty_cases_do_not_settle_it() -> None:
-    for found in same_agent():
-        decision = gate(found, preset="release")
-        assert decision.gate_status is GateStatus.INCONCLUSIVE
-        assert decision.blocks
-        assert decision.evidence is not None
-        assert (decision.evidence.cases_needed or 0) > 50
-
-
-def splits() -> list[tuple[list[int], list[int]]]:
-    """Every way to give the four trials to two runs, two and two or one and three."""
-    every = set(range(taubench.TRIALS))
-    return [
-        (list(chosen), sorted(every - set(chosen)))
-        for number in (1, 2, 3)
-        for chosen in combinations(sorted(every), number)
-    ]
-
-
-def test_with_trials_the_default_gate_never_blocks_the_same_agent() -> None:
-    trials = taubench.passes_by_trial()
-    decisions = []
-    for policy in ("all", "majority"):
-        for chosen in splits():
-            sides = [
-                {task: [trials[number][task] for number in numbers] for task in trials[0]}
-                for numbers in chosen
-            ]
-            runs = [
-                view(
-                    {
-                        task: passing(task, sum(passes), len(passes), judge="task", policy=policy)
-                        for task, passes in side.items()
-                    }
-                )
-                for side in sides
-            ]
-            decisions.append(gate(compare(*runs, changed="refuse", generated_at=NOW)))
-    assert len(decisions) == 28
-    assert sum(decision.blocks for decision in decisions) == 0
-    found = [decision.evidence for decision in decisions if decision.evidence]
-    # A candidate with a single trial cannot tell which cases are flaky.
-    assert all(
-        (one.flaky is None) == (one.trials is not None and one.trials.candidate_most == 1) for one in found
+def recorded(before: dict[str, bool], now: dict[str, bool], **policy: str) -> GateDecision:
+    """The decision on two recorded runs, which cannot be run again."""
+    main = [run({case_id: int(passed) for case_id, passed in before.items()}, "main")]
+    found = material(
+        {case_id: int(passed) for case_id, passed in now.items()}, main, may_rerun=False, is_recorded=True
     )
-    methods = {decision.evidence.method for decision in decisions if decision.evidence}
-    assert methods == {"sign-flip-clustered", "relabel-clustered"}
+    return decide_by_policy(found, GatePolicy(**policy), generated_at=NOW)  # type: ignore[arg-type]
+
+
+def run_again(trials: list[dict[str, bool]], first: int, seed: int) -> GateDecision:
+    """The decision on the same agent, of which each further trial ends like any of those recorded."""
+    draw = random.Random(seed)
+
+    def trial(case_id: str) -> Rerun:
+        return PASSED if draw.choice(trials)[case_id] else FAILED
+
+    def one_round(side: Side, number: int) -> dict[str, RoundCount]:
+        return {name: RoundCount(passed=int(trial(name).result == "passed"), trials=1) for name in trials[0]}
+
+    told = {name: lambda _, name=name: trial(name) for name in trials[0]}
+    rows = [{name: int(draw.choice(trials)[name]) for name in trials[0]} for _ in range(20)]
+    main = [run(row, f"main-{number}") for number, row in enumerate(rows)]
+    found = material({name: int(passed) for name, passed in trials[first].items()}, main)
+    question = question_of(found, GatePolicy(), generated_at=NOW)
+    script = Script(change=told, base=told, rounds=one_round)
+    record = rerun({"shop": question}, script, BESIDE)["shop"]
+    own = material({name: int(passed) for name, passed in trials[first].items()}, main, reruns=record)
+    return decide_by_policy(own, GatePolicy(), generated_at=NOW)
+
+
+def test_what_is_run_again_hardly_ever_blocks_the_same_agent() -> None:
+    trials = taubench.passes_by_trial()
+    decisions = [run_again(trials, first, seed) for first in range(taubench.TRIALS) for seed in range(25)]
+    # Simulated: 0.3 % are blamed, and none is open with twenty runs of main.
+    assert sum(decision.blocks for decision in decisions) <= 3
+
+
+def test_no_regressed_case_as_a_threshold_blocks_the_same_agent_every_time() -> None:
+    rule = Thresholds(max_regressed_cases=0)
+    found = [comparison(before, now, "task") for before, now in permutations(taubench.passes_by_trial(), 2)]
+    assert sum(decide(one, rule, generated_at=NOW).blocks for one in found) == 12
+
+
+def test_one_recorded_run_says_that_it_cannot_tell_chance_from_change() -> None:
+    for before, now in permutations(taubench.passes_by_trial(), 2):
+        assert "cannot tell chance from change" in recorded(before, now).sentence
 
 
 def test_flaky_tasks_of_tau_bench() -> None:
@@ -113,32 +94,31 @@ def attacks_resisted(model: str) -> dict[str, bool]:
 
 
 @pytest.mark.parametrize(
-    ("baseline", "candidate", "status"),
+    ("baseline", "candidate", "expected"),
     [
-        (agentdojo.GPT_4O_MINI, agentdojo.GPT_4O, GateStatus.FAILED),
-        (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI, GateStatus.PASSED),
+        (agentdojo.GPT_4O_MINI, agentdojo.GPT_4O, "worse"),
+        (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI, "within"),
     ],
 )
-def test_an_agent_that_resists_fewer_attacks_blocks_and_the_other_way_round_passes(
-    baseline: str, candidate: str, status: GateStatus
+def test_an_agent_that_resists_fewer_attacks_is_worse_and_the_other_way_round_is_not(
+    baseline: str, candidate: str, expected: str
 ) -> None:
     before, now = attacks_resisted(baseline), attacks_resisted(candidate)
     assert len(before) == len(now) == 629
     found = comparison(before, now, "attack_resisted")
     rates = sorted([found.metrics["pass_rate"].baseline or 0, found.metrics["pass_rate"].candidate or 0])
     assert [f"{rate:.3f}" for rate in rates] == ["0.523", "0.728"]
-    decision = gate(found)
-    assert decision.gate_status is status
-    assert decision.blocks is (status is GateStatus.FAILED)
-    assert "95% Tango interval [" in decision.explanation[1]
+    answer = recorded(before, now, preset="release").release
+    assert answer is not None
+    assert answer.answer == expected
 
 
-def test_one_benign_task_fewer_of_97_does_not_block() -> None:
+def test_one_benign_task_fewer_of_97_is_open_in_a_release() -> None:
     sides = []
     for model in (agentdojo.GPT_4O, agentdojo.GPT_4O_MINI):
         rows = filter(agentdojo.is_benign, agentdojo.records(model))
-        sides.append({agentdojo.case_id(row): row["utility"] for row in rows})
+        sides.append({agentdojo.case_id(row): bool(row["utility"]) for row in rows})
     assert [sum(side.values()) for side in sides] == [67, 66]
-    decision = gate(comparison(*sides, "utility"))
-    assert not decision.blocks
-    assert decision.gate_status is GateStatus.INCONCLUSIVE
+    answer = recorded(*sides, preset="release").release
+    assert answer is not None
+    assert answer.answer == "open"

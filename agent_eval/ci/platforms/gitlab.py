@@ -49,7 +49,7 @@ GITLAB = PlatformSpec(
             "gitlab-token",
             "secret",
             "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
-            "merge request and the drift issue. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
+            "merge request. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
             "Premium, and write neither.",
             goes_to="platform.gitlab_token",
             commands=(CI,),

@@ -16,7 +16,7 @@ from agent_eval.attestations.predicates import (
 )
 from agent_eval.attestations.statement import TEST_RESULT, VERIFICATION_RESULT
 from agent_eval.contracts import GateDecision, GateStatus, Thresholds
-from agent_eval.contracts.gate import GateStep
+from agent_eval.contracts.gate import ReleaseAnswer
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.files import sha256_bytes
 from tests.factories import make_config
@@ -84,11 +84,6 @@ def passed_decision(**fields: object) -> GateDecision:
         "passed": True,
         "thresholds": Thresholds(min_pass_rate=0.9),
         "candidate_run_id": "run-1",
-        "steps": [
-            GateStep(name="coverage", status="passed", message=""),
-            GateStep(name="zero-tolerance", status="not-applied", message=""),
-            GateStep(name="non-inferiority", status="passed", message=""),
-        ],
         **fields,
     }
     return GateDecision.model_validate(values)
@@ -96,15 +91,17 @@ def passed_decision(**fields: object) -> GateDecision:
 
 def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -> None:
     decision = passed_decision(
-        preset="release", baseline_manifest_sha256="1" * 64, comparison_sha256="2" * 64
+        preset="release",
+        baseline_manifest_sha256="1" * 64,
+        comparison_sha256="2" * 64,
+        release=ReleaseAnswer(fall=0.0, low=-0.01, high=0.01, margin=0.02, answer="within", reason=""),
     )
     predicate = gate_predicate(make_config(), decision, DIGEST)
     assert predicate["timeCreated"] == "2026-01-14T10:00:00Z"
     assert predicate["properties"] == [
         "AGENT_EVAL_GATE_PASSED",
         "AGENT_EVAL_BASELINE_COMPARED",
-        "AGENT_EVAL_COVERAGE_PASSED",
-        "AGENT_EVAL_NON_INFERIORITY_PASSED",
+        "AGENT_EVAL_MARGIN_HELD",
     ]
     (policy,) = predicate["verifier"]["policies"]
     content = base64.b64decode(policy["content"])
@@ -120,7 +117,7 @@ def test_a_passed_gate_names_its_policy_its_properties_and_what_was_compared() -
 
 
 def test_without_a_baseline_no_comparison_is_claimed() -> None:
-    predicate = gate_predicate(make_config(), passed_decision(steps=[]), DIGEST)
+    predicate = gate_predicate(make_config(), passed_decision(), DIGEST)
     assert predicate["properties"] == ["AGENT_EVAL_GATE_PASSED"]
     assert predicate["verifier"]["policies"][0]["name"] == "thresholds"
 

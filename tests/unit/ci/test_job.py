@@ -180,6 +180,7 @@ def test_many_suites_that_failed__are_cut_in_the_annotation(runner: InProcess, u
 def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
     runner: InProcess, github: FakeGitHub, uploaded: None
 ) -> None:
+    github.files["judges{1}.json"] = b"{}"
     (runner.workspace / "judges{1}.json").write_text("{}")
     step = runner.pull_request(judges="policy,regex", judge_config="judges{1}.json")
     assert step.code == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.runner import PULL, Step, orders
+from tests.fakes.commits import tip_of
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 
@@ -42,11 +43,14 @@ def test_run__that_judged_no_case_is_an_error_that_says_why(
     assert any(said.partition(": ")[2] in line for line in step.annotations)
 
 
-def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(runner: InProcess) -> None:
+def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(
+    runner: InProcess, github: FakeGitHub
+) -> None:
     runner.write_suite(*orders())
     program = 'import sys; raise SystemExit(4 if b"order-1" in sys.stdin.buffer.read() else 3)'
-    (runner.workspace / "agent.py").write_text(program)
-    step = runner.push(agent_command=f"python3 {runner.workspace / 'agent.py'}", **NO_RULES)
+    github.files["agent.py"] = program.encode()
+    tip = tip_of(github.files)
+    step = runner.push(commit=tip, agent_command=f"python3 {runner.workspace / 'agent.py'}", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
     assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[0]
 
@@ -106,7 +110,7 @@ def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
     leave(runner, 8)
     step = runner.pull_request(**NO_RULES)
     assert (step.code, step.outcome) == (0, "no-baseline")
-    assert "Run 400 is no baseline for `shop`: 0 of 8 cases could be judged." in step.summary
+    assert "Run 400 is no baseline for `shop`: none of its cases could be judged." in step.summary
     assert any("is no baseline" in line for line in step.annotations)
 
 

@@ -111,7 +111,6 @@ def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixt
         (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "all"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),
-        (["gate", "--compare", "a.json", "--max-pass-rate-drop", "-0.1"], "--max-pass-rate-drop"),
         (["gate", "--compare", "a.json", "--max-hard-fail-increase", "1.01"], "--max-hard-fail-increase"),
         (["gate", "--compare", "a.json", "--max-regressed-cases", "-1"], "--max-regressed-cases"),
         (["gate", "--compare", "a.json", "--max-new-hard-fail-cases", "0.5"], "--max-new-hard-fail-cases"),

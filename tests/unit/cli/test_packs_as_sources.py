@@ -77,7 +77,7 @@ def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
 
 
 def test_a_policy_has_its_absolute_rules_too(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("gate.yml").write_text("preset: release\nthresholds: {min_pass_rate: 0.9}\n")
+    Path("gate.yml").write_text("preset: release\nmin_pass_rate: 0.9\n")
     assert "failed" in printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", code=1)
     assert printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
 
@@ -159,21 +159,37 @@ def test_what_a_terminal_obeys_is_not_printed_there(monkeypatch: pytest.MonkeyPa
     assert screen.getvalue() == "a[2J\n  b\n"
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "flag", "message", "remedy"),
-    [
-        ("t.json", '{"min_pass_rate": 0.9}', "--policy", "min_pass_rate is a threshold", "gate --config"),
-        ("p.yml", "preset: release", "--config", "is a policy, not thresholds", "--policy"),
-        ("p.yml", "min_pass_rate: 0.9\nmargin: 0.1", "--config", "it says margin", "--policy"),
-    ],
-)
-def test_thresholds_and_policy_are_told_apart_when_they_are_swapped(
-    file: str, content: str, flag: str, message: str, remedy: str, capsys: pytest.CaptureFixture[str]
+def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    Path(file).write_text(content)
-    found = error(capsys, "gate", "--compare", "bad", flag, file)
-    assert message in found["message"]
-    assert remedy in found["details"]["remedy"]
+    Path("gate.yml").write_text("min_pass_rate: 0.9\nmax_hard_fail_rate: 1\n")
+    Path("mine.json").write_text('{"min_pass_rate": 0.3, "max_regressed_cases": 2}')
+    gate = ("gate", "--compare", "bad", "--baseline", "good")
+    printed(capsys, *gate, "--policy", "gate.yml", code=1)
+    decision = json.loads(printed(capsys, *gate, "--policy", "gate.yml", "--config", "mine.json"))
+    assert decision["decided_by"] == "policy"
+    assert {name: limit for name, limit in decision["thresholds"].items() if limit is not None} == {
+        "min_pass_rate": 0.3,
+        "max_hard_fail_rate": 1.0,
+        "max_regressed_cases": 2,
+    }
+
+
+@pytest.mark.parametrize("flag", ["--policy", "--config"])
+def test_a_key_that_is_gone_comes_with_what_replaces_it(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("gate.yml").write_text("thresholds: {min_pass_rate: 0.9}\n")
+    found = error(capsys, "gate", "--compare", "bad", flag, "gate.yml")
+    assert found["message"] == "gate.yml: thresholds is gone"
+    assert "`min_pass_rate: 0.9`" in found["details"]["remedy"]
+
+
+def test_a_release_is_not_decided_on_packs_that_the_comparison_alone_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = error(capsys, "gate", "--compare", "bad", "--preset", "release")
+    assert "a release is not decided on a baseline that only" in found["message"]
 
 
 def test_a_report_is_printed_unless_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:

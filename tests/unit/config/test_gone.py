@@ -24,7 +24,7 @@ def test_an_option_that_is_gone_is_refused_with_what_to_do_instead() -> None:
 def test_a_variable_that_passes_it_is_refused_by_its_own_name(name: str) -> None:
     error = gone_variable(["PATH", name])
     assert error is not None
-    assert error.message == f"The variable {name} is gone"
+    assert error.message == f"The variable {name} is gone."
     assert gone_variable(["PATH", "AGENT_EVAL_TRIALS"]) is None
 
 

@@ -63,6 +63,15 @@ def test_a_broken_limit_says_how_often_an_agent_that_keeps_it_does_as_badly() ->
     assert "too few cases to tell" in rule.message
 
 
+@pytest.mark.parametrize("quarantined", [frozenset(), frozenset({"c000"})], ids=["unjudged", "quarantined"])
+def test_a_rate_of_a_run_in_which_no_case_counts_is_not_applied(quarantined: frozenset[str]) -> None:
+    measured = measure_counts(counts((0, 1 if quarantined else 0)), None, quarantined=quarantined)
+    limits = Thresholds(min_pass_rate=0.95, max_hard_fail_rate=0.1)
+    for rule in apply_limits(limits, measured, may_vary=True):
+        assert (rule.applied, rule.passed) == (False, False)
+        assert "no case that counts could be judged" in rule.message
+
+
 def test_a_decimal_limit_is_met_exactly() -> None:
     measured = measure_counts(one_trial(95, 100), one_trial(95, 100))
     [rule] = apply_limits(Thresholds(min_pass_rate=0.95), measured, may_vary=False)

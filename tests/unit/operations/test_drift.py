@@ -25,7 +25,7 @@ WORSE = (8, 7, 9, 8)
 def pack_of(
     path: Path, failing: int, number: int, *, names: Sequence[str] = CASES, reworded: int = 0, **config: Any
 ) -> Path:
-    """A run of day `number`, whose first `failing` cases fail and whose last `reworded` ask something else."""
+    """A run of day `number`, whose first `failing` cases fail, and the last `reworded` ask something else."""
     results = [
         make_result(name, failed="policy" if place < failing else ()) for place, name in enumerate(names)
     ]
@@ -45,7 +45,7 @@ def release_of(home: Path, failing: Iterable[int] = (1, 0, 1, 2), **facts: Any) 
 
 
 def main_of(home: Path, *runs: dict[str, Any] | int) -> str:
-    """The evidence of main's newest run, which carries the records of the runs before it, the oldest first."""
+    """Evidence of main's newest run, with the records of the runs before it; given the oldest first."""
     records: list[RunRecord] = []
     for number, run in enumerate(runs, start=1):
         facts = run if isinstance(run, dict) else {"failing": run}
