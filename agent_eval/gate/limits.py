@@ -266,7 +266,7 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
     is_floor = name == "min_pass_rate"
     number = measured.passed if is_floor else measured.hard_failed
     limit = exact(threshold)
-    share = Fraction(number, measured.cases)
+    share = Fraction(number, measured.cases) if measured.cases else Fraction(0)
     is_beyond = share < limit if is_floor else share > limit
     # Fewer passes, or as many cases without a hard fail.
     least_passed = ceil(number) if is_floor else measured.cases - floor(number)

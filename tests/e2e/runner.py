@@ -179,9 +179,13 @@ class Runner:
             "workflow_run": {"id": reported, "head_sha": HEAD_SHA, "head_repository": {"id": fake.FORK_ID}},
         }
         given = {"suite": "", "report_run_id": str(reported), "baseline_workflow": "nightly.yml", **inputs}
-        serve(self.root / "server" / f"{fake.REPOSITORY}.git", self.github.files)
-        server = {"GITHUB_SERVER_URL": (self.root / "server").as_uri(), **(environ or {})}
+        server = {**self.served(), **(environ or {})}
         return self.start(event, payload, run_id, BASE_SHA, "heads/main", given, checkout="", environ=server)
+
+    def served(self) -> dict[str, str]:
+        """Serve the repository to git; the variable that leads there."""
+        serve(self.root / "server" / f"{fake.REPOSITORY}.git", self.github.files)
+        return {"GITHUB_SERVER_URL": (self.root / "server").as_uri()}
 
     def merge_group(self, *, run_id: int = OWN_RUN, **inputs: str) -> Step:
         """A change in the merge queue for main."""

@@ -49,8 +49,9 @@ def test_a_case_that_got_worse_is_pointed_out_at_its_line(
     for number, line in zip((2, 3), found, strict=True):
         at = int(line.split("line=")[1].split("::")[0])
         assert f"order-{number}" in path.read_text().splitlines()[at - 1]
-        assert line.startswith(f"::error title=agent-eval,file={name},line={at}::order-{number}: Got worse")
-        assert "policy" in line
+        assert line.startswith(
+            f"::error title=agent-eval,file={name},line={at}::`order-{number}` passed 1 of 1"
+        )
 
 
 def test_no_more_are_pointed_out_than_a_platform_shows(runner: Runner, github: FakeGitHub) -> None:
@@ -69,7 +70,7 @@ def test_an_unchanged_suite_has_none_and_a_first_run_that_fails_has_them(
     runner.write_suite(*orders(bad=(1,)))
     failing = runner.push(min_pass_rate="1")
     assert failing.outcome == "failed"
-    assert [line.partition("::order-")[2][:9] for line in pointed_out(failing)] == ["1: Fails."]
+    assert [line.partition("::order-")[2][:9] for line in pointed_out(failing)] == ["1 fails. "]
     runner.upload(failing, BASE_BRANCH_RUN)
     assert pointed_out(runner.pull_request()) == []
 

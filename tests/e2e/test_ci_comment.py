@@ -74,12 +74,12 @@ def test_fork__whose_token_may_only_read_is_no_failure(runner: Runner, github: F
     step = runner.pull_request(fork=True)
     assert (step.code, step.outcome) == (0, "no-baseline")
     assert any("fork" in line for line in step.annotations)
-    assert "no baseline" in step.summary
+    assert "nothing to compare with" in step.summary
     assert "fork" in step.summary
     assert step.outputs["comment-url"] == ""
 
 
-@pytest.mark.parametrize(("threshold", "code", "outcome"), [("1", 1, "failed"), ("0.5", 0, "passed")])
+@pytest.mark.parametrize(("threshold", "code", "outcome"), [("1", 1, "failed"), ("0.5", 0, "no-baseline")])
 def test_missing_permission__is_named_and_the_decision_stands(
     runner: Runner, github: FakeGitHub, threshold: str, code: int, outcome: str
 ) -> None:

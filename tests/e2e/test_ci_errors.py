@@ -54,6 +54,7 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
     runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]
 ) -> None:
     runner.write_suite(*orders())
+    github.files["agent-eval.yml"] = b"comment-id: nightly\n"
     (runner.workspace / "agent-eval.yml").write_text("comment-id: nightly\n")
     runner.pull_request(run_id=500, min_pass_rate="0.5")
     assert "passed" in github.bodies(PULL)[0]
@@ -63,24 +64,25 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
     assert "not evaluated" in comment
 
 
-def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_in_the_summary_alone(
+def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(
     runner: Runner, github: FakeGitHub
 ) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "agent-eval.yml").write_text("comment-id: [\n")
     step = runner.pull_request()
-    assert (step.code, step.outputs["comment-url"]) == (2, "")
+    assert step.code == 2
     assert "not evaluated" in step.summary
-    assert github.bodies(PULL) == []
+    assert "not evaluated" in github.bodies(PULL)[0]
 
 
 def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
     runner.write_suite(*orders())
-    environ = {"AGENT_EVAL_MIN_PASRATE": "0.9", "INPUT_MIN_PASS_RATE": "0.9", "AGENT_EVAL_OTHER": "1"}
-    said = " ".join(runner.pull_request(environ=environ).annotations)
-    assert "AGENT_EVAL_MIN_PASRATE is not read. AGENT_EVAL_MIN_PASS_RATE would be." in said
-    assert "INPUT_MIN_PASS_RATE is not read. INPUT_MIN-PASS-RATE would be." in said
-    assert "AGENT_EVAL_OTHER" not in said
+    step = runner.pull_request(environ={"AGENT_EVAL_MIN_PASRATE": "0.9"})
+    assert step.code == 2
+    assert (
+        "AGENT_EVAL_MIN_PASRATE is no input of the job. Did you mean AGENT_EVAL_MIN_PASS_RATE?"
+        in " ".join(step.annotations)
+    )
 
 
 def test_threshold__that_is_an_empty_flag_removes_no_rule(runner: Runner) -> None:
@@ -105,10 +107,11 @@ def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, gi
 def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
     runner: Runner, github: FakeGitHub
 ) -> None:
-    runner.write_suite(*orders())
+    github.files["agent-eval.yml"] = b"min-pass-rate: 1\n"
+    (runner.workspace / "agent-eval.yml").write_text("min-pass-rate: 0.1\n")
+    runner.write_suite(*orders(bad=(1,)))
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
-    assert (step.code, step.outcome) == (4, "error")
-    assert any("does not know which commit that is" in line for line in step.annotations)
+    assert (step.code, step.outcome) == (1, "failed")
     assert github.bodies(PULL) == []
 
 
@@ -231,9 +234,9 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     assert runner.pull_request().code == 2
     runner.write_suite(*orders())
     step = runner.pull_request(judges="regex", min_pass_rate="0")
-    assert step.code == 1
+    assert step.code == 4
     assert step.outputs["passed"] == "false"
-    assert "No judge had anything to judge (4 cases), and that is no pass." in github.bodies(PULL)[0]
+    assert "Nothing was judged (4 cases), and that is no pass." in github.bodies(PULL)[0]
 
 
 def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:
@@ -253,11 +256,11 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(
     runner: Runner, github: FakeGitHub, inputs: dict[str, str]
 ) -> None:
     runner.write_suite(*orders())
-    step = runner.pull_request(github_token="", **inputs)
+    step = runner.pull_request(github_token="", environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (4, "error")
     assert any("Set `github-token`" in line for line in step.annotations)
     [outcome] = [line for line in step.log.splitlines() if line.startswith("Outcome: ")]
-    cause = "Outcome: error. The baseline could not be read. Without a token earlier runs cannot be read"
+    cause = "Outcome: error. The baseline could not be read: Without a token earlier runs cannot be read"
     assert outcome.startswith(cause)
     assert github.requests == []
     # The evidence is there all the same.
@@ -267,7 +270,7 @@ def test_no_token__is_an_error_unless_no_baseline_is_wanted(
 def test_no_token__is_none_where_no_baseline_is_wanted(runner: Runner) -> None:
     runner.write_suite(*orders())
     inputs = {"github_token": "", "baseline": "none", "comment": "never"}
-    step = runner.push(**inputs)
+    step = runner.push(environ=runner.served(), **inputs)
     assert (step.code, step.outcome) == (0, "no-baseline")
 
 
@@ -275,7 +278,7 @@ def test_outside_ci__the_comment_is_printed(runner: Runner, github: FakeGitHub) 
     runner.write_suite(*orders())
     first = runner.start("", {}, 1, "", "", {"min_pass_rate": "1"}, environ={"GITHUB_ACTIONS": ""})
     assert first.code == 0
-    assert "## ✅ Agent evaluation: passed" in first.log
+    assert "First run: nothing to compare with." in first.log
     assert first.log.count("<!-- agent-eval id=default") == 1
     (runner.workspace / "agent-eval-out").rename(runner.workspace / "before")
     runner.write_suite(*orders(bad=(2,)))
