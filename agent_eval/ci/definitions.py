@@ -78,9 +78,13 @@ def define(targets: Sequence[Target], patterns: Sequence[str], versions: Version
     redefinitions: dict[str, Redefinition] = {}
     renamed: dict[str, Target] = {}
     notes: list[str] = []
-    for source in _suites_of_base(patterns, versions):
+    of_base = list(_suites_of_base(patterns, versions))
+    known = {safe_name(source.header.dataset_id) for source in of_base}
+    for source in of_base:
         before, old = _raw_cases(source), source.header.dataset_id
-        slug = _same_suite(safe_name(old), before, mine)
+        # A suite that the base has too is no other one under a new name; nor can it be two of them.
+        others = {slug: cases for slug, cases in mine.items() if slug not in known and slug not in renamed}
+        slug = safe_name(old) if safe_name(old) in mine else _same_suite(safe_name(old), before, others)
         if slug not in mine:
             continue
         redefinition = _redefinition(source, before, mine[slug], clone.home)
@@ -137,9 +141,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
 def _same_suite(
     slug: str, before: Mapping[str, dict[str, Any]], mine: Mapping[str, Mapping[str, dict[str, Any]]]
 ) -> str:
-    """Find the change's suite that is this one: of the same name, else the one that asks the most alike."""
-    if slug in mine or not before:
-        return slug
+    """Find the change's suite that is this one under a new name: the one that asks the most alike."""
     asked = {asked_digest(raw) for raw in before.values()}
     shared = {
         name: len(asked & {asked_digest(raw) for raw in cases.values()}) for name, cases in mine.items()

@@ -6,8 +6,12 @@ from agent_eval.ci.baseline import Lack, Search
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.measured_base import MEASURED
 from agent_eval.ci.replaying import replay_rule
+from agent_eval.ci.seal import as_code
 from agent_eval.contracts import GateDecision, GateStatus, RuleResult
 from agent_eval.contracts.replay import ReplayReport
+
+NAMED = 3
+"""Suites that a sentence names at most."""
 
 
 def with_terms_of_the_job(
@@ -35,6 +39,9 @@ def with_terms_of_the_job(
     baseline = search.baselines.get(slug)
     if baseline is not None and baseline.origin.how == MEASURED:
         decision = _named_first(decision, "The base has no run; it was measured in this job.")
+    if search.gone and job.place is not None and not job.place.is_reviewed:
+        gone = ", ".join(as_code(dataset_id) for dataset_id in sorted(search.gone)[:NAMED])
+        decision = _removed(decision, f"This change has no suite {gone} any more, so it was not run.", job)
     if job.rules.pending:
         pending = f"New rules hold once merged: {', '.join(job.rules.pending)}."
         decision = decision.model_copy(update={"notes": [*decision.notes, pending]})
@@ -58,6 +65,14 @@ def _open(decision: GateDecision, sentence: str, *notes: str) -> GateDecision:
             "notes": [*decision.notes, *notes],
         }
     )
+
+
+def _removed(decision: GateDecision, sentence: str, job: JobContext) -> GateDecision:
+    """Copy a decision as one that is open, which blocks a release alone, unless it is that anyway."""
+    if decision.gate_status not in (GateStatus.PASSED, GateStatus.NO_BASELINE):
+        return decision.model_copy(update={"notes": [*decision.notes, sentence]})
+    opened = _open(decision, sentence)
+    return opened.model_copy(update={"blocks": job.rules.policy.is_release})
 
 
 def _failed(decision: GateDecision, job: JobContext) -> GateDecision:

@@ -213,3 +213,18 @@ def test_an_invalid_file_of_the_change_is_refused_at_once(tmp_path: Path) -> Non
     job = repository.job()
     assert job.code == 2, job.log
     assert "margn" in job.log
+
+
+def test_a_suite_that_the_change_has_no_more_is_no_green(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    text = (repository.top / "agent-eval.yml").read_text()
+    repository.write("agent-eval.yml", text.replace("suite: suite.json", "suite: '*.json'"))
+    repository.write("other.json", json.dumps({"dataset_id": "other", "cases": [case(1)]}))
+    repository.commit("two suites")
+    repository.main()
+    repository.topic()
+    repository.git("rm", "--quiet", "other.json")
+    repository.commit("one suite")
+    job = repository.job()
+    assert (job.outcome, job.code) == ("inconclusive", 0), job.log
+    assert job.sentence == "This change has no suite `other` any more, so it was not run."
