@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import product
 from math import sqrt
 from pathlib import Path
@@ -97,16 +98,19 @@ def event(source: Random, rates: Rates, name: str) -> tuple[Rates, Rates]:
     return change, list(change) if name in ("both -10", "outage", "ten break on both") else list(rates)
 
 
-def run_once(source: Random, rates: Rates, luck: float = 0.0) -> list[bool]:
-    """One trial of each case; cases of a family share some luck."""
+_quantile = cache(_NORMAL.inv_cdf)
+
+
+def run_once(source: Random, rates: Rates, luck: float = 0.0, hour: Random | None = None) -> list[bool]:
+    """One trial of each case; cases of a family share some luck, which is that of the hour."""
     if not luck:
         return [source.random() < rate for rate in rates]
     passed = []
     for place, rate in enumerate(rates):
         if place % 10 == 0:
-            shared = source.gauss(0, 1)
+            shared = (hour or source).gauss(0, 1)
         drawn = sqrt(luck) * shared + sqrt(1 - luck) * source.gauss(0, 1)
-        passed.append(rate >= 1 or (rate > 0 and drawn < _NORMAL.inv_cdf(rate)))
+        passed.append(rate >= 1 or (rate > 0 and drawn < _quantile(rate)))
     return passed
 
 
@@ -153,12 +157,11 @@ class Drawn:
 
     def whole_suite(self, slug: str, sides: Sequence[Side]) -> tuple[SuiteRound, Mapping[Side, Figures]]:
         """Draw a run of the whole suite by each side; within a family both share the luck of the hour."""
-        done = SuiteRound()
+        done, begun = SuiteRound(), self.source.random()
         for side in sides:
-            of_side = self.rates[slug][side]
+            of_side, hour = self.rates[slug][side], Random(begun)
             self.run[slug] += self.number * len(of_side)
-            hour = Random(self.source.random())
-            trials = [run_once(hour, of_side, self.luck) for _ in range(self.number)]
+            trials = [run_once(self.source, of_side, self.luck, hour) for _ in range(self.number)]
             counts = {
                 f"{place:03}": RoundCount(passed=sum(trial[place] for trial in trials), trials=self.number)
                 for place in range(len(of_side))
