@@ -204,6 +204,8 @@ def test_a_reviewed_run_carries_the_records_of_those_before_it(
             assert job.place.is_reviewed
             settings = settings_of(suite="s.json", out=f"out-{number}")
             context = replace(make_job(settings), place=job.place, clone=job.clone)
+            clock = {"AGENT_EVAL_CLOCK": f"2026-01-01T0{number - 390}:00:00+00:00"}
+            context = replace(context, environ={**context.environ, **clock})
             context.platform.earlier_runs = lambda _: list(found)  # type: ignore[method-assign]
             archive = evaluate(context).archive
             assert archive is not None
