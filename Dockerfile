@@ -14,11 +14,12 @@ COPY --from=plain /libraries /
 # Two programs of git: the main one, and the one by which it reaches servers, with the libraries that the base lacks.
 RUN core="$(git --exec-path)" && mkdir -p "/git$core" /git/usr/bin && cp "$(command -v git)" /git/usr/bin/git \
     && cp "$core/git-remote-http" "/git$core/" && ln -s git-remote-http "/git$core/git-remote-https" \
-    && ldd "$core/git-remote-http" | grep -o '/[^ ]*' | while read -r library; do \
+    && ldd "$core/git-remote-http" > /linked && grep -o '/[^ ]*' /linked > /needed \
+    && while read -r library; do \
         place="$(realpath "$(dirname "$library")")"; \
         grep -qxF "$place/$(basename "$library")" /libraries \
         || { mkdir -p "/git$place" && cp "$library" "/git$place/"; }; \
-    done
+    done < /needed
 
 FROM ${BASE} AS build
 WORKDIR /build
