@@ -15,7 +15,6 @@ from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.clone import PrivateClone
@@ -204,8 +203,7 @@ def hold(
 
     Raises:
         InvalidInput: The file of what is checked out is wrong: it must hold once merged.
-        UsageError: A value cannot be read, or a required one is missing; or the change sends a secret to
-            another address.
+        UsageError: A value cannot be read, or a required one is missing.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None
@@ -236,7 +234,6 @@ def hold(
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
     values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in INPUTS}
     in_force.settings, in_force.values = settings_from(values), values
-    _refuse_secret_elsewhere(in_force.settings, tip, own)
     return in_force
 
 
@@ -279,30 +276,6 @@ def _held_value(
         if limit is None or wish < limit:
             return mine
     return stated
-
-
-def _refuse_secret_elsewhere(settings: Settings, tip: Mapping[str, str], own: Mapping[str, str]) -> None:
-    """Refuse a change that sends what a workflow or the tip gives the agent to another address.
-
-    Raises:
-        UsageError: It does.
-    """
-    agent = settings.agent
-    if agent is None or not (agent.headers or agent.key_variables or agent.is_named):
-        return
-    for name in ("agent-url", "base-url"):
-        mine, known = _origin(own.get(name, "")), _origin(tip.get(name, ""))
-        if mine is not None and mine != known:
-            raise UsageError(
-                f"This change sends the agent's secrets to another address, by `{name}`.",
-                remedy=f"Only main or the workflow says where they go: merge `{name}` by itself first.",
-                field=name,
-            )
-
-
-def _origin(address: str) -> tuple[str, str] | None:
-    parts = urlsplit(address.strip())
-    return (parts.scheme, parts.netloc) if address.strip() else None
 
 
 def left_evidence(platform: Platform, versions: Versions) -> bool:

@@ -1,0 +1,255 @@
+"""Which version of a key or file counts: the tip's for what judges, the change's for its agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.definitions import define
+from agent_eval.ci.place import JobPlace
+from agent_eval.ci.rules import Held, Versions, hold, rules_of, with_files_of_tip
+from agent_eval.ci.suites import find_targets
+from agent_eval.errors import InvalidInput
+from tests.fakes.git_host import git
+
+FILE = Path("agent-eval.yml")
+USUAL = "suite: s.json\nagent-command: python3 agent.py\npolicy: gate.yml\n"
+
+
+class At(Protocol):
+    """Makes the versions of a tip and of what is checked out."""
+
+    def __call__(self, tip: str, *, is_reviewed: bool = False) -> Versions: ...
+
+
+class Checkout:
+    """A repository with a tip of main, and a change that is checked out."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        git(top, "init", "--quiet", "--initial-branch", "main", ".")
+
+    def commit(self, **files: str | None) -> str:
+        """Write files, or remove them, and commit; names have `_` for the dot and `__` for a slash."""
+        for name, text in files.items():
+            path = self.top / name.replace("__", "/").replace("_", ".").replace("agent.eval", "agent-eval")
+            path.parent.mkdir(exist_ok=True)
+            if text is None:
+                path.unlink()
+            else:
+                path.write_text(text)
+        git(self.top, "add", "--all")
+        git(self.top, "commit", "--quiet", "--allow-empty", "-m", "change")
+        return git(self.top, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Checkout:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "checkout").mkdir()
+    monkeypatch.chdir(tmp_path / "checkout")
+    return Checkout(tmp_path / "checkout")
+
+
+@pytest.fixture
+def clones() -> Iterator[list[PrivateClone]]:
+    made: list[PrivateClone] = []
+    yield made
+    for clone in made:
+        clone.close()
+
+
+@pytest.fixture
+def at(checkout: Checkout, clones: list[PrivateClone]) -> At:
+    """Makes the versions of a tip and of what is checked out."""
+
+    def made(tip: str, *, is_reviewed: bool = False) -> Versions:
+        clone = PrivateClone.of(
+            checkout.top, {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(checkout.top.parent)}
+        )
+        clones.append(clone)
+        place = JobPlace(
+            head=clone.head,
+            tip=tip,
+            trusted_branch="main",
+            default_branch="main",
+            default_tip=tip,
+            base=tip,
+            is_reviewed=is_reviewed,
+            branches=("main",),
+        )
+        return Versions(place, clone)
+
+    return made
+
+
+def held(versions: Versions, *, evidence: bool = True, **flags: str) -> Held:
+    return hold(
+        {name.replace("_", "-"): text for name, text in flags.items()}, {}, FILE, versions, lambda: evidence
+    )
+
+
+def test_a_reviewed_commit_is_judged_by_its_own_file(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL + "max-repairs: 2\n", gate_yml="margin: 0.1\n")
+    versions = at(tip, is_reviewed=True)
+    found = held(versions)
+    assert found.settings.agent is not None
+    assert found.settings.agent.max_repairs == 2
+    assert rules_of(found, versions).policy.margin == 0.1
+
+
+def test_a_change_brings_its_agent_and_no_rule(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="margin: 0.1\n")
+    checkout.commit(
+        agent_eval_yml="suite: other.json\nagent-command: python3 new.py\npolicy: lax.yml\nfail-on: never\n",
+        lax_yml="max_regressed_cases: 99\n",
+    )
+    versions = at(tip)
+    found = held(versions)
+    rules = rules_of(found, versions)
+    assert found.settings.agent is not None
+    assert (found.settings.agent.command, found.settings.suite) == ("python3 new.py", ("s.json",))
+    assert (found.settings.fail_on, rules.policy.margin) == ("gate", 0.1)
+    assert rules.own_policy is not None
+    assert rules.own_policy.max_regressed_cases == 99
+    assert "`max_regressed_cases` 0 → 99" in rules.pending
+    assert [change.path for change in rules.changes] == ["agent-eval.yml"]
+
+
+def test_an_input_that_the_tip_states_is_not_used_and_said(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL + "fail-on: gate\n", gate_yml="")
+    checkout.commit()
+    found = held(at(tip), fail_on="never", parallel="3")
+    assert found.settings.fail_on == "gate"
+    assert found.settings.agent is not None
+    assert found.settings.agent.parallel == 3
+    assert found.warnings == ["--fail-on is not used: main's `agent-eval.yml` says `fail-on`."]
+
+
+@pytest.mark.parametrize(("mine", "seconds"), [("5", 5), ("500", 30)])
+def test_a_limit_of_an_attempt_is_lowered_at_once_and_raised_once_merged(
+    checkout: Checkout, at: At, mine: str, seconds: float
+) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL + "command-timeout-seconds: 30\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + f"command-timeout-seconds: {mine}\n")
+    assert held(at(tip)).settings.limits.attempt.seconds == seconds
+
+
+def test_a_wrong_file_of_the_change_is_refused(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + "margn: 1\n")
+    with pytest.raises(InvalidInput, match="margn"):
+        held(at(tip))
+
+
+def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml="suite: [", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL)
+    found = held(at(tip))
+    assert found.settings.suite == ("s.json",)
+    assert found.named_first == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
+
+
+def test_keys_of_main_that_this_version_does_not_know_are_named(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL + "later-key: 1\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL)
+    assert "`later-key`" in held(at(tip)).warnings[0]
+
+
+def test_a_file_that_moved_leaves_mains(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    checkout.commit(agent_eval_yml=None)
+    found = held(at(tip))
+    assert found.named_first == ["`agent-eval.yml` moved; main's rules decided."]
+    assert found.settings.agent is not None
+    assert found.settings.agent.command == "python3 agent.py"
+
+
+@pytest.mark.parametrize("evidence", [True, False])
+def test_the_first_rules_hold_only_where_nothing_was_evaluated_before(
+    checkout: Checkout, at: At, evidence: bool
+) -> None:
+    tip = checkout.commit(readme_md="")
+    checkout.commit(agent_eval_yml=USUAL, gate_yml="margin: 0.2\n")
+    versions = at(tip)
+    found = held(versions, evidence=evidence, suite="s.json", policy="gate.yml")
+    assert found.is_adoption is not evidence
+    margin = rules_of(found, versions).policy.margin
+    assert margin == (None if evidence else 0.2)
+    assert any("Main has no `gate.yml`" in warning for warning in found.warnings) is evidence
+
+
+@pytest.mark.parametrize("name", ["agent-url", "base-url", "agent-header"])
+def test_a_change_names_no_place_for_the_agents_secrets(checkout: Checkout, at: At, name: str) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + f"{name}: https://elsewhere.example\n")
+    with pytest.raises(InvalidInput, match=f"`{name}` may not be set in a file"):
+        held(at(tip))
+
+
+def test_a_link_of_the_change_is_not_followed(checkout: Checkout, at: At, tmp_path: Path) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    (checkout.top / "agent-eval.yml").unlink()
+    (checkout.top / "agent-eval.yml").symlink_to(tmp_path / "secrets.yml")
+    (tmp_path / "secrets.yml").write_text(USUAL)
+    checkout.commit()
+    with pytest.raises(InvalidInput, match="link"):
+        held(at(tip))
+
+
+def test_files_that_judge_are_those_of_the_tip_and_new_judges_advise(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(
+        agent_eval_yml=USUAL + "judge: policy\njudge-config: judges.yml\n", judges_yml="{}", gate_yml=""
+    )
+    checkout.commit(
+        agent_eval_yml=USUAL + "judge: [policy, mine:Judge]\njudge-config: judges.yml\n", judges_yml="x: {}"
+    )
+    versions = at(tip)
+    settings = with_files_of_tip(held(versions), versions)
+    assert settings.judging.judges == ("policy",)
+    assert settings.judging.judge_config is not None
+    assert settings.judging.judge_config.read_text() == "{}"
+    assert settings.judging.directory == settings.judging.judge_config.parent
+    assert settings.judging.advisory is not None
+    assert settings.judging.advisory.judges == ("mine:Judge",)
+
+
+def suite(*cases: Mapping[str, object], name: str = "shop") -> str:
+    return json.dumps({"dataset_id": name, "cases": list(cases)})
+
+
+ONE = {"case_id": "one", "input": "Where is one?", "policy": {}}
+TWO = {"case_id": "two", "input": "Where is two?", "policy": {}}
+
+
+def test_what_a_change_makes_of_cases_is_told_by_what_they_ask(checkout: Checkout, at: At) -> None:
+    three = {"case_id": "three", "input": "And three?"}
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO, three))
+    checkout.commit(s_json=suite({**ONE, "expected_output": "here"}, {**TWO, "case_id": "second"}))
+    defined = define(find_targets(["s.json"]), ["s.json"], at(tip))
+    found = defined.redefinitions["shop"]
+    assert (list(found.replaced), dict(found.renamed)) == (["three"], {"second": "two"})
+    assert found.of_base is not None
+    assert [row["case_id"] for row in json.loads(found.of_base.read_text())["cases"]] == ["three"]
+    [target] = defined.targets
+    assert [row["case_id"] for row in json.loads(target.path.read_text())["cases"]] == ["one", "two"]
+    assert defined.notes == ["Case `two` is now `second`."]
+
+
+def test_a_renamed_suite_keeps_its_name_of_main(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO))
+    checkout.commit(s_json=suite(ONE, TWO, name="store"))
+    defined = define(find_targets(["s.json"]), ["s.json"], at(tip))
+    assert [(target.slug, target.dataset_id) for target in defined.targets] == [("shop", "shop")]
+    assert defined.notes == ["Suite `shop` is now `store`."]
+
+
+def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
+    checkout.commit(s_json=suite(ONE))
+    targets = find_targets(["s.json"])
+    assert define(targets, ["s.json"], Versions(None, None)).targets == targets
