@@ -53,12 +53,6 @@ def job(workspace: Path, tmp_path: Path, **inputs: str) -> dict[str, object]:
     return {"workspace": workspace, "environ": environ, "mounts": {commands: "/github/commands"}}
 
 
-def written(arguments: dict[str, object], name: str) -> str:
-    """What the job wrote into one of the runner's files."""
-    (commands,) = arguments["mounts"]
-    return (commands / name).read_text(encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def files(image: Image) -> dict[str, os.stat_result]:
     """Every file of the image that is no directory, by its path without the leading slash."""
@@ -171,58 +165,6 @@ def test_arguments_are_those_of_the_command_line(image: Image, workspace: Path):
     done = image.run(["--help"], workspace=workspace)
     assert done.returncode == ExitCode.OK
     assert "ci" in done.stdout
-
-
-AGENT = """\
-import json, os, sys
-json.load(sys.stdin)
-with open("/etc/installed-for-the-agent") as installed:
-    said = installed.read()
-said += f" in {sys.prefix}, token: {'INPUT_GITHUB-TOKEN' in os.environ}"
-json.dump({"assistant_output": said}, sys.stdout)
-"""
-
-
-def test_an_agent_runs_with_what_was_set_up_and_the_python_of_the_base(
-    image: Image, workspace: Path, tmp_path: Path
-):
-    (workspace / "agent.py").write_text(AGENT)
-    case = {"case_id": "a", "regex_patterns": ["^ready in /usr, token: False$"]}
-    (workspace / "live.json").write_text(json.dumps({"dataset_id": "live", "cases": [case]}))
-    inputs = {
-        "suite": "live.json",
-        "setup_command": "set -u\nprintf ready > /etc/installed-for-the-agent",
-        "agent_command": "python3 agent.py",
-        "baseline": "none",
-        "min_pass_rate": "1",
-        "github_token": "ghs_not_a_token",
-    }
-    step = job(workspace, tmp_path, **inputs)
-    done = image.run([], **step)
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    assert "passed" in written(step, "output")
-
-
-def test_the_main_job_passes_then_fails_against_its_baseline_and_leaves_nothing_of_root(
-    image: Image, workspace: Path, tmp_path: Path
-):
-    first = job(
-        workspace, tmp_path, suite="suite_good.json", baseline="none", min_pass_rate="1", out="a/first"
-    )
-    done = image.run([], **first)
-    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
-    assert "outcome" in written(first, "output")
-    (pack,) = {path.parent for path in (workspace / "a/first").rglob("manifest.json")}
-
-    (workspace / "suite_good.json").unlink()
-    (workspace / "suite_bad.json").rename(workspace / "suite_good.json")
-    baseline = str(pack.relative_to(workspace))
-    second = job(workspace, tmp_path, suite="suite_good.json", baseline=baseline, max_regressed_cases="0")
-    done = image.run([], **second)
-    assert done.returncode == ExitCode.NO, done.stdout + done.stderr
-    assert written(second, "summary").strip()
-
-    assert {path.lstat().st_uid for path in workspace.rglob("*")} == {1001}
 
 
 def test_it_runs_as_somebody_who_is_not_root(image: Image, workspace: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_a_pull_request_that_makes_the_agent_worse_gets_a_comment_and_fails(
     runner = ContainerRunner(tmp_path, github, image)
     runner.write_suite(*orders())
     main = runner.push(min_pass_rate="0.5")
-    assert (main.code, main.outcome) == (0, "passed"), main.log
+    assert (main.code, main.outcome) == (0, "no-baseline"), main.log
     runner.upload(main, 400)
 
     runner.write_suite(*orders(bad=(2,)))
@@ -60,3 +61,30 @@ def test_a_pull_request_that_makes_the_agent_worse_gets_a_comment_and_fails(
     assert "order-2" in step.summary
     written = [path for path in runner.workspace.rglob("*") if path.name != "suite.json"]
     assert {path.lstat().st_uid for path in written} == {OWNER}
+
+
+AGENT = """\
+import json, os, sys
+json.load(sys.stdin)
+with open("/etc/installed-for-the-agent") as installed:
+    said = installed.read()
+said += f" in {sys.prefix}, token: {'INPUT_GITHUB-TOKEN' in os.environ}"
+json.dump({"assistant_output": said}, sys.stdout)
+"""
+
+
+def test_an_agent_runs_with_what_was_set_up_and_the_python_of_the_base(
+    tmp_path: Path, github: FakeGitHub, image: Image
+):
+    runner = ContainerRunner(tmp_path, github, image)
+    runner.commits_files = True
+    (runner.workspace / "agent.py").write_text(AGENT)
+    case = {"case_id": "a", "regex_patterns": ["^ready in /usr, token: False$"]}
+    (runner.workspace / "suite.json").write_text(json.dumps({"dataset_id": "live", "cases": [case]}))
+    step = runner.push(
+        setup_command="set -u\nprintf ready > /etc/installed-for-the-agent",
+        agent_command="python3 agent.py",
+        min_pass_rate="1",
+    )
+    assert (step.code, step.outcome) == (0, "no-baseline"), step.log
+    assert step.outputs["pass-rate"] == "1.0", step.log
