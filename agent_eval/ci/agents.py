@@ -24,9 +24,12 @@ from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.errors import AgentEvalError, NotEvaluable, UsageError
 from agent_eval.gate.rerun import BaseAgent
 from agent_eval.operations.agent_options import agent_options, read_prompt
+from agent_eval.text.numbers import count
 
 _IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.DOTALL)
 """A command that runs an image by its digest: no file of the checkout is in it."""
+
+_NAMED = 3
 
 ALTERED_BY_BASE = "the base's setup altered what the change runs"
 
@@ -116,6 +119,16 @@ class Agents:
         if not self.is_program or clone is None or place is None or self.base_commit is None:
             return False
         return clone.same_tree(place.head, self.base_commit)
+
+    def edited(self) -> list[str]:
+        """Warn of edited files, which the change's side does not have: what is committed is evaluated."""
+        if self.change is None or self.job.clone is None or not (edited := self.job.clone.edited()):
+            return []
+        more = f" and {count(len(edited) - _NAMED, 'more file')}" if len(edited) > _NAMED else ""
+        named = ", ".join(as_code(name) for name in edited[:_NAMED])
+        return [
+            f"{named}{more}: edited since the commit, and not evaluated. Commit what belongs to the change."
+        ]
 
     def set_up(self) -> None:
         """Run the change's `setup-command`. The private clone must be sealed before.

@@ -158,6 +158,7 @@ def evaluate(job: JobContext) -> Evaluation:
     search.warnings += [*lost_datasets(search), *defined.notes]
     history = read_branch_history(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
+    search.warnings += agents.edited()
     made_earlier = job.settings.evidence
     ready = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
     if job.clone is not None:

@@ -16,13 +16,11 @@ from tests.extent import WHOLE_JOB
 PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
 COMMAND = f"{sys.executable} -S -E agent.py"
 GOOD, BAD = "In Lisbon it is sunny. Please confirm.", "I do not know."
+WITHOUT_WEATHER = "I do not know. Please confirm."
 NOTHING = {"suite": "", "max_regressed_cases": "", "max_new_hard_fail_cases": ""}
 """No input but the platform's own: everything else is in `agent-eval.yml`."""
 POLICY = Path("config/gate.yml")
-QUARANTINE = "quarantine:\n" + "".join(
-    f"  - {{case: {name}, reason: known, until: 2027-01-31}}\n"
-    for name in ("starter-weather", "starter-refusal")
-)
+QUARANTINE = "quarantine:\n  - {case: starter-weather, reason: known, until: 2027-01-31}\n"
 
 
 def write_agent(place: Path, answer: str, of_change: str | None = None) -> None:
@@ -95,7 +93,7 @@ def test_a_case_that_is_in_quarantine_on_main_does_not_block(
         in_policy(ci, "quarantine: []", QUARANTINE)
         merge(ci)
         assert ci.push(**NOTHING).code == ExitCode.OK
-        write_agent(ci.workspace.parent, GOOD, of_change=BAD)
+        write_agent(ci.workspace.parent, GOOD, of_change=WITHOUT_WEATHER)
         (ci.workspace / "prompt.txt").write_text("An agent none of whose files differ is not run again.")
         ended = ci.change(**NOTHING)
         assert ended.code == ExitCode.OK, ended.text

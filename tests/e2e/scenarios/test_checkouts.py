@@ -146,3 +146,11 @@ def test_a_shallow_checkout_without_a_remote_is_refused(tmp_path: Path) -> None:
     job: Job = repository.job()
     assert (job.outcome, job.code) == ("error", 4)
     assert "The base commit is not known: fetch the whole history." in job.log
+
+
+def test_edited_files_are_not_evaluated_and_the_job_says_so(tmp_path: Path) -> None:
+    repository = evaluated(tmp_path)
+    repository.write("agent.py", "raise SystemExit('not committed')\n")
+    job = repository.job()
+    assert (job.outcome, job.code, job.sentence) == ("failed", 1, ONE), job.log
+    assert "`agent.py`: edited since the commit, and not evaluated." in job.log
