@@ -95,7 +95,7 @@ def test_a_forged_object_of_the_base_is_refused(tmp_path: Path) -> None:
 def test_a_reference_that_an_earlier_step_moved_is_not_the_tip(tmp_path: Path) -> None:
     """Row 9."""
     repository = Repository(tmp_path)
-    repository.git("init", "--quiet", "--bare", str(tmp_path / "origin.git"))
+    repository.git("init", "--quiet", "--bare", "--initial-branch", "main", str(tmp_path / "origin.git"))
     repository.git("remote", "add", "origin", str(tmp_path / "origin.git"))
     repository.git("push", "--quiet", "origin", "main")
     repository.main()
