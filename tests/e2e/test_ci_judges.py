@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, order
+from tests.e2e.runner import BASE_SHA, Runner, Step, order
 from tests.e2e.test_ci_agent import AS_IN_A_CONTAINER
 from tests.extent import WHOLE_JOB
 from tests.fakes.github import TOKEN, FakeGitHub
@@ -188,12 +188,18 @@ def test_what_a_judge_prints_is_no_answer_and_no_command_to_the_runner(runner: R
 
 
 @WHOLE_JOB
-def test_a_judge_of_a_pull_request_cannot_end_its_job(runner: Runner, github: FakeGitHub) -> None:
+def test_a_pull_request_is_judged_by_mains_judge_and_cannot_end_its_job(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    runner.commits_files = True
     write(runner)
     inputs = {"judges": "facts:Facts", "judge_config": "judges.json"}
     runner.write_suite(order(1), order(2))
     runner.upload(runner.push(**inputs), 400)
     write(runner, "os._exit(0)")
     step = runner.pull_request(**inputs)
-    assert (step.code, step.outcome) == (4, "error"), step.log
-    assert ENDED in github.bodies(PULL)[0]
+    assert (step.code, step.outcome) == (0, "passed"), step.log
+    assert "2 of 2 cases passed" in step.log
+    merged = runner.push(run_id=401, **inputs)
+    assert (merged.code, merged.outcome) == (4, "error"), merged.log
+    assert ENDED in merged.log
