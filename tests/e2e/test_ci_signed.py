@@ -19,7 +19,7 @@ from agent_eval.operations.trusted_packs import open_trusted
 from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped
 from tests.e2e.test_ci_agent import COMMAND, write
 from tests.extent import WHOLE_JOB
-from tests.fakes.github import FakeGitHub, sha
+from tests.fakes.github import FakeGitHub
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()
 PEM = KEY.pem().decode()
@@ -101,10 +101,9 @@ def test_what_a_later_step_signs_is_written_only_where_it_is_asked_for(
 def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
     runner: Runner, github: FakeGitHub, signed: Step, kind: str
 ) -> None:
-    run_id = 400
     if kind == "another commit":
-        run_id = github.add_run(450)
-        runner.upload(signed, run_id)  # an artifact of run 400 in the place of run 450's
+        # What a change signed, in the place of main's.
+        runner.upload(runner.pull_request(signing_key=PEM), 400)
     else:
         runner.upload(
             runner.push(**({} if kind == "unsigned" else {"signing_key": OTHER.pem().decode()})), 400
@@ -114,7 +113,7 @@ def test_a_baseline_that_is_not_signed_as_it_must_be_is_not_used(
     why = {
         "unsigned": "has no signature",
         "another key": "was not signed by a trusted key",
-        "another commit": f"not of `'{sha('commit 450')}'`",
+        "another commit": f"not of `'{BASE_SHA}'`",
     }[kind]
     assert why in github.bodies(PULL)[0]
 
