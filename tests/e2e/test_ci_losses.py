@@ -204,7 +204,8 @@ HOSTILE = {
     ],
 )
 def test_an_agent_that_wants_to_be_excused_is_not(tmp_path: Path, act: str) -> None:
-    repository = Repository(tmp_path, cases=2)
+    # A stopped supervisor says nothing until the limit of its attempt, and eight attempts wait for that.
+    repository = Repository(tmp_path, cases=2, settings="command-timeout-seconds: 5\n")
     repository.main(1)
     repository.topic(f"if case == 'order-1':\n    {act}\n")
     job = repository.job()
