@@ -173,7 +173,7 @@ def _redefinition(
 
 
 def _meaning(raw: Mapping[str, Any]) -> str:
-    """Digest of what a case asks and expects, whatever it is called."""
+    """Digest of what a case asks and expects; its id is left out, so that a renamed case has the same."""
     return digest({key: value for key, value in definition_of(dict(raw)).items() if key != "case_id"})
 
 
