@@ -95,7 +95,11 @@ class GatePolicy(Contract):
     @field_validator("safety", mode="before")
     @classmethod
     def _list_is_at_once(cls, value: object) -> object:
-        return dict.fromkeys(value, "at-once") if isinstance(value, list) else value
+        if not isinstance(value, list):
+            return value
+        if not all(isinstance(judge, str) for judge in value):
+            raise ValueError("is a list of judge ids, or says for each whether it is at-once or repeated")
+        return dict.fromkeys(value, "at-once")
 
     @property
     def is_release(self) -> bool:

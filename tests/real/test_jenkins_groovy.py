@@ -137,7 +137,7 @@ def test_jenkinsfile__gates_a_change(
         assert agent.built.notes["archived"]["artifacts"] == "agent-eval-out/**"
 
 
-@pytest.mark.parametrize(("code", "result"), [(3, "UNSTABLE"), (4, "FAILURE")])
+@pytest.mark.parametrize(("code", "result"), [(3, "FAILURE"), (4, "FAILURE")])
 @WHOLE_JOB
 def test_jenkinsfile__ends_as_the_job_did(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", f"exit {code}")
@@ -151,7 +151,7 @@ def test_jenkinsfile__ends_as_the_job_did(code: int, result: str, agent: Agent) 
 SHOWS = 'env | grep -E "^(AGENT_EVAL|HOME)" | sort; exit {code}'
 
 
-@pytest.mark.parametrize(("code", "result"), [(0, "SUCCESS"), (1, "FAILURE"), (3, "UNSTABLE")])
+@pytest.mark.parametrize(("code", "result"), [(0, "SUCCESS"), (1, "FAILURE"), (3, "FAILURE")])
 @WHOLE_JOB
 def test_step__ends_as_the_job_did_and_hands_inputs_over(code: int, result: str, agent: Agent) -> None:
     agent.write("agent-eval", SHOWS.format(code=code))

@@ -56,6 +56,7 @@ def test_a_list_of_safety_judges_blocks_at_once_and_by_default_they_are_repeated
         ({"margin": float("nan")}, "margin", "finite"),
         ({"preset": "yolo"}, "preset", "pull-request"),
         ({"safety": {"mine": "sometimes"}}, "safety.mine", "at-once"),
+        ({"safety": [{}]}, "safety", "a list of judge ids"),
         ({"quarantine": [{"case": "a", "until": "2026-12-01"}]}, "quarantine.0.reason", "required"),
         ({"quarantine": [{"case": "a", "reason": "x"}]}, "quarantine.0.until", "required"),
         (
