@@ -1,4 +1,4 @@
-"""The one retrying HTTP session.
+"""The one retrying HTTP session, on requests.
 
 Every request has time-outs and a cap on its answer. The session repeats requests after rate limits, server
 errors and broken connections where repeating is safe. It follows redirects itself: credentials never leave
@@ -14,31 +14,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from agent_eval.errors import UsageError
-from agent_eval.http.connection import BrokenExchange, Connections, NotConnected, OverCap, Timing
-from agent_eval.http.errors import (
-    AnswerTooLarge,
-    HttpError,
-    RateLimited,
-    RefusedRedirect,
-    UncertainOutcome,
-    Unreachable,
-    host_of,
-    path_of,
-)
-from agent_eval.http.retry import (
-    RETRIED_STATUS,
-    Patience,
-    asked_wait,
-    backoff,
-    end_of_limit,
-    is_rate_limit,
-    stated_wait,
-)
-from agent_eval.http.route import Origin, UnusableRoute, origin_of, route_to, target_of, with_query
+from agent_eval.http import errors, retry
+from agent_eval.http.errors import HttpError, RateLimited, RefusedRedirect, host_of, path_of
+from agent_eval.http.retry import Patience
 from agent_eval.text.numbers import count
 
 MAX_JSON_BYTES = 32 << 20
@@ -46,8 +29,73 @@ MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NOT_IN_A_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_USUAL_HEADERS = {"User-Agent": "agent-eval", "Accept": "*/*", "Accept-Encoding": "gzip"}
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*")
+_STRAY_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_NEXT_LINK = re.compile(r"<([^<>]+)>\s*;[^,<]*\brel=\"?next\"?")
+
+Headers = Mapping[str, str]
+Params = Mapping[str, str | int] | None
+Origin = tuple[str, str, int | None]
+"""Scheme, host and port; credentials belong to an origin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP response, read to its end: header fields by name in lower case, and the decoded body."""
+
+    status: int
+    headers: Headers
+    body: bytes = field(repr=False)
+    host: str = ""
+    """Host that answered, after redirects."""
+
+    @property
+    def next_url(self) -> str | None:
+        """Address of the next page, from the `Link` header; None on the last."""
+        match = _NEXT_LINK.search(self.headers.get("link", ""))
+        return match.group(1) if match else None
+
+    @property
+    def excerpt(self) -> str:
+        """Start of the body as one printable line, for an error message."""
+        return _one_line(self.body[:800].decode("utf-8", "replace"))
+
+    @property
+    def explanation(self) -> str:
+        """What the service says of its refusal: `message` of a JSON body, else `excerpt`; no full stop."""
+        with suppress(ValueError, RecursionError):
+            content = json_text.loads(self.body[:8_192])
+            if isinstance(content, dict) and isinstance(content.get("message"), str):
+                return _one_line(content["message"]).rstrip(".")
+        return self.excerpt.rstrip(".")
+
+
+def _one_line(text: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200]
+
+
+@dataclass(slots=True)
+class _Call:
+    """What all attempts at a request share, and `place`: the address that was asked last."""
+
+    method: str
+    url: str
+    params: Params
+    body: bytes | None
+    headers: Headers
+    max_bytes: int
+    seconds: float
+    home: Origin
+    place: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.method} {path_of(self.url)}"
+
+    def error(self, kind: type[HttpError], message: str, remedy: str, status: int | None = None) -> HttpError:
+        elsewhere = "" if _origin_of(self.place) == self.home else host_of(self.place)
+        place = {"method": self.method, "url": self.url, "redirected_to": elsewhere}
+        return kind(message, remedy=remedy, status=status, **place)
 
 
 class Session:
@@ -60,26 +108,20 @@ class Session:
         secret_headers: Headers with credentials: sent to the origin of `base_url` only, redacted from errors.
         headers: Headers of every request.
         patience: Time limits, and how often to try.
-        plain_http: Whether the host of `base_url` may be used without encryption; for services on a private
-            network.
-        sleep: Function that waits for that many seconds.
-        clock: Function that returns the seconds since 1970.
-        chance: Function that returns a number from 0 to 1, for the spread of waits.
+        plain_http: Whether the host of `base_url` may be used without encryption, on a private network.
+        sleep, clock, chance: Wait for seconds, the seconds since 1970, and a number from 0 to 1.
 
     Raises:
         HttpError: `base_url` is neither https nor this machine.
-
-    Example:
-        >>> Session("https://api.example/v1/", secret_headers={"Authorization": "Bearer secret"})
-        Session('https://api.example/v1')
+        UsageError: A header cannot be sent.
     """
 
     def __init__(
         self,
         base_url: str,
         *,
-        secret_headers: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
+        secret_headers: Headers | None = None,
+        headers: Headers | None = None,
         patience: Patience | None = None,
         plain_http: bool = False,
         sleep: Callable[[float], None] = time.sleep,
@@ -87,34 +129,35 @@ class Session:
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._base = base_url.rstrip("/")
-        base_host = _split("GET", self._base).hostname or ""
-        self._plain_hosts = (
-            _LOCAL if base_host in _LOCAL else frozenset({base_host} if plain_http and base_host else ())
-        )
+        host = _split(self._base).hostname or ""
+        self._plain_hosts = _LOCAL if host in _LOCAL else {host} - {""} if plain_http else frozenset()
         self._check_address("GET", self._base)
-        self._origin = origin_of(self._base)
-        self._secrets = tuple((secret_headers or {}).values())
-        usual = {"User-Agent": "agent-eval", "Accept": "*/*", "Accept-Encoding": "gzip"}
-        self._headers = _merged_headers(usual, headers or {})
-        self._own_headers = _merged_headers(self._headers, secret_headers or {})
+        self._origin = _origin_of(self._base)
+        self._headers, self._secrets = _sendable(headers or {}), _sendable(secret_headers or {})
         self._patience = patience or Patience()
         self._sleep, self._clock, self._chance = sleep, clock, chance
-        self._connections, self._is_limited = dict[Origin, Connections](), False
+        self._is_limited = False
 
     def __repr__(self) -> str:
         return f"Session({self._base!r})"
 
+    @cached_property
+    def _transport(self) -> Any:
+        from agent_eval.http.connection import Transport
+
+        return Transport()
+
     def close(self) -> None:
         """Close open connections. A further request opens a new one."""
-        for connections in list(self._connections.values()):
-            connections.close()
+        if "_transport" in self.__dict__:
+            self._transport.close()
 
     def request(
         self,
         method: str,
         path: str,
         *,
-        params: Mapping[str, str | int] | None = None,
+        params: Params = None,
         json: Any = None,
         body: bytes | None = None,
         accept: tuple[int, ...] = (),
@@ -128,10 +171,9 @@ class Session:
         More than six parameters: method and path are needed; the others have the defaults of most calls.
 
         Args:
-            method: HTTP method. POST is repeated only when it certainly was not carried out.
+            method: POST is repeated only when it certainly was not carried out.
             path: Path that is appended to the base, or a whole URL (the next page of a listing).
-            params: Parameters of the query.
-            json: JSON value of the body; None for no body.
+            params, json: Parameters of the query, and the JSON value of the body; None for none.
             body, content_type: A body as it is sent, such as JSON packed by gzip, and its type; not `json`.
             accept: Statuses of 400 and above to return as an answer, instead of an error.
             max_bytes: Cap on the answer's decoded size.
@@ -139,312 +181,165 @@ class Session:
             seconds: Time limit of each attempt; None for the patience's `transfer_timeout`.
 
         Raises:
-            Unreachable: No attempt had an answer other than a server error.
-            RateLimited: The service asks for a longer wait than the patience allows.
-            UncertainOutcome: The service may have carried out a POST whose answer did not arrive.
-            AnswerTooLarge: The answer has more than `max_bytes`.
-            RefusedRedirect: The service redirects to an address that this program refuses.
-            HttpError: The answer has any other status of 400 or above, with its `status`.
+            HttpError: One of its subclasses, or the answer has an error status, which is its `status`.
         """
-        url, waited = path if "://" in path else f"{self._base}{path}", 0.0
-        safe = method in _REPEATABLE if repeatable is None else repeatable
         body = body if json is None else json_text.dumps(json, allow_nan=False).encode()
-        exchange = _Exchange(method, url, body, max_bytes, self._timing(seconds), safe, content_type)
-        for attempt in range(1, self._patience.attempts + 1):
-            last = attempt == self._patience.attempts
+        headers = {} if body is None else {"Content-Type": content_type}
+        seconds = self._patience.transfer_timeout if seconds is None else seconds
+        url = path if "://" in path else f"{self._base}{path}"
+        call = _Call(method, url, params, body, headers, max_bytes, seconds, self._origin)
+        is_safe = method in _REPEATABLE if repeatable is None else repeatable
+        waited, attempts = 0.0, self._patience.attempts
+        for attempt in range(1, attempts + 1):
+            wait = retry.backoff(attempt, self._patience, self._chance())
+            status = None
             try:
-                answer = self._follow(exchange, with_query(url, params))
-            except (BrokenExchange, NotConnected) as error:
-                if not safe and isinstance(error, BrokenExchange):
-                    raise _uncertain(exchange, str(error)) from None
-                if last:
-                    raise self._unreachable(exchange, str(error), attempt) from None
-                why, wait = str(error), backoff(attempt, self._patience, self._chance())
+                answer = self._follow(call)
+            except errors.NotConnected as error:
+                why, may_be_done = str(error), False
+            except errors.BrokenExchange as error:
+                why, may_be_done = str(error), True
             else:
-                if answer.status < 400 or answer.status in accept:
+                status, why = answer.status, f"HTTP {answer.status}"
+                if status < 400 or status in accept:
                     return answer
-                why, wait = f"HTTP {answer.status}", self._wait_after(exchange, answer, attempt, waited)
+                may_be_done = status in retry.RETRIED_STATUS
+                wait = self._wait_after(call, answer, wait, waited, last=attempt == attempts)
+            if may_be_done and not is_safe:
+                message = f"It is not known whether {call} was carried out ({why})."
+                remedy = "Check whether it was before repeating it."
+                raise call.error(errors.UncertainOutcome, message, remedy, status)
             waited += wait
-            if waited > self._patience.total_wait:
-                raise self._unreachable(exchange, f"{why}, too many waits", attempt)
+            if attempt == attempts or waited > self._patience.total_wait:
+                why += ", too many waits" * (attempt < attempts)
+                tried = f"in {count(attempt, 'attempt')} ({why})"
+                message = f"{host_of(call.place)} gave no usable answer to {call} {tried}."
+                remedy = "Run the job again; if it persists, check the service's status page and the address."
+                raise call.error(errors.Unreachable, message, remedy, status)
             self._sleep(wait)
         raise AssertionError("the loop returns or raises")  # pragma: no cover
 
-    def pages(
-        self, path: str, *, params: Mapping[str, str | int] | None = None, max_pages: int
-    ) -> Iterator[Answer]:
+    def pages(self, path: str, *, params: Params = None, max_pages: int) -> Iterator[Answer]:
         """Yield the pages of a listing, by their `Link` headers, `max_pages` at most."""
-        yield (answer := self.request("GET", path, params=params))
+        answer = self.request("GET", path, params=params)
+        yield answer
         for _ in range(max_pages - 1):
-            if answer.next_url is None:
+            url = answer.next_url
+            if url is None:
                 return
-            if origin_of(answer.next_url) != self._origin:
-                raise RefusedRedirect(
-                    f"{host_of(self._base)} names a next page on another host.",
-                    remedy="Check the API address.",
-                    method="GET",
-                    url=answer.next_url,
-                )
-            answer = self.request("GET", answer.next_url)
+            if _origin_of(url) != self._origin:
+                message = f"{host_of(self._base)} names a next page on another host."
+                raise RefusedRedirect(message, remedy="Check the API address.", method="GET", url=url)
+            answer = self.request("GET", url)
             yield answer
 
-    def _wait_after(self, exchange: _Exchange, answer: Answer, attempt: int, waited: float) -> float:
-        """Compute the seconds to wait before the request is repeated; raise where it must not be repeated."""
-        last = attempt == self._patience.attempts
-        asked = asked_wait(answer.status, answer.headers, now=self._clock())
-        usual = backoff(attempt, self._patience, self._chance())
-        if is_rate_limit(answer.status, answer.headers, answer.body):
+    def _wait_after(self, call: _Call, answer: Answer, usual: float, waited: float, *, last: bool) -> float:
+        """Compute the seconds to wait after an error status; raise where the request must not be repeated."""
+        status, patience, now = answer.status, self._patience, self._clock()
+        asked = retry.asked_wait(status, answer.headers, now=now)
+        if retry.is_rate_limit(status, answer.headers, answer.body):
             wait = usual if asked is None else asked
-            too_long = wait > min(self._patience.longest_wait, self._patience.total_wait - waited)
-            if last or too_long or self._is_limited:
-                raise self._limited(exchange, answer)
-            return wait
-        if answer.status in RETRIED_STATUS:
-            if not exchange.safe:
-                raise _uncertain(exchange, f"HTTP {answer.status}", answer.status)
-            if last:
-                raise self._unreachable(exchange, f"HTTP {answer.status}", attempt, answer.status)
-            return min(self._patience.longest_wait, max(usual, asked or 0.0))
-        why = self._scrub(answer.explanation)
-        raise HttpError(
-            f"{answer.host} answered {exchange.words} with HTTP {answer.status}{f': {why}' if why else ''}.",
-            remedy="Check the address and the token's permissions.",
-            status=answer.status,
-            method=exchange.method,
-            url=exchange.url,
-            redirected_to=self._other_host(exchange),
-        )
+            too_long = wait > min(patience.longest_wait, patience.total_wait - waited)
+            if not (last or too_long or self._is_limited):
+                return wait
+            # Waiting for the same limit again would keep the job for minutes with every request that follows.
+            self._is_limited = _origin_of(call.place) == self._origin
+            stated = retry.stated_wait(answer.headers, now=now)
+            end = retry.end_of_limit(stated, now=now)
+            message = f"{answer.host} limits requests {end} (HTTP {status})."
+            when = "later" if stated is None else "after that"
+            remedy = f"Run the job again {when}, or use a token with a higher limit."
+            raise call.error(RateLimited, message, remedy, status)
+        if status in retry.RETRIED_STATUS:
+            return min(patience.longest_wait, max(usual, asked or 0.0))
+        why = answer.explanation
+        for secret in " ".join(self._secrets.values()).split():
+            why = why.replace(secret, "[redacted]") if len(secret) >= 8 else why
+        message = f"{answer.host} answered {call} with HTTP {status}{f': {why}' if why else ''}."
+        raise call.error(HttpError, message, "Check the address and the token's permissions.", status)
 
-    def _limited(self, exchange: _Exchange, answer: Answer) -> RateLimited:
-        # Waiting for the same limit again would keep the job for minutes with every request that follows.
-        self._is_limited = not self._other_host(exchange)
-        now = self._clock()
-        stated = stated_wait(answer.headers, now=now)
-        return RateLimited(
-            f"{answer.host} limits requests {end_of_limit(stated, now=now)} (HTTP {answer.status}).",
-            remedy=f"Run the job again {'later' if stated is None else 'after that'}, or use a token with a "
-            "higher limit.",
-            status=answer.status,
-            method=exchange.method,
-            url=exchange.url,
-            redirected_to=self._other_host(exchange),
-        )
-
-    def _unreachable(
-        self, exchange: _Exchange, why: str, attempts: int, status: int | None = None
-    ) -> Unreachable:
-        times = count(attempts, "attempt")
-        return Unreachable(
-            f"{host_of(exchange.place)} gave no usable answer to {exchange.words} in {times} ({why}).",
-            remedy="Run the job again; if it persists, check the service's status page and the API address.",
-            status=status,
-            method=exchange.method,
-            url=exchange.url,
-            redirected_to=self._other_host(exchange),
-        )
-
-    def _other_host(self, exchange: _Exchange) -> str:
-        """Name the host that a redirect led to, where it is not the service's own; else empty."""
-        return "" if origin_of(exchange.place) == self._origin else host_of(exchange.place)
-
-    def _follow(self, exchange: _Exchange, url: str) -> Answer:
+    def _follow(self, call: _Call) -> Answer:
         """Make one attempt: send the request and follow its redirects."""
-        method = exchange.method
+        call.place, params = call.url, call.params
         for _ in range(MAX_REDIRECTS + 1):
-            answer = self._once(exchange, url)
+            answer = self._once(call, params)
             location = answer.headers.get("location")
             if answer.status not in _REDIRECTS or not location:
                 return answer
-            target = self._target(method, url, location)
-            moved_for_good = answer.status in (307, 308) and origin_of(target) == self._origin
-            if method != "GET" and not moved_for_good:
-                raise RefusedRedirect(
-                    f"{method} {path_of(url)} is redirected; only reading follows that.",
-                    remedy="Use the repository's present name.",
-                    status=answer.status,
-                    method=method,
-                    url=url,
+            _split(location)
+            target = urljoin(call.place, location)
+            moved_for_good = answer.status in (307, 308) and _origin_of(target) == self._origin
+            if call.method != "GET" and not moved_for_good:
+                message = f"{call.method} {path_of(call.place)} is redirected; only reading follows that."
+                raise call.error(
+                    RefusedRedirect, message, "Use the repository's present name.", answer.status
                 )
             # The location includes its query; adding the request's again would break signed addresses.
-            url = target
-        raise RefusedRedirect(
-            f"{path_of(url)} redirects more than {MAX_REDIRECTS} times.",
-            remedy="Check the API address.",
-            method=method,
-            url=url,
-        )
+            call.place, params = target, None
+        message = f"{path_of(call.place)} redirects more than {MAX_REDIRECTS} times."
+        raise call.error(RefusedRedirect, message, "Check the API address.")
 
-    def _once(self, exchange: _Exchange, url: str) -> Answer:
-        exchange.place, origin = url, origin_of(url)
-        headers = self._own_headers if origin == self._origin else self._headers
-        if exchange.body is not None:
-            headers = _merged_headers(headers, {"Content-Type": exchange.content_type})
-        connections = self._connections_to(origin, url)
+    def _once(self, call: _Call, params: Params) -> Answer:
+        from requests import PreparedRequest
+
+        from agent_eval.http.connection import Timing
+
+        address = _STRAY_PERCENT.sub("%25", call.place)
+        headers = {**_USUAL_HEADERS, **self._headers, **call.headers}
+        prepared: Any = PreparedRequest()
         try:
-            response = connections.exchange(
-                exchange.method,
-                target_of(url, absolute=connections.needs_absolute_targets),
-                headers,
-                exchange.body,
-                max_bytes=exchange.max_bytes,
-                timing=exchange.timing,
-            )
-        except OverCap as error:
-            raise AnswerTooLarge(
-                f"{exchange.method} {path_of(url)} answered with more than {exchange.max_bytes} bytes.",
-                remedy="Make the artifact smaller, or point to another one.",
-                status=error.status,
-                method=exchange.method,
-                url=url,
-            ) from None
-        return Answer(response.status, response.headers, response.body, host_of(url))
-
-    def _connections_to(self, origin: Origin, url: str) -> Connections:
-        """Return the connections to an origin; read proxy and certificates from the environment once."""
-        connections = self._connections.get(origin)
-        if connections is None:
-            try:
-                route = route_to(url)
-            except UnusableRoute as error:
-                raise HttpError(error.message, remedy=error.remedy, method="", url=url) from None
-            # Another thread may have been faster: the first is used by both.
-            connections = self._connections.setdefault(origin, Connections(route))
-        return connections
-
-    def _timing(self, seconds: float | None) -> Timing:
-        patience = self._patience
-        total = patience.transfer_timeout if seconds is None else seconds
-        return Timing(connect=patience.connect_timeout, read=patience.read_timeout, total=total)
-
-    def _target(self, method: str, url: str, location: str) -> str:
-        """Resolve the target of a redirect; refuse an address that `_check_address` refuses."""
-        _split(method, location)
-        target = urljoin(url, location)
-        self._check_address(method, target)
-        return target
+            prepared.prepare(call.method, address, headers, data=call.body, params=params)
+        except ValueError:
+            raise _no_url() from None
+        # requests connects to this address; from an odd one, two readers may take two hosts.
+        self._check_address(call.method, prepared.url)
+        if _origin_of(prepared.url) == self._origin:
+            prepared.headers.update(self._secrets)
+        end = time.monotonic() + call.seconds
+        timing = Timing(self._patience.connect_timeout, self._patience.read_timeout, end)
+        status, fields, body = self._transport.exchange(prepared, timing, call.max_bytes)
+        if len(body) > call.max_bytes:
+            message = f"{call.method} {path_of(call.place)} answered with more than {call.max_bytes} bytes."
+            remedy = "Make the artifact smaller, or point to another one."
+            raise call.error(errors.AnswerTooLarge, message, remedy, status)
+        return Answer(status, fields, body, host_of(call.place))
 
     def _check_address(self, method: str, url: str) -> None:
-        parts = _split(method, url)
+        parts = _split(url)
         secure = parts.scheme == "https" and bool(parts.hostname)
         local = parts.scheme == "http" and (parts.hostname or "") in self._plain_hosts
         if "@" in parts.netloc or not (secure or local):
-            raise RefusedRedirect(
-                f"Refused to connect to {parts.scheme or 'no scheme'}://{host_of(url)}: only https is used.",
-                remedy="Give an https address without a user name.",
-                method=method,
-                url=url,
+            message = (
+                f"Refused to connect to {parts.scheme or 'no scheme'}://{host_of(url)}: only https is used."
             )
-
-    def _scrub(self, text: str) -> str:
-        for value in self._secrets:
-            for part in value.split():
-                if len(part) >= 8:
-                    text = text.replace(part, "[redacted]")
-        return text
+            remedy = "Give an https address without a user name."
+            raise RefusedRedirect(message, remedy=remedy, method=method, url=url)
 
 
-@dataclass(slots=True)
-class _Exchange:
-    """Parameters that all attempts at a request share, and `place`: the address that was asked last."""
-
-    method: str
-    url: str
-    body: bytes | None
-    max_bytes: int
-    timing: Timing
-    safe: bool
-    content_type: str
-    place: str = ""
-
-    @property
-    def words(self) -> str:
-        """The request as messages name it."""
-        return f"{self.method} {path_of(self.url)}"
+def _sendable(headers: Headers) -> dict[str, str]:
+    for name, value in headers.items():
+        if not _HEADER.fullmatch(f"{name}:{value}") or ":" in name:
+            remedy = "Its name is a word, its value one line of Latin characters."
+            raise UsageError(f"The header {name!r} cannot be sent.", remedy=remedy)
+    return {name: value.strip() for name, value in headers.items()}
 
 
-def _merged_headers(headers: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Merge headers; `more` replaces those of the same name, in whatever case.
-
-    Raises:
-        UsageError: A name or value in `more` is not valid in HTTP.
-    """
-    for name, value in more.items():
-        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_VALUE.search(value):
-            raise UsageError(
-                f"The header {name!r} cannot be sent.",
-                remedy="Its name is a word, its value one line of Latin characters.",
-            )
-    replaced = {name.lower() for name in more}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **more}
-
-
-def _split(method: str, url: str) -> SplitResult:
+def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         # urlsplit checks port and host name only when they are read.
         _ = parts.port, (parts.hostname or "").encode("idna")
     except ValueError:
-        raise RefusedRedirect(
-            "An address is not a valid URL.", remedy="Check the API address.", method=method, url=""
-        ) from None
+        raise _no_url() from None
     return parts
 
 
-def _uncertain(exchange: _Exchange, why: str, status: int | None = None) -> UncertainOutcome:
-    return UncertainOutcome(
-        f"It is not known whether {exchange.words} was carried out ({why}).",
-        remedy="Check whether it was before repeating it.",
-        status=status,
-        method=exchange.method,
-        url=exchange.url,
-    )
+def _no_url() -> RefusedRedirect:
+    remedy = "Check the API address."
+    return RefusedRedirect("An address is not a valid URL.", remedy=remedy, method="", url="")
 
 
-_NEXT_LINK = re.compile(r"<([^<>]+)>\s*;[^,<]*\brel=\"?next\"?")
-_EXCERPT_LENGTH, _EXPLANATION_BYTES = 200, 8_192
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An HTTP response, read to its end.
-
-    Args:
-        status: HTTP status.
-        headers: Field names in lower case.
-        body: Decoded bytes, within the cap of the request.
-        host: Host that answered, after redirects.
-
-    Example:
-        >>> Answer(200, {"link": '<https://api.example/runs?page=2>; rel="next"'}, b"[]").next_url
-        'https://api.example/runs?page=2'
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-    host: str = ""
-
-    @property
-    def next_url(self) -> str | None:
-        """Address of the next page, from the `Link` header; None on the last."""
-        match = _NEXT_LINK.search(self.headers.get("link", ""))
-        return match.group(1) if match else None
-
-    @property
-    def excerpt(self) -> str:
-        """Start of the body as one printable line, for an error message."""
-        return _one_line(self.body[: 4 * _EXCERPT_LENGTH].decode("utf-8", "replace"))
-
-    @property
-    def explanation(self) -> str:
-        """What the service says of its refusal: `message` of a JSON body, else `excerpt`; no full stop."""
-        with suppress(ValueError, RecursionError):
-            content = json_text.loads(self.body[:_EXPLANATION_BYTES])
-            if isinstance(content, dict) and isinstance(content.get("message"), str):
-                return _one_line(content["message"]).rstrip(".")
-        return self.excerpt.rstrip(".")
-
-
-def _one_line(text: str) -> str:
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return line[:_EXCERPT_LENGTH]
+def _origin_of(url: str) -> Origin:
+    parts = _split(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, (parts.hostname or "").encode("idna").decode("ascii").lower(), port

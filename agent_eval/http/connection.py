@@ -1,293 +1,214 @@
-"""HTTP/1.1 over persistent connections, with limits on the time and size of each answer.
+"""requests with limits on the time and size of a whole answer, which it and urllib3 do not have.
 
-`http.client` speaks the protocol. A request takes a fifth of the processor time that it takes through
-requests, which matters where an agent receives hundreds of requests a second while the same machine judges;
-see `docs/decisions/http.md`.
+Imported with the first request: importing requests takes longer than a hundred requests to an agent.
 """
 
 from __future__ import annotations
 
 import http.client
 import io
-import select
+import os
 import socket
-import ssl
 import threading
 import time
-import weakref
 import zlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
-from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
 
-from agent_eval.http.route import Hop, Route
+from requests import PreparedRequest
+from requests.adapters import HTTPAdapter
+from requests.utils import get_environ_proxies
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError as Urllib3Error
 
-_PIECE = 1 << 16
+from agent_eval.http.errors import BrokenExchange, HttpError, NotConnected
+
+_BUNDLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+"""Variables that name certificates; the first that is set counts."""
+
+_MOST_KEPT_CONNECTIONS = 256
+_TLS_RECORD = 1 << 14
+_PACKED = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
-_COMPRESSED = frozenset({"gzip", "x-gzip", "deflate"})
-
-
-class NotConnected(Exception):
-    """Raised when no connection could be opened. Nothing was sent, so the request may be repeated."""
-
-
-class BrokenExchange(Exception):
-    """Raised when the answer is missing or incomplete; the service may have carried out the request."""
-
-
-class OverCap(Exception):
-    """Raised when the body is larger than allowed.
-
-    Attributes:
-        status: HTTP status of the answer.
-    """
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Time limits of an exchange, in seconds.
-
-    Args:
-        connect: Limit for opening a connection.
-        read: Limit between two reads.
-        total: Limit for the whole exchange, so that a slow drip of bytes cannot block the caller.
-
-    Example:
-        >>> Timing(connect=10, read=60, total=600).total
-        600
-    """
+    """Limits in seconds: to open a connection, between two reads; and when all must have ended."""
 
     connect: float
     read: float
-    total: float
+    end: float
 
-
-@dataclass(frozen=True)
-class Response:
-    """Response that was read to its end. Header names are in lower case.
-
-    Example:
-        >>> Response(200, {"content-type": "application/json"}, b"{}").headers["content-type"]
-        'application/json'
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes = field(repr=False)
-
-
-class _Deadline:
-    """Time by which an exchange must end."""
-
-    def __init__(self, timing: Timing) -> None:
-        self._read = timing.read
-        self._end = time.monotonic() + timing.total
-
-    def remaining(self, at_most: float | None = None) -> float:
-        """Return the seconds for the next step, by default a read or a write, or raise TimeoutError."""
-        seconds = self._end - time.monotonic()
+    def left(self, at_most: float) -> float:
+        """Seconds for the next step. Raises TimeoutError."""
+        seconds = self.end - time.monotonic()
         if seconds <= 0:
             raise TimeoutError("the exchange took too long")
-        return min(seconds, self._read if at_most is None else at_most)
+        return min(seconds, at_most)
 
 
-class _Wire:
-    """Socket whose reads and writes end by the deadline of the exchange."""
-
-    def __init__(self, connected: _Socket) -> None:
-        self._socket = connected
-        self._close = weakref.finalize(self, connected.close)
-        self._unsent: list[bytes] = []
-        self.deadline: _Deadline | None = None
-
-    def _limited(self) -> _Socket:
-        assert self.deadline is not None
-        self._socket.settimeout(self.deadline.remaining())
-        return self._socket
-
-    def sendall(self, data: bytes) -> None:
-        """Buffer data for `flush`: http.client sends head and body apart, and one packet is faster."""
-        self._unsent.append(data)
-
-    def flush(self) -> None:
-        """Send the buffered data."""
-        data = b"".join(self._unsent)
-        self._unsent.clear()
-        self._limited().sendall(data)
-
-    def receive_into(self, buffer: Any) -> int:
-        return int(self._limited().recv_into(buffer))
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_WireReader(self))
-
-    def close(self) -> None:
-        """Do nothing: http.client closes a connection that it will not reuse before the body is read."""
-
-    def has_ended(self) -> bool:
-        """Tell whether the other side closed the connection, or sent data without a request."""
-        poll = select.poll()
-        poll.register(self._socket, select.POLLIN)
-        return bool(poll.poll(0))
-
-    def shut(self) -> None:
-        """Close the socket; the finalizer does so for a wire that was garbage-collected."""
-        self._close()
+_TIMING: ContextVar[Timing] = ContextVar("timing")
+"""Limits of this thread's exchange; a kept connection serves many."""
 
 
-class _WireReader(io.RawIOBase):
-    """Reading side of a wire, as a file."""
+class _Reader(io.RawIOBase):
+    """Reading side of a socket: every read has what is left of the exchange's time."""
 
-    def __init__(self, wire: _Wire) -> None:
+    def __init__(self, connected: socket.socket, raw: io.RawIOBase) -> None:
         super().__init__()
-        self._wire = wire
+        self._socket, self._raw = connected, raw
 
     def readable(self) -> bool:
         return True
 
-    def readinto(self, buffer: Any) -> int:
-        return self._wire.receive_into(buffer)
+    def readinto(self, buffer: Any) -> int | None:
+        self._socket.settimeout(_TIMING.get().left(_TIMING.get().read))
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
 
 
-class _Connection(http.client.HTTPConnection):
-    """Connection of `http.client` on a wire that is open already."""
-
-    auto_open = 0
-
-    def __init__(self, end: Hop, wire: _Wire) -> None:
-        super().__init__(end.host, end.port)
-        self.default_port = http.client.HTTPS_PORT if end.scheme == "https" else http.client.HTTP_PORT
-        self.wire = wire
-        self.sock = wire
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether the answer was read to its end and the other side keeps the connection open."""
-        return self.sock is not None and not self.wire.has_ended()
+class _Response(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
+        super().__init__(sock, *arguments, **options)
+        self.fp = io.BufferedReader(_Reader(sock, self.fp.detach()))
 
 
-class Connections:
-    """Pool of open connections to one host, for any number of threads; a thread has a connection to itself.
+class _Connection(HTTPConnection):
+    response_class = _Response
 
-    Args:
-        route: Way to the host.
+    def connect(self) -> None:
+        try:
+            super().connect()
+        # An invalid host name is a ValueError.
+        except (OSError, http.client.HTTPException, Urllib3Error, ValueError) as error:
+            refused = type(error) is OSError and "Tunnel" in str(error)
+            raise NotConnected("the proxy refuses" if refused else _cause(error)) from error
 
-    Example:
-        >>> through_proxy = Route(Hop("http", "api.example", 80), proxy=Hop("http", "proxy.example", 3128))
-        >>> Connections(through_proxy).needs_absolute_targets
-        True
+    def _new_conn(self) -> socket.socket:
+        """Open a socket in a thread, abandoned at the limit: the search for an address has none."""
+        limits, opening, open_socket = _TIMING.get(), Future[socket.socket](), super()._new_conn
+        by_then = Timing(0, 0, time.monotonic() + limits.left(limits.connect))
+
+        def work() -> None:
+            try:
+                opening.set_result(open_socket())
+            except BaseException as error:  # raised in the thread that waits
+                opening.set_exception(error)
+
+        threading.Thread(target=work, daemon=True, name="http-connect").start()
+        try:
+            opened = opening.result(by_then.left(limits.connect))
+            opened.settimeout(by_then.left(limits.connect))  # for the TLS handshake
+        except BaseException:
+            opening.add_done_callback(_discard)
+            raise
+        return opened
+
+    def send(self, data: Any) -> None:
+        if self.sock is None:
+            self.connect()
+        for start in range(0, len(data), _TLS_RECORD):  # each is a write of its own
+            self.sock.settimeout(_TIMING.get().left(_TIMING.get().read))
+            super().send(data[start : start + _TLS_RECORD])
+
+
+def _discard(late: Future[socket.socket]) -> None:
+    if late.exception() is None:
+        late.result().close()
+
+
+class _TlsConnection(_Connection, HTTPSConnection):
+    pass
+
+
+class Transport(HTTPAdapter):
+    """Kept connections, for any number of threads, by the environment's proxies and certificates.
+
+    An adapter of requests, without its session: that keeps cookies and sends the passwords of `.netrc`.
     """
 
-    def __init__(self, route: Route) -> None:
-        self._route = route
-        self._idle: list[_Connection] = []
-        self._more_headers = route.proxy_headers if self.needs_absolute_targets else {}
+    def __init__(self) -> None:
+        super().__init__(pool_maxsize=_MOST_KEPT_CONNECTIONS)
+        self._settings = dict[str, Any]()
 
-    @property
-    def needs_absolute_targets(self) -> bool:
-        """Whether a proxy carries out the requests, so that each must name the host."""
-        return self._route.proxy is not None and not self._route.is_tunnelled
+    def get_connection_with_tls_context(self, request: Any, *arguments: Any, **options: Any) -> Any:
+        """As requests does, with connections that have our limits."""
+        try:
+            pool: Any = super().get_connection_with_tls_context(request, *arguments, **options)
+        except ValueError:
+            # Without its address, which may hold a password.
+            message = "The environment names a proxy that cannot be used."
+            remedy = "Write HTTP_PROXY or HTTPS_PROXY as http://host:port."
+            raise HttpError(message, remedy=remedy, method=request.method, url=request.url) from None
+        pool.ConnectionCls = _TlsConnection if pool.scheme == "https" else _Connection
+        return pool
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        """As requests does, for HTTP proxies."""
+        if not proxy.lower().startswith("http"):
+            raise ValueError("a proxy of another kind has connections without our limits")
+        return super().proxy_manager_for(proxy, **options)
+
+    def cert_verify(self, conn: Any, _: str, verify: Any, cert: Any) -> None:
+        """As requests does, for a proxy that forwards plain HTTP too."""
+        try:
+            super().cert_verify(conn, f"{conn.scheme}:", verify, cert)  # type: ignore[no-untyped-call]
+        except OSError:
+            message = f"There are no certificates at {verify}, which the environment names."
+            remedy = f"Correct or remove {' or '.join(name for name in _BUNDLES if os.environ.get(name))}."
+            raise HttpError(message, remedy=remedy, method="", url="") from None
 
     def exchange(
-        self,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        *,
-        max_bytes: int,
-        timing: Timing,
-    ) -> Response:
-        """Send a request and read its answer.
+        self, request: PreparedRequest, timing: Timing, max_bytes: int
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Send a request once; return status, header fields by name in lower case, and the decoded body.
 
-        Args:
-            method: HTTP method.
-            target: Path and query, percent-encoded.
-            headers: Headers to send unchanged.
-            body: Body of the request; None for none.
-            max_bytes: Cap on the decoded answer.
-            timing: Time limits.
+        A body larger than `max_bytes` is read no further, and returned longer than that.
 
         Raises:
             NotConnected: No connection could be opened; nothing was sent.
             BrokenExchange: The request may have been sent.
-            OverCap: The answer is larger than `max_bytes`.
+            HttpError: The environment names a proxy that cannot be used.
         """
-        deadline = _Deadline(timing)
-        connection = self._idle_connection() or self._new_connection(deadline, timing.connect)
-        connection.wire.deadline = deadline
-        complete = False
+        before, response, body = _TIMING.set(timing), None, bytearray()
+        url = request.url or ""
+        place = url[: url.find("/", len("https://"))]
+        if place not in self._settings:  # all that is known of the environment takes as long as a request
+            verify = next((os.environ[name] for name in _BUNDLES if os.environ.get(name)), True)
+            self._settings[place] = {"proxies": get_environ_proxies(url), "verify": verify}
         try:
-            answer = _ask(connection, method, target, {**headers, **self._more_headers}, body)
-            content = _read(answer, max_bytes)
-            complete = True
-        except (OSError, http.client.HTTPException, zlib.error) as error:
-            raise BrokenExchange(type(error).__name__) from error
-        finally:
-            # After any error, Ctrl-C included, the rest of the data on the wire belongs to no request.
-            if complete and connection.sock is not None:
-                self._idle.append(connection)
+            limits = (timing.left(timing.connect), timing.read)
+            response = self.send(request, stream=True, timeout=limits, **self._settings[place])
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            for piece in _decoded(response.raw, headers.get("content-encoding", ""), max_bytes + 1):
+                body += piece
+                if len(body) > max_bytes:
+                    break
             else:
-                connection.wire.shut()
-        return Response(answer.status, _header_fields(answer.getheaders()), content)
-
-    def close(self) -> None:
-        """Close the connections that no thread uses."""
-        while self._idle:
-            self._idle.pop().wire.shut()
-
-    def _idle_connection(self) -> _Connection | None:
-        """Take the most recently used connection that is still open; None if there is none."""
-        while True:
-            try:
-                connection = self._idle.pop()
-            except IndexError:
-                return None
-            if connection.is_reusable:
-                return connection
-            connection.wire.shut()
-
-    def _new_connection(self, deadline: _Deadline, at_most: float) -> _Connection:
-        try:
-            seconds = deadline.remaining(at_most)
-            return _Connection(self._route.end, _Wire(_in_time(lambda: _open(self._route, seconds), seconds)))
-        # An invalid host name is a ValueError.
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise NotConnected(type(error).__name__) from error
+                response.raw.release_conn()
+        except (OSError, http.client.HTTPException, Urllib3Error, ValueError, zlib.error) as error:
+            raise BrokenExchange(_cause(error)) from error
+        finally:
+            _TIMING.reset(before)
+            # After any error, Ctrl-C included, the rest of the data on the connection belongs to no request.
+            if response is not None:
+                response.close()
+        return response.status_code, headers, bytes(body)
 
 
-def _ask(
-    connection: _Connection, method: str, target: str, headers: Mapping[str, str], body: bytes | None
-) -> http.client.HTTPResponse:
-    connection.request(method, target, body, headers)
-    with suppress(BrokenPipeError):  # a service that refuses the body may have answered nevertheless
-        connection.wire.flush()
-    return connection.getresponse()
-
-
-def _read(answer: http.client.HTTPResponse, max_bytes: int) -> bytes:
-    content = bytearray()
-    for piece in _decoded(answer, max_bytes + 1):
-        content += piece
-        if len(content) > max_bytes:
-            raise OverCap(answer.status)
-    answer.close()
-    return bytes(content)
-
-
-def _decoded(answer: http.client.HTTPResponse, cap: int) -> Iterator[bytes]:
-    """Yield the body as it arrives; decompress a compressed one in pieces of at most `cap` bytes."""
-    encoding = (answer.getheader("content-encoding") or "").strip().lower()
-    return _unpacked(_raw(answer), cap) if encoding in _COMPRESSED else _raw(answer)
-
-
-def _unpacked(pieces: Iterator[bytes], cap: int) -> Iterator[bytes]:
+def _decoded(raw: Any, encoding: str, cap: int) -> Iterator[bytes]:
+    """Yield the body as it arrives, unpacked in pieces of at most `cap` bytes."""
+    pieces: Iterator[bytes] = raw.stream(1 << 16, decode_content=False)
+    if encoding.strip().lower() not in _PACKED:
+        yield from pieces
+        return
     unpacker = None
     for piece in pieces:
         packed = piece
@@ -301,117 +222,7 @@ def _unpacked(pieces: Iterator[bytes], cap: int) -> Iterator[bytes]:
         raise http.client.IncompleteRead(b"")
 
 
-def _raw(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    while piece := answer.read1(_PIECE):
-        yield piece
-    if answer.length:  # read1 does not say that the connection ended before the body did
-        raise http.client.IncompleteRead(b"", answer.length)
-
-
-def _header_fields(pairs: list[tuple[str, str]]) -> dict[str, str]:
-    """Collect header fields by name in lower case; join the values of a repeated field with commas."""
-    fields: dict[str, str] = {}
-    for name, value in pairs:
-        key = name.lower()
-        fields[key] = f"{fields[key]}, {value}" if key in fields else value
-    return fields
-
-
-class _Socket(Protocol):
-    """Methods that a wire uses of a socket, encrypted or not."""
-
-    def close(self) -> None: ...
-    def fileno(self) -> int: ...
-    def recv_into(self, buffer: Any, /) -> Any: ...
-    def sendall(self, data: bytes, /) -> None: ...
-    def settimeout(self, value: float | None, /) -> None: ...
-
-
-_Outcome = SimpleQueue[_Socket | BaseException]
-
-
-def _in_time(open_socket: Callable[[], _Socket], seconds: float) -> _Socket:
-    """Open a socket in another thread, and abandon the thread at the time limit.
-
-    Name resolution has no time limit of its own.
-    """
-    outcome: _Outcome = SimpleQueue()
-    late = threading.Event()
-
-    def work() -> None:
-        try:
-            outcome.put(open_socket())
-        # It is raised again in the thread that waits.
-        except BaseException as error:
-            outcome.put(error)
-        if late.is_set():
-            _discard(outcome)
-
-    threading.Thread(target=work, daemon=True, name="http-connect").start()
-    try:
-        result = outcome.get(timeout=seconds)
-    except Empty:
-        late.set()
-        _discard(outcome)
-        raise TimeoutError("no connection in time") from None
-    if isinstance(result, BaseException):
-        raise result
-    return result
-
-
-def _discard(outcome: _Outcome) -> None:
-    with suppress(Empty):
-        result = outcome.get_nowait()
-        if not isinstance(result, BaseException):
-            result.close()
-
-
-class ProxyRefusal(OSError):
-    """Raised when a proxy refuses to open a tunnel."""
-
-
-def _open(route: Route, seconds: float) -> _Socket:
-    """Open a connection to the end of a route; encrypt it for https."""
-    first = route.proxy or route.end
-    plain = socket.create_connection((first.host, first.port), seconds)
-    opened: socket.socket = plain
-    try:
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if first.scheme == "https":
-            opened = _tls(route).wrap_socket(plain, server_hostname=first.host)
-        if not route.is_tunnelled:
-            return opened
-        _tunnel(opened, route)
-        return _encrypted(opened, route)
-    except BaseException:
-        opened.close()
-        raise
-
-
-def _tls(route: Route) -> ssl.SSLContext:
-    assert route.tls is not None
-    return route.tls
-
-
-def _tunnel(opened: socket.socket, route: Route) -> None:
-    """Ask a proxy for a tunnel. Raises ProxyRefusal when it refuses."""
-    place = route.end.netloc
-    fields = {"Host": place, **route.proxy_headers}
-    lines = [f"CONNECT {place} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
-    opened.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
-    answer = http.client.HTTPResponse(opened, method="CONNECT")
-    try:
-        answer.begin()
-    finally:
-        answer.close()
-    if answer.status != 200:
-        raise ProxyRefusal(answer.status)
-
-
-def _encrypted(opened: socket.socket, route: Route) -> _Socket:
-    if not isinstance(opened, ssl.SSLSocket):
-        return _tls(route).wrap_socket(opened, server_hostname=route.end.host)
-    from urllib3.util.ssltransport import SSLTransport
-
-    # The connection to the proxy is encrypted too, and the standard library cannot encrypt twice.
-    return SSLTransport(opened, _tls(route), route.end.host)
+def _cause(error: BaseException) -> str:
+    """Name what happened, which requests and urllib3 wrap several times."""
+    inner = [part for part in (error.__cause__, *error.args) if isinstance(part, BaseException)]
+    return _cause(inner[0]) if inner else type(error).__name__

@@ -12,11 +12,8 @@ class HttpError(RemoteError):
 
     Attributes:
         status: HTTP status; None when there was no answer at all.
-        redirected_to: Another host than the service's own, which a redirect led to and where it failed; else
-            empty.
+        redirected_to: Host other than the service's, to which a redirect led and where it failed; else empty.
     """
-
-    code = "remote_error"
 
     def __init__(
         self,
@@ -28,14 +25,8 @@ class HttpError(RemoteError):
         url: str,
         redirected_to: str = "",
     ) -> None:
-        super().__init__(
-            message,
-            remedy=remedy,
-            status=status,
-            method=method,
-            host=redirected_to or host_of(url),
-            path=path_of(url),
-        )
+        place = {"method": method, "host": redirected_to or host_of(url), "path": path_of(url)}
+        super().__init__(message, remedy=remedy, status=status, **place)
         self.status, self.redirected_to = status, redirected_to
 
 
@@ -57,6 +48,14 @@ class AnswerTooLarge(HttpError):
 
 class RefusedRedirect(HttpError):
     """Raised when an address, redirect or next page is refused: not https, another host, or no valid URL."""
+
+
+class NotConnected(Exception):
+    """Raised when no connection could be opened. Nothing was sent, so the request may be repeated."""
+
+
+class BrokenExchange(Exception):
+    """Raised when the answer is missing or incomplete; the service may have carried out the request."""
 
 
 def host_of(url: str) -> str:

@@ -431,6 +431,26 @@ def test_pages__do_not_leave_the_origin(server: Server) -> None:
         list(session_to(server).pages("/x", max_pages=9))
 
 
+def test_pages__a_next_page_that_is_no_address_is_an_error(server: Server) -> None:
+    server.script = [(200, {"Link": '<http://[::1>; rel="next"'}, b"1")]
+    with pytest.raises(RefusedRedirect, match="not a valid URL"):
+        list(session_to(server).pages("/x", max_pages=9))
+
+
+@pytest.mark.parametrize(
+    "odd", ["http://{home}\\@{other}/x", "http://{other}#@{home}/x", "//{other}\\.{home}/x"]
+)
+def test_redirect__an_address_that_can_be_read_in_two_ways_gets_no_credentials(
+    serve: Callable[[], Server], server: Server, odd: str
+) -> None:
+    other = serve()
+    places = {"home": server.url.removeprefix("http://"), "other": other.url.removeprefix("http://")}
+    server.script = [(302, {"Location": odd.format(**places)}, b""), (200, {}, b"{}")]
+    with contextlib.suppress(HttpError):
+        session_to(server).request("GET", "/x")
+    assert [row[2] for row in other.seen] in ([], [None])
+
+
 def test_secrets__appear_in_no_repr_and_no_error(server: Server) -> None:
     session = session_to(server)
     server.script = [(400, {}, f'{{"message": "bad token {SECRET}"}}'.encode())]

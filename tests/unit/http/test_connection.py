@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import UsageError
-from agent_eval.http import connection as transport
+from agent_eval.http import connection
 from agent_eval.http.client import Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, UncertainOutcome, Unreachable
 from agent_eval.http.retry import Patience
@@ -200,7 +200,6 @@ def test_an_answer_in_an_unknown_encoding_is_left_as_it_is() -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 70_000,
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nabcd",
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"abc" * 1000, mtime=0)[:-9],
     ],
 )
@@ -211,6 +210,35 @@ def test_an_answer_that_is_none_is_an_error_and_its_connection_not_used_again(da
             with pytest.raises(UncertainOutcome):
                 session.request("POST", "/x", json={})
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("begin", [b"", b"2\r\nab\r\n0\r\n"], ids=["size of a chunk", "trailer"])
+def test_a_line_without_end_is_not_read_to_its_end(begin: bytes) -> None:
+    sent = 0
+
+    def talk(peer: Peer) -> None:
+        nonlocal sent
+        peer.request()
+        peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + begin)
+        while True:
+            peer.send(b"1" * 65536)
+            sent += 65536
+
+    with RawServer(talk) as server, pytest.raises(Unreachable):
+        get(server)
+    assert sent < 50 << 20
+
+
+def test_an_answer_that_cannot_be_unpacked_is_an_error() -> None:
+    talk = in_turn(lambda peer: peer.answer(b"abcd", "Content-Encoding: gzip"))
+    with RawServer(talk) as server, pytest.raises(UncertainOutcome):
+        session_to(server.url).request("POST", "/x", json={})
+
+
+def test_lengths_that_contradict_each_other_are_an_error() -> None:
+    talk = in_turn(lambda peer: peer.answer(b"{}", "Content-Length: 5"))
+    with RawServer(talk) as server, pytest.raises(UncertainOutcome):
+        session_to(server.url).request("POST", "/x", json={})
 
 
 def test_answers_of_random_bytes_raise_nothing_else() -> None:
@@ -282,22 +310,23 @@ def test_a_server_that_does_not_read_is_not_waited_for() -> None:
 
 
 def test_the_search_for_an_address_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = threading.Event()
-    opened: list[socket.socket] = []
+    found, closed = threading.Event(), threading.Event()
+    look_up = socket.getaddrinfo
 
-    def create_connection(*_: Any) -> socket.socket:
+    def slow_search(host: Any, *arguments: Any) -> Any:
         found.wait(60)
-        opened.append(socket.socket())
-        return opened[0]
+        return look_up("127.0.0.1", *arguments)
 
-    monkeypatch.setattr(transport.socket, "create_connection", create_connection)
-    with pytest.raises(Unreachable, match="TimeoutError"):
-        session_to("http://agent.internal").request("POST", "/x", json={}, seconds=0.1)
-    found.set()
-    deadline = time.monotonic() + 60
-    while not (opened and opened[0].fileno() == -1):
-        assert time.monotonic() < deadline, "a connection that came too late was not closed"
-        time.sleep(0.01)
+    def talk(peer: Peer) -> None:
+        assert peer.request() == ""
+        closed.set()
+
+    with RawServer(talk) as server:
+        monkeypatch.setattr(socket, "getaddrinfo", slow_search)
+        with pytest.raises(Unreachable, match="TimeoutError"):
+            session_to(f"http://agent.internal:{server.port}").request("POST", "/x", json={}, seconds=0.1)
+        found.set()
+        assert closed.wait(60), "a connection that came too late was not closed, or something was sent"
 
 
 def test_ctrl_c_in_the_middle_of_an_answer_leaves_nothing_for_the_next_request(
@@ -312,7 +341,7 @@ def test_ctrl_c_in_the_middle_of_an_answer_leaves_nothing_for_the_next_request(
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patched:
-            patched.setattr(transport, "_read", interrupted)
+            patched.setattr(connection, "_decoded", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 session.request("GET", "/x")
         assert session.request("GET", "/x").body == b"first"
@@ -449,12 +478,8 @@ def test_a_host_whose_certificate_is_not_trusted_or_another_ones_is_sent_nothing
             peer.encrypt()
             heads.append(peer.request())
 
-    connect = socket.create_connection
-    monkeypatch.setattr(
-        transport.socket,
-        "create_connection",
-        lambda place, timeout: connect(("127.0.0.1", place[1]), timeout),
-    )
+    look_up = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _, *arguments: look_up("127.0.0.1", *arguments))
     with RawServer(talk) as server:
         with pytest.raises(Unreachable, match="SSLCertVerificationError"):
             session_to(f"https://localhost:{server.port}").request("POST", "/x", json={})
@@ -511,11 +536,35 @@ def test_what_is_encrypted_passes_a_proxy_in_a_tunnel(
             assert session.request("GET", "/x").body == b"hidden"
         assert proxy.connections == 1
     connect, *requests = heads
-    assert connect.split("\r\n")[:2] == ["CONNECT localhost:443 HTTP/1.1", "Host: localhost:443"]
+    assert connect.startswith("CONNECT localhost:443 HTTP/1.")
     assert "Proxy-Authorization: Basic" in connect
     assert "X-Key" not in connect
     assert [head.split("\r\n")[0] for head in requests] == ["GET /x HTTP/1.1"] * 2
     assert not any("Proxy-Authorization" in head for head in requests)
+
+
+@pytest.mark.parametrize("trusts", [False, True])
+def test_the_certificate_of_a_proxy_that_forwards_what_is_not_encrypted_is_checked(
+    trusts: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heads: list[str] = []
+
+    def talk(peer: Peer) -> None:
+        with suppress(ssl.SSLError):
+            peer.encrypt()
+            heads.append(peer.request())
+            peer.answer(b"{}")
+
+    if trusts:
+        monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(CERTIFICATE))
+    with RawServer(talk) as proxy:
+        use_proxy(monkeypatch, f"https://localhost:{proxy.port}")
+        if trusts:
+            assert session_to("http://agent.internal").request("GET", "/x").status == 200
+            return
+        with pytest.raises(Unreachable, match="SSLCertVerificationError"):
+            session_to("http://agent.internal").request("POST", "/x", json={})
+    assert not any(heads)
 
 
 def test_a_proxy_that_refuses_is_named_without_its_password(
@@ -523,7 +572,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
 ) -> None:
     with RawServer(in_turn(lambda peer: peer.answer(b"no", status="407 No"))) as proxy:
         use_proxy(monkeypatch, f"http://me:{SECRET}@127.0.0.1:{proxy.port}", "https_proxy")
-        with pytest.raises(Unreachable, match="ProxyRefusal") as caught:
+        with pytest.raises(Unreachable, match="the proxy refuses") as caught:
             session_to("https://agent.internal").request("POST", "/x", json={})
     assert SECRET not in repr(caught.value) + str(caught.value.to_json())
 
@@ -551,13 +600,11 @@ def test_hosts_that_the_environment_excepts_are_reached_without_the_proxy(
         assert get(server).status == 200
 
 
-def test_without_a_proxy_requests_is_not_even_imported() -> None:
+def test_requests_is_not_imported_before_something_is_sent() -> None:
     code = (
         "import sys\n"
         "from agent_eval.http.client import Session\n"
         "Session('http://localhost:1', plain_http=True).close()\n"
-        "from agent_eval.http.route import route_to\n"
-        "route_to('http://localhost:1/')\n"
         "print(sorted({'requests', 'urllib3', 'certifi'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
