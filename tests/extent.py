@@ -1,4 +1,4 @@
-"""How far a run of the tests goes: quick for the developer who waits, full for a push, and crosses at night."""
+"""How far a run of tests goes: quick for the developer who waits, full for a push, all crosses at night."""
 
 from __future__ import annotations
 
