@@ -43,7 +43,7 @@ class Timing:
     read: float
     end: float
 
-    def left(self, at_most: float) -> float:
+    def remaining(self, at_most: float) -> float:
         """Seconds for the next step. Raises TimeoutError."""
         seconds = self.end - time.monotonic()
         if seconds <= 0:
@@ -66,7 +66,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        self._socket.settimeout(_TIMING.get().left(_TIMING.get().read))
+        self._socket.settimeout(_TIMING.get().remaining(_TIMING.get().read))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         """Open a socket in a thread, abandoned at the limit: the search for an address has none."""
         limits, opening, open_socket = _TIMING.get(), Future[socket.socket](), super()._new_conn
-        by_then = Timing(0, 0, time.monotonic() + limits.left(limits.connect))
+        by_then = Timing(0, 0, time.monotonic() + limits.remaining(limits.connect))
 
         def work() -> None:
             try:
@@ -104,8 +104,8 @@ class _Connection(HTTPConnection):
 
         threading.Thread(target=work, daemon=True, name="http-connect").start()
         try:
-            opened = opening.result(by_then.left(limits.connect))
-            opened.settimeout(by_then.left(limits.connect))  # for the TLS handshake
+            opened = opening.result(by_then.remaining(limits.connect))
+            opened.settimeout(by_then.remaining(limits.connect))  # for the TLS handshake
         except BaseException:
             opening.add_done_callback(_discard)
             raise
@@ -115,7 +115,7 @@ class _Connection(HTTPConnection):
         if self.sock is None:
             self.connect()
         for start in range(0, len(data), _TLS_RECORD):  # each is a write of its own
-            self.sock.settimeout(_TIMING.get().left(_TIMING.get().read))
+            self.sock.settimeout(_TIMING.get().remaining(_TIMING.get().read))
             super().send(data[start : start + _TLS_RECORD])
 
 
@@ -184,7 +184,7 @@ class Transport(HTTPAdapter):
             verify = next((os.environ[name] for name in _BUNDLES if os.environ.get(name)), True)
             self._settings[place] = {"proxies": get_environ_proxies(url), "verify": verify}
         try:
-            limits = (timing.left(timing.connect), timing.read)
+            limits = (timing.remaining(timing.connect), timing.read)
             response = self.send(request, stream=True, timeout=limits, **self._settings[place])
             headers = {name.lower(): value for name, value in response.headers.items()}
             for piece in _decoded(response.raw, headers.get("content-encoding", ""), max_bytes + 1):
