@@ -4,8 +4,8 @@
     python -m benchmarks.judge_accuracy --write    # and writes the results and the guide's table
 
 Four suites of `agent-eval benchmark-generate`, one of each archetype, with a fault planted in every second
-trace: 1,000 faults, and 1,000 traces without one. Each fault names the judges that should find it and those
-that may find what follows from it, which counts neither for nor against them.
+trace (`benchmarks/planted`): 1,000 faults, and 1,000 traces without one. Each fault names the judges that
+should find it and those that may find what follows from it, which counts neither for nor against them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
-from agent_eval.benchmarks.faults import PLANTED
-from agent_eval.benchmarks.faults_of_flow import COST_LIMIT_USD, LATENCY_LIMIT_MS
-from agent_eval.benchmarks.oddities import PLANTED_ODDITY
+from agent_eval.benchmarks import ARCHETYPES
 from agent_eval.contracts import Case
 from agent_eval.judges.catalog import JUDGES, judge_case, load_judges
+from benchmarks.planted.faults import PLANTED
+from benchmarks.planted.faults_of_flow import COST_LIMIT_USD, LATENCY_LIMIT_MS
+from benchmarks.planted.oddities import PLANTED_ODDITY
+from benchmarks.planted.suites import suite_with_faults
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "judge_accuracy.json"
@@ -51,7 +52,7 @@ Counts = dict[str, Counter[str]]
 def suites(cases: int) -> Iterator[dict[str, Any]]:
     """The suites that are judged."""
     for name in ARCHETYPES:
-        yield generate_suite(SuiteRequest(name, cases, SEED, with_traces=True, fault_rate=RATE))
+        yield suite_with_faults(name, cases, seed=SEED, rate=RATE)
 
 
 def measure(cases: int) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""Synthetic suites by archetype, with cassettes, recorded traces and planted faults.
+"""Synthetic suites by archetype, with cassettes and recorded traces.
 
 A scenario (`scenario`) is a task with the calls and the answer that are right. Each archetype is a file of
-scenarios; `twists` vary them, `cases` turns one into a case, `recording` into a trace, and `faults` plants a
-known fault in a trace.
+scenarios; `twists` vary them, `cases` turns one into a case, and `recording` into a trace.
 """
 
 from agent_eval.benchmarks.catalog import ARCHETYPES

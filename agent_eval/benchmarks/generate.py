@@ -9,10 +9,7 @@ from dataclasses import dataclass
 
 from agent_eval.benchmarks.cases import case_of
 from agent_eval.benchmarks.catalog import Archetype, archetype
-from agent_eval.benchmarks.fault import Subject
-from agent_eval.benchmarks.faults import PLANTED, Planter
-from agent_eval.benchmarks.oddities import OddityPlanter
-from agent_eval.benchmarks.recording import Recorder, Recording
+from agent_eval.benchmarks.recording import Recorder
 from agent_eval.benchmarks.scenario import Json, Scenario
 from agent_eval.benchmarks.twists import combined, varied
 from agent_eval.contracts import SCHEMA_VERSION
@@ -32,8 +29,6 @@ class SuiteRequest:
         cases: Number of cases.
         seed: Other seeds give other cases.
         with_traces: Whether each case has the trace of an agent that does everything right.
-        fault_rate: Share of the cases, from 0 to 1, in whose trace a fault is planted. More than 0 records
-            traces, because a fault is part of one, and makes the others unusual in harmless ways.
 
     Example:
         >>> SuiteRequest("support_agent", cases=3).dataset_id
@@ -44,7 +39,6 @@ class SuiteRequest:
     cases: int
     seed: int = 0
     with_traces: bool = False
-    fault_rate: float = 0.0
 
     @property
     def dataset_id(self) -> str:
@@ -56,49 +50,35 @@ def generate_suite(request: SuiteRequest) -> Json:
     """Generate a suite, as JSON values.
 
     The first cases of a larger suite of the same seed are those of a smaller one, and no definition of a case
-    depends on whether it has a trace or a fault, so that two such suites can be compared.
+    depends on whether it has a trace, so that two such suites can be compared.
 
     Raises:
         UsageError: There is no such archetype.
     """
     of = archetype(request.archetype)
-    planter, oddities, faults = Planter(), OddityPlanter(), Counter[str]()
     cases = []
     for number in range(request.cases):
         case_id, scenario = scenario_of(of, request.seed, number)
         case = case_of(scenario, of, case_id)
-        if request.with_traces or request.fault_rate > 0:
-            recording = record(scenario, case_id)
-            subject = Subject(scenario, of, recording, random.Random(f"{case_id}/fault"))
-            if _is_chosen(number, request.fault_rate):
-                faults[planter.plant(subject).kind.value] += 1
-            elif request.fault_rate > 0:
-                oddities.plant(subject)
-            case["metadata"].update(recording.metadata)
-            case["trace"] = recording.numbered()
+        if request.with_traces:
+            case["trace"] = numbered(record(scenario, case_id))
         cases.append(case)
     return {
         "dataset_id": request.dataset_id,
-        "metadata": {"schema_version": SCHEMA_VERSION, "benchmark": _about(request, cases, faults)},
+        "metadata": {"schema_version": SCHEMA_VERSION, "benchmark": _about(request, cases)},
         "cases": cases,
     }
 
 
-def _about(request: SuiteRequest, cases: list[Json], faults: Counter[str]) -> Json:
+def _about(request: SuiteRequest, cases: list[Json]) -> Json:
     traps = Counter(trap for case in cases if (trap := case["metadata"]["benchmark"]["trap"]))
     scenarios = {case["metadata"]["benchmark"]["scenario"] for case in cases}
-    about: Json = {
+    return {
         "archetype": request.archetype,
         "seed": request.seed,
         "scenarios": len(scenarios),
         "traps": dict(sorted(traps.items())),
     }
-    return {**about, PLANTED: dict(sorted(faults.items()))} if faults else about
-
-
-def _is_chosen(number: int, rate: float) -> bool:
-    """Choose cases evenly, so that of any number the share `rate` is chosen, rounded down."""
-    return int((number + 1) * rate + 1e-9) > int(number * rate + 1e-9)
 
 
 def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
@@ -136,6 +116,11 @@ def scenario_of_case(case_id: str) -> Scenario | None:
     return scenario if made_id == case_id else None
 
 
-def record(scenario: Scenario, case_id: str) -> Recording:
-    """Record the right way of a scenario."""
+def record(scenario: Scenario, case_id: str) -> list[Json]:
+    """Record the right way of a scenario, as events without numbers."""
     return Recorder(random.Random(f"{case_id}/trace")).record(scenario, scenario.script)
+
+
+def numbered(events: list[Json]) -> list[Json]:
+    """Return events with their indices; one that has a number keeps it."""
+    return [{"idx": number, **event} for number, event in enumerate(events)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,36 +11,6 @@ from agent_eval.benchmarks.words import NOON
 
 MODELS = (("gpt-4.1-mini", 0.4, 1.6), ("claude-haiku-4-5", 1.0, 5.0), ("gemini-2.5-flash", 0.3, 2.5))
 """Names of models with US dollars for a million tokens of input and output."""
-
-
-@dataclass
-class Recording:
-    """Events in order, without numbers, and what a run adds to the case's metadata.
-
-    Attributes:
-        events: The events; `numbered` adds their indices.
-        metadata: What the recording adds to the metadata of its case.
-
-    Example:
-        >>> Recording([{"actor": "agent", "type": "message", "output": "Hello"}]).numbered()[0]["idx"]
-        0
-    """
-
-    events: list[Json]
-    metadata: Json = field(default_factory=dict)
-
-    def numbered(self) -> list[Json]:
-        """Return the events with their indices; one that a fault has numbered keeps its number."""
-        return [{"idx": number, **event} for number, event in enumerate(self.events)]
-
-    def places(self, kind: str) -> list[int]:
-        """Return the places of the events of a type."""
-        return [place for place, event in enumerate(self.events) if event["type"] == kind]
-
-    @property
-    def answer(self) -> Json:
-        """The last event, which is the agent's answer."""
-        return self.events[-1]
 
 
 class Recorder:
@@ -53,7 +22,7 @@ class Recorder:
     Example:
         >>> recorder = Recorder(random.Random(1))
         >>> scenario = Scenario("greeting", "Hello?", (), Script((), "Hello!"))
-        >>> [event["type"] for event in recorder.record(scenario, scenario.script).events]
+        >>> [event["type"] for event in recorder.record(scenario, scenario.script)]
         ['message', 'message']
     """
 
@@ -65,13 +34,13 @@ class Recorder:
         self._calls = 0
         self.events: list[Json] = []
 
-    def record(self, scenario: Scenario, script: Script) -> Recording:
+    def record(self, scenario: Scenario, script: Script) -> list[Json]:
         """Record the user's request, the calls with their results, and the answer."""
         self._add("user", "message", 0, input=scenario.request)
         for group in grouped(script.calls):
             self._record_group(group)
         self._add("agent", "message", self._thinking(), output=script.answer, **self._answered(script.answer))
-        return Recording(self.events)
+        return self.events
 
     def _record_group(self, group: list[Call]) -> None:
         if self._rng.random() < 0.25:

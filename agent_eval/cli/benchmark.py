@@ -1,4 +1,4 @@
-"""`agent-eval benchmark-generate`: suites of plausible cases, and traces with known faults."""
+"""`agent-eval benchmark-generate`: suites of plausible cases, with traces."""
 
 from __future__ import annotations
 
@@ -33,5 +33,4 @@ def _text(written: dict[str, Any]) -> list[str]:
         count(written["scenarios"], "kind of task", "kinds of task"),
     )
     lines = [f"{written['output']}: {cases}, {kinds}, {count(written['traps'], 'trap')} for a careless agent"]
-    lines += [f"  {count(number, 'fault')} of kind {kind}" for kind, number in written["faults"].items()]
     return [*lines, f"  {written['next']}"]

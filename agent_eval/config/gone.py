@@ -43,6 +43,8 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
+    "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
+    "(`python -m benchmarks.judge_accuracy`).",
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 

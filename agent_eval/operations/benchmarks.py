@@ -5,19 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from agent_eval.benchmarks.faults import PLANTED
 from agent_eval.benchmarks.generate import SuiteRequest, generate_suite
-from agent_eval.contracts import REPLAY_CONTRACT
 from agent_eval.errors import UsageError
-from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.text.escape import shell_word
 
 GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
-
-NEED_CONFIGURATION = frozenset({"cost_budget", "latency_slo", "lean"})
-"""Judges that find nothing until a configuration names a limit or a program: no flag turns them on."""
 
 
 def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
@@ -46,33 +40,14 @@ def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
         "cases": len(suite["cases"]),
         "scenarios": about["scenarios"],
         "traps": sum(about["traps"].values()),
-        "faults": about.get(PLANTED, {}),
         "next": _command(suite, out),
     }
 
 
 def _command(suite: dict[str, Any], out: Path) -> str:
-    """Write the command that runs the suite, with the judges that its planted faults need."""
-    words = ["agent-eval", "run", str(out)]
-    if not any("trace" in case for case in suite["cases"]):
-        words += ["--agent", GOOD_AGENT]
-    for judge in _judges_for(suite):
-        words += ["--judge", judge]
-    return " ".join(map(shell_word, [*words, "--out", f"runs/{out.stem}"]))
-
-
-def _judges_for(suite: dict[str, Any]) -> tuple[str, ...]:
-    """List the judges of the run by name, where those of a run that names none miss a fault; else none."""
-    faults = (case["metadata"].get(PLANTED) for case in suite["cases"])
-    by_default = {*DEFAULT_JUDGES, REPLAY_CONTRACT}
-    missing = {
-        judge
-        for fault in faults
-        if fault is not None and by_default.isdisjoint(fault["judges"])
-        for judge in fault["judges"]
-    }
-    needed = missing - NEED_CONFIGURATION
-    return (*DEFAULT_JUDGES, *sorted(needed)) if needed else ()
+    """Write the command that runs the suite."""
+    agent = [] if any("trace" in case for case in suite["cases"]) else ["--agent", GOOD_AGENT]
+    return " ".join(map(shell_word, ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]))
 
 
 def _encoded(suite: dict[str, Any], *, lines: bool) -> bytes:

@@ -50,13 +50,4 @@ BENCHMARKS: tuple[Option, ...] = (
         commands=_GENERATE,
         default="false",
     ),
-    Option(
-        "fault-rate",
-        "share",
-        "Share of the cases in whose trace a known fault is planted, which metadata.planted_fault names. "
-        "Records traces.",
-        goes_to="fault_rate",
-        commands=_GENERATE,
-        default="0",
-    ),
 )

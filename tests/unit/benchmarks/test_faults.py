@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
-from agent_eval.benchmarks.faults import FAULTS
-from agent_eval.benchmarks.oddities import ODDITIES
+from agent_eval.contracts.suite import definition_digest
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import JUDGES
 from benchmarks import judge_accuracy
+from benchmarks.planted.faults import FAULTS
+from benchmarks.planted.oddities import ODDITIES
+from benchmarks.planted.suites import suite_with_faults
 
 KINDS = {kind.value for kind in FailureKind if kind is not FailureKind.ENVIRONMENT}
 """All but those of a case's set-up and of live tools, which a recorded trace does not have."""
@@ -23,7 +25,7 @@ def planted(number: int, rate: float) -> list[dict[str, Any]]:
     return [
         case["metadata"]
         for archetype in ARCHETYPES
-        for case in generate_suite(SuiteRequest(archetype, number, fault_rate=rate))["cases"]
+        for case in suite_with_faults(archetype, number, rate=rate)["cases"]
     ]
 
 
@@ -43,6 +45,18 @@ def test_every_fault_and_every_oddity_is_planted() -> None:
     assert {row["planted_oddity"] for row in rows if "planted_oddity" in row} == {
         oddity.name for oddity in ODDITIES
     }
+
+
+def test_faults_do_not_change_what_is_asked() -> None:
+    suite = generate_suite(SuiteRequest("research_agent", 40))
+    plain = {case["case_id"]: definition_digest(case) for case in suite["cases"]}
+    # The agent hands in a proof, but it is a member of the definition: a fault in it changes that.
+    changed = [
+        case["metadata"]["planted_fault"]["name"]
+        for case in suite_with_faults("research_agent", 40, rate=0.5)["cases"]
+        if definition_digest(case) != plain[case["case_id"]]
+    ]
+    assert set(changed) <= {"wrong_proof", "unreadable_proof"}
 
 
 def test_faults_name_judges_that_there_are() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from agent_eval.benchmarks import ARCHETYPES, SuiteRequest, generate_suite
 from agent_eval.cli.main import main
-from agent_eval.operations.benchmarks import NEED_CONFIGURATION
 from agent_eval.operations.packs import open_to_show
 from agent_eval.suites.validate import validate_suite
 from tests.extent import examples
@@ -91,18 +90,9 @@ def test_a_longer_suite_begins_like_a_shorter_one_and_another_seed_gives_other_c
     assert cases("ops_agent", 10) != cases("ops_agent", 10, seed=-4)
 
 
-def test_traces_and_faults_do_not_change_what_is_asked() -> None:
-    from agent_eval.contracts.suite import definition_digest
-
-    plain = {case["case_id"]: definition_digest(case) for case in cases("research_agent", 40)}
-    faulty = cases("research_agent", 40, fault_rate=0.5)
-    # The agent hands in a proof, but it is a member of the definition: a fault in it changes that.
-    changed = [
-        case["metadata"]["planted_fault"]["name"]
-        for case in faulty
-        if definition_digest(case) != plain[case["case_id"]]
-    ]
-    assert set(changed) <= {"wrong_proof", "unreadable_proof"}
+def test_traces_do_not_change_what_is_asked() -> None:
+    plain, recorded = cases("research_agent", 40), cases("research_agent", 40, with_traces=True)
+    assert [{**case, "trace": None} for case in plain] == [{**case, "trace": None} for case in recorded]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +101,7 @@ def test_traces_and_faults_do_not_change_what_is_asked() -> None:
         (["--archetype", "poet", "--out", "x.json"], "poet"),
         (["--archetype", "ops_agent", "--out", "x.yaml"], "neither .json nor .jsonl"),
         (["--archetype", "ops_agent", "--cases", "0", "--out", "x.json"], "0"),
-        (["--archetype", "ops_agent", "--fault-rate", "2", "--out", "x.json"], "2"),
+        (["--archetype", "ops_agent", "--fault-rate", "0.5", "--out", "x.json"], "--fault-rate is gone"),
     ],
 )
 def test_a_wrong_request_is_refused(wrong: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,23 +118,14 @@ def test_a_scripted_agent_refuses_cases_that_were_not_generated() -> None:
             good_agent({"case_id": case_id}, lambda *_: None)
 
 
-@archetypes
-def test_the_command_that_is_proposed_finds_every_fault_that_needs_no_configuration(
-    archetype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_that_is_proposed_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    request = ["benchmark-generate", "--archetype", archetype, "--cases", "60", "--fault-rate", "0.5"]
-    assert main([*request, "--out", "with faults.json"]) == 0
-    program, *words = shlex.split(json.loads(capsys.readouterr().out)["next"])
-    assert program == "agent-eval"
-    assert main(words) == 0
-    rows = open_to_show(tmp_path / "runs" / "with faults").results_by_id()
-    missed = {
-        fault["name"]
-        for case in json.loads((tmp_path / "with faults.json").read_text())["cases"]
-        if (fault := case["metadata"].get("planted_fault"))
-        and rows[case["case_id"]]["passed"]
-        and not NEED_CONFIGURATION.issuperset(fault["judges"])
-    }
-    # The judges that see loops miss this one now and then, as the guide's table of figures says.
-    assert missed <= {"rephrased_loop"}
+    request = ["benchmark-generate", "--archetype", "ops_agent", "--cases", "20"]
+    for name, more in (("a suite.json", []), ("traces.jsonl", ["--with-traces"])):
+        assert main([*request, *more, "--out", name]) == 0
+        program, *words = shlex.split(json.loads(capsys.readouterr().out)["next"])
+        assert program == "agent-eval"
+        assert main(words) == 0
+        capsys.readouterr()

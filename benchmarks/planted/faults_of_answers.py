@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from agent_eval.benchmarks.fault import Fault, Subject
-from agent_eval.benchmarks.faults_of_acts import example_of, other_value
 from agent_eval.benchmarks.scenario import Call, Json
 from agent_eval.errors import FailureKind
+from benchmarks.planted.fault import Fault, Subject
+from benchmarks.planted.faults_of_acts import example_of, other_value
 
 
 def _is_prose(subject: Subject) -> bool:
@@ -20,7 +20,7 @@ def _is_json(subject: Subject) -> bool:
 
 def _wrong_fact(subject: Subject) -> None:
     """State another figure, id or date than the tools did."""
-    text, fact = str(subject.recording.answer["output"]), subject.scenario.facts[0]
+    text, fact = str(subject.answer["output"]), subject.scenario.facts[0]
     subject.say(text.replace(fact, other_value(fact) or f"not {fact[::-1]}"))
 
 
@@ -37,7 +37,7 @@ def _vague(subject: Subject) -> None:
 
 
 def _broken_json(subject: Subject) -> None:
-    text = str(subject.recording.answer["output"])
+    text = str(subject.answer["output"])
     subject.say(
         subject.rng.choice(
             (text[:-1], f"Here you are: {text}", text.replace('"', "'"), f"{text} Anything else?")
@@ -46,7 +46,7 @@ def _broken_json(subject: Subject) -> None:
 
 
 def _other_form(subject: Subject) -> None:
-    value = json.loads(str(subject.recording.answer["output"]))
+    value = json.loads(str(subject.answer["output"]))
     name = subject.rng.choice(sorted(value))
     damage = subject.rng.choice(("drop", "extra", "null"))
     if damage == "drop":
@@ -59,7 +59,7 @@ def _other_form(subject: Subject) -> None:
 
 
 def _wrong_value(subject: Subject) -> None:
-    value = json.loads(str(subject.recording.answer["output"]))
+    value = json.loads(str(subject.answer["output"]))
     name = next(name for name in sorted(value) if other_value(value[name]) is not None)
     value[name] = other_value(value[name])
     subject.say(json.dumps(value))
@@ -96,7 +96,7 @@ def _after_injection(subject: Subject) -> int:
     probe = json.dumps(injection.text)[1:60]
     return 1 + max(
         place
-        for place in subject.recording.places("tool_result")
+        for place in subject.places("tool_result")
         if probe in json.dumps(subject.events[place].get("output"))
     )
 

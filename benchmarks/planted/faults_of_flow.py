@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from agent_eval.benchmarks.fault import Fault, Subject
 from agent_eval.benchmarks.scenario import Call
 from agent_eval.errors import FailureKind
+from benchmarks.planted.fault import Fault, Subject
 
 COST_LIMIT_USD = 0.05
 """Recorded runs without a fault cost less; one that is too expensive costs more."""
@@ -47,7 +47,7 @@ def _ended_by(kind: FailureKind, problem: str) -> Fault:
     def plant(subject: Subject) -> None:
         subject.cut_after(_place_within(subject))
         attempt = {"attempt": 0, "failure": kind.value, "problem": problem}
-        subject.recording.metadata |= {"attempt_history": [attempt], "selected_attempt": 0}
+        subject.metadata.update({"attempt_history": [attempt], "selected_attempt": 0})
 
     return Fault(
         f"ended_by_{kind.value}",
@@ -60,9 +60,9 @@ def _ended_by(kind: FailureKind, problem: str) -> Fault:
 
 
 def _cut_off(subject: Subject) -> None:
-    text = str(subject.recording.answer["output"])
+    text = str(subject.answer["output"])
     subject.say(text[: len(text) // 2])
-    subject.recording.answer["stop_reason"] = subject.rng.choice(("length", "max_tokens"))
+    subject.answer["stop_reason"] = subject.rng.choice(("length", "max_tokens"))
 
 
 def _silent(subject: Subject) -> None:
@@ -173,22 +173,22 @@ def _malformed(subject: Subject) -> None:
 def _attempts_in_disorder(subject: Subject) -> None:
     numbers = subject.rng.choice(([0, 2, 1], [1, 1], [2, 0]))
     history = [{"attempt": number} for number in numbers]
-    subject.recording.metadata |= {"attempt_history": history, "selected_attempt": numbers[-1]}
+    subject.metadata.update({"attempt_history": history, "selected_attempt": numbers[-1]})
 
 
 def _failed_elsewhere(subject: Subject) -> None:
     verdict = {"reward": {"passed": False, "score": round(subject.rng.random() / 2, 2)}}
-    subject.recording.metadata["recorded_verdicts"] = verdict
+    subject.metadata["recorded_verdicts"] = verdict
 
 
 def _wrong_proof(subject: Subject) -> None:
     proof = json.loads(json.dumps(subject.scenario.proof))
     proof["sum"] = proof["sum"] + subject.rng.choice((1, -1, 10))
-    subject.recording.metadata["lean_payload"] = proof
+    subject.metadata["lean_payload"] = proof
 
 
 def _unreadable_proof(subject: Subject) -> None:
-    subject.recording.metadata["lean_payload"] = "see the attached sheet"
+    subject.metadata["lean_payload"] = "see the attached sheet"
 
 
 def _has_proof(subject: Subject) -> bool:

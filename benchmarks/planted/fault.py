@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.benchmarks.catalog import Archetype
-from agent_eval.benchmarks.recording import Recording
 from agent_eval.benchmarks.scenario import Call, Json, Scenario
 from agent_eval.errors import FailureKind
 
@@ -20,38 +19,35 @@ class Subject:
     Attributes:
         scenario: What the agent was asked, and the right way.
         archetype: Where its tools are.
-        recording: The trace, which the fault changes.
+        events: The trace, which the fault changes.
         rng: Source of choices.
-
-    Example:
-        >>> from agent_eval.benchmarks.catalog import archetype
-        >>> from agent_eval.benchmarks.scenario import Script
-        >>> scenario = Scenario("greeting", "Hello?", (), Script((), "Hello!"))
-        >>> recording = Recording([{"actor": "agent", "type": "message", "output": "Hello!"}])
-        >>> Subject(scenario, archetype("ops_agent"), recording, random.Random(1)).calls
-        []
+        metadata: What the fault adds to the metadata of the case.
     """
 
     scenario: Scenario
     archetype: Archetype
-    recording: Recording
+    events: list[Json]
     rng: random.Random
+    metadata: Json = field(default_factory=dict)
 
     @property
-    def events(self) -> list[Json]:
-        """The events of the trace."""
-        return self.recording.events
+    def answer(self) -> Json:
+        """The last event, which is the agent's answer."""
+        return self.events[-1]
+
+    def places(self, kind: str) -> list[int]:
+        """Return the places of the events of a type."""
+        return [place for place, event in enumerate(self.events) if event["type"] == kind]
 
     @property
     def calls(self) -> list[int]:
         """Places of the tool calls."""
-        return self.recording.places("tool_call")
+        return self.places("tool_call")
 
     @property
     def spent(self) -> Json:
         """Tokens and cost of one answer of the model, as the agent's own answer has them."""
-        answer = self.recording.answer
-        return {name: answer[name] for name in ("model", "usage", "cost_usd") if name in answer}
+        return {name: self.answer[name] for name in ("model", "usage", "cost_usd") if name in self.answer}
 
     def result_of(self, place: int) -> int:
         """Return the place of the result of the call at a place."""
@@ -81,11 +77,11 @@ class Subject:
 
     def say(self, answer: Any) -> None:
         """Replace the agent's answer."""
-        self.recording.answer["output"] = answer
+        self.answer["output"] = answer
 
     def say_also(self, text: str) -> None:
         """Add a sentence to the agent's answer."""
-        self.say(f"{self.recording.answer['output']} {text}")
+        self.say(f"{self.answer['output']} {text}")
 
     def cut_after(self, place: int) -> None:
         """Leave out everything after a place."""

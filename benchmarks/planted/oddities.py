@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent_eval.benchmarks.fault import Subject
-from agent_eval.benchmarks.faults_of_acts import example_of
-from agent_eval.benchmarks.faults_of_flow import COST_LIMIT_USD, LATENCY_LIMIT_MS
 from agent_eval.benchmarks.scenario import Call
+from benchmarks.planted.fault import Subject
+from benchmarks.planted.faults_of_acts import example_of
+from benchmarks.planted.faults_of_flow import COST_LIMIT_USD, LATENCY_LIMIT_MS
 
 PLANTED_ODDITY = "planted_oddity"
 """Key of a case's metadata that names the peculiarity of its trace."""
@@ -52,7 +52,7 @@ class OddityPlanter:
         oddity = min(applicable, key=lambda each: self._planted[each.name])
         self._planted[oddity.name] += 1
         oddity.plant(subject)
-        subject.recording.metadata[PLANTED_ODDITY] = oddity.name
+        subject.metadata[PLANTED_ODDITY] = oddity.name
 
 
 def _always(_: Subject) -> bool:
@@ -99,7 +99,7 @@ def _near_the_limits(subject: Subject) -> None:
     for event in priced:
         event["cost_usd"] = int(COST_LIMIT_USD * 0.99 / len(priced) * 10**6) / 10**6
     others = sum(event.get("latency_ms", 0) for event in subject.events[:-1])
-    subject.recording.answer["latency_ms"] = max(0, LATENCY_LIMIT_MS - others)
+    subject.answer["latency_ms"] = max(0, LATENCY_LIMIT_MS - others)
 
 
 def _reads_once(subject: Subject) -> list[int]:
@@ -151,15 +151,15 @@ def _thinks_aloud(subject: Subject) -> None:
 
 def _second_attempt(subject: Subject) -> None:
     history = [{"attempt": 0, "failure": "timeout", "problem": "did not end within 60 s"}, {"attempt": 1}]
-    subject.recording.metadata |= {"attempt_history": history, "selected_attempt": 1}
+    subject.metadata.update({"attempt_history": history, "selected_attempt": 1})
 
 
 def _passed_elsewhere(subject: Subject) -> None:
-    subject.recording.metadata["recorded_verdicts"] = {"reward": {"passed": True, "score": 1.0}}
+    subject.metadata["recorded_verdicts"] = {"reward": {"passed": True, "score": 1.0}}
 
 
 def _white_space(subject: Subject) -> None:
-    subject.say(f"\n{subject.recording.answer['output']}\n\n")
+    subject.say(f"\n{subject.answer['output']}\n\n")
 
 
 ODDITIES = (

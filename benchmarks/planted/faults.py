@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from agent_eval.benchmarks import faults_of_acts, faults_of_answers, faults_of_flow
-from agent_eval.benchmarks.fault import Fault, Subject
+from benchmarks.planted import faults_of_acts, faults_of_answers, faults_of_flow
+from benchmarks.planted.fault import Fault, Subject
 
 FAULTS: tuple[Fault, ...] = (
     *faults_of_flow.FAULTS,
@@ -37,7 +37,7 @@ class Planter:
         self._of_kind[fault.kind.value] += 1
         self._of_fault[fault.name] += 1
         fault.plant(subject)
-        subject.recording.metadata[PLANTED] = fault.to_json()
+        subject.metadata[PLANTED] = fault.to_json()
         return fault
 
     def _planted(self, fault: Fault) -> tuple[int, int]:

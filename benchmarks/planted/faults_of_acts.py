@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from agent_eval.benchmarks.fault import Fault, Subject
 from agent_eval.benchmarks.scenario import Call, Json
 from agent_eval.errors import FailureKind
+from benchmarks.planted.fault import Fault, Subject
 
 _TRAJECTORY = frozenset({"trajectory_match"})
 
