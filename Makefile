@@ -93,7 +93,8 @@ shell: venv
 # row, so that their fixtures are made once. What must stay in one (see the markers) comes after. Its numpy, where
 # the oracles are installed, starts no threads: a process that has some is never forked.
 # Coverage is of the tests of rooms and contracts alone, those of importers with real files among them, on CI and
-# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, and measuring whole commands would only say that a command ran.
+# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, and measuring whole commands
+# would only say that a command ran.
 ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
