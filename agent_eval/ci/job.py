@@ -35,9 +35,8 @@ from agent_eval.ci.outputs import (
     verdict_line,
 )
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
-from agent_eval.ci.platforms.build import platform_for, reporter_for
-from agent_eval.ci.platforms.redacting import RedactingPlatform
-from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.catalog import platform_for, reporter_for
+from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
     MAX_BYTES,
@@ -108,7 +107,7 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
+        lambda settings: make_platform(settings.for_platform, environ, stream).redacted_by(redactor),
     )
     ground = Standing()
     try:

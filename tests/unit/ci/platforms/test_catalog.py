@@ -8,14 +8,15 @@ import pytest
 
 from agent_eval.ci.agent import checked_agent
 from agent_eval.ci.inputs import PLATFORM_INPUTS
-from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.catalog import (
     detected_platform,
     is_secret_of_a_job,
     load,
+    platform_for,
     platform_specs,
+    reporter_for,
 )
-from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.local import LOCAL, LocalDirectory
 from agent_eval.ci.platforms.spec import PlatformSpec, Words
 from agent_eval.config.options import CI, Option

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.earlier import Skipped
-from agent_eval.ci.platforms.local_store import Store
+from agent_eval.ci.platforms.local import Store
 from agent_eval.errors import StorageError
 
 FACTS = {"artifact": "evidence", "branch": "main", "commit": None, "created_at": "2026-11-21T08:00:00+00:00"}
