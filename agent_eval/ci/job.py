@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -24,6 +23,7 @@ from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.junit import write_junit
 from agent_eval.ci.outputs import (
+    annotations_of,
     error_report,
     exit_code,
     full_stop,

@@ -257,8 +257,9 @@ class CircleCI(Platform):
         change = HostedChange(url=url, own=self._own, connect=self._connect)
         try:
             for spec in platform_specs():
-                found = load(spec.comments_elsewhere)(change) if spec.comments_elsewhere else None
-                comments: Comments | None = found
+                if not spec.comments_elsewhere:
+                    continue
+                comments: Comments | None = load(spec.comments_elsewhere)(change)
                 if comments is not None:
                     words = CommentWords(change=spec.words.change, full_report=CIRCLECI.words.full_report)
                     return publish(comments, marker, body(str(marker)), words=words)

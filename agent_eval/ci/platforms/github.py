@@ -211,16 +211,11 @@ class GitHubEvent:
         name: As in `on:` of the workflow.
         repository: `owner/name` in whose Actions the job runs.
         repository_id: Its number, which survives renames.
-        run_id: The workflow run.
-        attempt: Which attempt of that run, from 1.
-        run_url: The run's page.
+        attempt: Which attempt of the run, from 1.
         head_sha: The commit under review; for a pull request its head, not the trial merge.
         queue_base: The commit onto which the merge queue puts the change.
         base_branch: The branch that the change goes into.
         branch: The branch that the job runs on; None for pull requests and tags.
-        tag: The tag that the job runs on.
-        default_branch: The repository's.
-        pull_request: Its number.
         from_fork: Whether the change comes from another repository, or the payload does not show that it
             comes from this one.
     """

@@ -188,11 +188,9 @@ class GitHubApi:
 
     def tip(self, branch: str) -> str | None:
         """Find the commit that a branch points to; None where there is no such branch."""
-        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}"
-        answer = self._api.session.request("GET", path, params={"per_page": 1}, accept=(NOT_FOUND, 422))
-        if answer.status != 200:
-            return None
-        return self._api.validate(_Commit, self._api.decode(answer, path), path).sha
+        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}?per_page=1"
+        commit = self._api.find(_Commit, path, none=(NOT_FOUND, 422))
+        return commit.sha if commit is not None else None
 
     def pulls_of(self, run: WorkflowRun, repository_id: int) -> list[PullRequest]:
         """List the open pull requests into the repository that point at the commit and the fork of a run.

@@ -30,7 +30,7 @@ from agent_eval.ci.earlier import (
 from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
-from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Params, RestApi
+from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.ci.suites import DOTENV_NAME
 from agent_eval.ci.workspace import refuse_link_out
@@ -121,10 +121,6 @@ class _Pipeline(BaseModel):
     source: str
     web_url: str
     created_at: datetime | None
-
-
-class _Pipelines(BaseModel):
-    rows: list[_Pipeline]
 
 
 class _ArtifactFile(BaseModel):
@@ -245,14 +241,12 @@ class GitLab(Platform):
             return None
         path = f"{self._root}/repository/branches/{quote(branch, safe='')}"
         try:
-            answer = self._api.session.request("GET", path, accept=(NOT_FOUND,))
+            row = self._api.find(_Branch, path, none=(NOT_FOUND,))
         except HttpError as error:
             if not self._token and error.status in _NOT_PERMITTED:
                 return None
             raise
-        if answer.status == NOT_FOUND:
-            return None
-        return self._api.validate(_Branch, self._api.decode(answer, path), path).commit.id
+        return row.commit.id if row is not None else None
 
     @property
     def _job_name(self) -> str:
@@ -281,12 +275,11 @@ class GitLab(Platform):
             ) from error
 
     def _by_pipeline(self, name: str, asked: Asked) -> Iterator[EarlierRun]:
-        api, path = self._reads(), f"{self._root}/pipelines"
         of_commit = [{"sha": asked.commit}] if asked.commit is not None else []
         for query in (*of_commit, *({"ref": branch, "scope": "finished"} for branch in asked.branches)):
-            params: Params = {"per_page": PAGE, "order_by": "id", "sort": "desc", **query}
-            answer = api.session.request("GET", path, params=params)
-            for pipeline in api.validate(_Pipelines, {"rows": api.decode(answer, path)}, path).rows:
+            params = {"order_by": "id", "sort": "desc", **query}
+            newest = self._reads().rows(_Pipeline, f"{self._root}/pipelines", max_pages=1, params=params)
+            for pipeline in newest:
                 yield self._earlier(pipeline, partial(self._fetch_of, pipeline, name))
 
     def _by_listing(self, name: str) -> Iterator[EarlierRun]:

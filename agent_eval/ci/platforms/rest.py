@@ -53,6 +53,11 @@ class RestApi:
         """
         return self.validate(model, self.decode(self.session.request("GET", path, params=params), path), path)
 
+    def find(self, model: type[Model], path: str, *, none: tuple[int, ...]) -> Model | None:
+        """Read one object; None where the service answers with one of the statuses. Raises as `get`."""
+        answer = self.session.request("GET", path, accept=none)
+        return None if answer.status in none else self.validate(model, self.decode(answer, path), path)
+
     def send(self, model: type[Model], method: str, path: str, body: Mapping[str, Any]) -> Model:
         """Write one object, and read it as the service has it then. Raises as `get`."""
         return self.validate(model, self.decode(self.session.request(method, path, json=body), path), path)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeGuard
 
 import pytest
 
+from agent_eval.ci import platforms
 from agent_eval.ci.agent import checked_agent
 from agent_eval.ci.inputs import PLATFORM_INPUTS
+from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (
     detected_platform,
     is_secret_of_a_job,
@@ -42,6 +47,19 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> PlatformSpec:
     specs = (GITHUB, ELSEWHERE, LOCAL)
     monkeypatch.setattr("agent_eval.ci.platforms.catalog.platform_specs", lambda: specs)
     return ELSEWHERE
+
+
+def test_every_platform_that_is_written_has_its_row() -> None:
+    modules = [import_module(f"{platforms.__name__}.{row.name}") for row in iter_modules(platforms.__path__)]
+    written = [value for module in modules for value in vars(module).values()]
+    specs = {value.name for value in written if isinstance(value, PlatformSpec)}
+    assert specs == {spec.name for spec in platform_specs()}
+    classes = {value.spec.name for value in written if _is_platform(value)}
+    assert classes == specs
+
+
+def _is_platform(value: object) -> TypeGuard[type[Platform]]:
+    return isinstance(value, type) and issubclass(value, Platform) and value is not Platform
 
 
 def test_every_row_names_code_that_is_there() -> None:
