@@ -158,6 +158,20 @@ class Platform(Reporter):
     """
 
     spec: ClassVar[PlatformSpec]
+    reporter: ClassVar[type[Reporter] | None] = None
+    """Tells of settings that cannot be read; None where that is the caller's task."""
+
+    @staticmethod
+    def comments_on(change: HostedChange) -> Comments | None:
+        """Open the comments of a change that this platform hosts, for a job on another one.
+
+        None where it does not host the change, or there is no token.
+
+        Raises:
+            UsageError: The API address is not https.
+        """
+        del change
+        return None
 
     def __init__(
         self,

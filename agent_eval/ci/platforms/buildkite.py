@@ -23,7 +23,6 @@ from agent_eval.processes.child import ChildLimits, allowed_environment, run_chi
 
 BUILDKITE = PlatformSpec(
     name="buildkite",
-    platform="agent_eval.ci.platforms.buildkite:Buildkite",
     detect=lambda environ: environ.get("BUILDKITE") == "true",
     comment_limit=250_000,  # An annotation takes 1 MiB, and a character up to four bytes.
     words=Words(change="pull request", full_report="build's artifacts", earlier_run="build"),

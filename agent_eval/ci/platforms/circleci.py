@@ -10,12 +10,12 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
 
-from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
+from agent_eval.ci.comment import CommentWords, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
 from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform
-from agent_eval.ci.platforms.catalog import load, platform_specs
+from agent_eval.ci.platforms.catalog import platforms
 from agent_eval.ci.platforms.rest import RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.errors import AgentEvalError, UsageError
@@ -23,7 +23,6 @@ from agent_eval.text.escape import clean
 
 CIRCLECI = PlatformSpec(
     name="circleci",
-    platform="agent_eval.ci.platforms.circleci:CircleCI",
     detect=lambda environ: environ.get("CIRCLECI") == "true",
     job_files=r"(.*/)?\.circleci/.*",
     shows_tests=True,
@@ -256,12 +255,12 @@ class CircleCI(Platform):
         marker = Marker(self._settings.comment_id, self._head, self._number or 0, 1)
         change = HostedChange(url=url, own=self._own, connect=self._connect)
         try:
-            for spec in platform_specs():
-                if not spec.comments_elsewhere:
-                    continue
-                comments: Comments | None = load(spec.comments_elsewhere)(change)
+            for host in platforms():
+                comments = host.comments_on(change)
                 if comments is not None:
-                    words = CommentWords(change=spec.words.change, full_report=CIRCLECI.words.full_report)
+                    words = CommentWords(
+                        change=host.spec.words.change, full_report=CIRCLECI.words.full_report
+                    )
                     return publish(comments, marker, body(str(marker)), words=words)
         except AgentEvalError as error:
             return self._not_written(f"{error.message} {error.remedy}")

@@ -32,6 +32,7 @@ from agent_eval.ci.platforms.github_api import (
     PullRequestComments,
     WorkflowRun,
     connected,
+    pull_request_comments,
     upload_artifact,
 )
 from agent_eval.ci.platforms.rest import NOT_FOUND
@@ -46,9 +47,7 @@ from agent_eval.text.escape import many_lines, prose
 
 GITHUB = PlatformSpec(
     name="github",
-    platform="agent_eval.ci.platforms.github:GitHub",
     detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
-    comments_elsewhere="agent_eval.ci.platforms.github_api:comments_on",
     alert_boxes=True,
     words=Words(change="pull request", full_report="job summary"),
     inputs=(
@@ -86,7 +85,6 @@ GITHUB = PlatformSpec(
         ),
     ),
     input_prefix="INPUT_",
-    reporter="agent_eval.ci.platforms.github:GitHubStep",
     workspace_variable="GITHUB_WORKSPACE",
     secret_names=frozenset(
         {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
@@ -320,7 +318,8 @@ def _branch(reference: str) -> str | None:
 class GitHub(GitHubStep, Platform):
     """One job of GitHub Actions."""
 
-    spec = GITHUB
+    spec, reporter = GITHUB, GitHubStep
+    comments_on = staticmethod(pull_request_comments)
 
     def begin(self) -> None:
         """Read the event, and open the API where there is a token."""

@@ -295,7 +295,7 @@ def _is_limited(answer: Any) -> bool:
     return any(isinstance(row, dict) and row.get("type") == "RATE_LIMITED" for row in rows)
 
 
-def comments_on(change: HostedChange) -> Comments | None:
+def pull_request_comments(change: HostedChange) -> Comments | None:
     """Open the comments of a pull request; None where it is none of GitHub's, or there is no token.
 
     Raises:

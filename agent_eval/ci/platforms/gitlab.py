@@ -41,10 +41,8 @@ from agent_eval.storage.atomic import write_file
 
 GITLAB = PlatformSpec(
     name="gitlab",
-    platform="agent_eval.ci.platforms.gitlab:GitLab",
     detect=lambda environ: environ.get("GITLAB_CI") == "true",
     comment_limit=250_000,  # A quarter of what GitLab takes, which leaves room for escaped lines.
-    comments_elsewhere="agent_eval.ci.platforms.gitlab:comments_on",
     shows_tests=True,
     words=Words(change="merge request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
@@ -205,6 +203,22 @@ class GitLab(Platform):
         if base and (self._token or self._job_token):
             header = {"PRIVATE-TOKEN": self._token} if self._token else {"JOB-TOKEN": self._job_token}
             self._api = self._connect.open(base, header, name="GitLab", field="gitlab-api-url")
+
+    @staticmethod
+    def comments_on(change: HostedChange) -> Comments | None:
+        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token.
+
+        Raises:
+            UsageError: The API address is not https.
+        """
+        page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
+        base = change.api_address(
+            change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
+        )
+        if page is None or not token or base is None:
+            return None
+        api = change.connect.open(base, {"PRIVATE-TOKEN": token}, name="GitLab", field="gitlab-api-url")
+        return MergeRequestNotes(api, page["project"], int(page["number"]), change.url)
 
     @cached_property
     def run(self) -> CiRun:
@@ -466,19 +480,3 @@ class MergeRequestNotes:
     def _comment(self, row: _Note) -> Comment:
         url = f"{self._url}#note_{row.id}" if self._url else ""
         return Comment(row.id, str(row.author.id), row.body, url)
-
-
-def comments_on(change: HostedChange) -> Comments | None:
-    """Open the notes of a merge request; None where it is none of GitLab's, or there is no token.
-
-    Raises:
-        UsageError: The API address is not https.
-    """
-    page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
-    base = change.api_address(
-        change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
-    )
-    if page is None or not token or base is None:
-        return None
-    api = change.connect.open(base, {"PRIVATE-TOKEN": token}, name="GitLab", field="gitlab-api-url")
-    return MergeRequestNotes(api, page["project"], int(page["number"]), change.url)

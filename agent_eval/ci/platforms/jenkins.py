@@ -20,7 +20,6 @@ from agent_eval.http.errors import HttpError
 
 JENKINS = PlatformSpec(
     name="jenkins",
-    platform="agent_eval.ci.platforms.jenkins:Jenkins",
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
     job_files=r".*Jenkinsfile[^/]*",
     shows_tests=True,

@@ -41,7 +41,6 @@ from agent_eval.storage.json import Limits, dumps, parse
 
 LOCAL = PlatformSpec(
     name="local",
-    platform="agent_eval.ci.platforms.local:LocalDirectory",
     detect=lambda _: True,
     words=Words(change="change", full_report="full report"),
     inputs=(

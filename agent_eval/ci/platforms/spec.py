@@ -75,7 +75,6 @@ class PlatformSpec:
     Example:
         >>> spec = PlatformSpec(
         ...     name="gitlab",
-        ...     platform="agent_eval.ci.platforms.gitlab:GitLab",
         ...     detect=lambda environ: environ.get("GITLAB_CI") == "true",
         ...     words=Words(change="merge request", full_report="job's artifacts"),
         ...     secret_names=frozenset({"CI_JOB_TOKEN"}),
@@ -85,7 +84,6 @@ class PlatformSpec:
 
     Attributes:
         name: How the catalog calls it.
-        platform: The `Platform`, as `module:Class`; called with settings, environment and stream.
         detect: Whether this job runs there, given the environment variables.
         words: Its terms.
         comment_limit: Characters that the platform accepts in a comment.
@@ -93,8 +91,6 @@ class PlatformSpec:
         inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
         input_prefix: What begins the variables in which its runner passes inputs; the input's name follows in
             upper case, hyphens kept. Empty where it passes none.
-        reporter: The `Reporter` that tells of settings that cannot be read, as `module:Class`; called with
-            environment and stream. Empty where that is the caller's task.
         workspace_variable: The variable with the path of the checkout; empty: the working directory.
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
@@ -103,28 +99,23 @@ class PlatformSpec:
         job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
             letters of either case. Empty where the repository holds none.
         remedies: Its remedies.
-        comments_elsewhere: Opens the comments of a change that it hosts for a job on another platform, as
-            `module:function`; called with a `HostedChange`. Empty where it hosts no code.
         shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
 
     name: str
-    platform: str
     detect: Callable[[Mapping[str, str]], bool]
     words: Words
     comment_limit: int = 65_536
     summary_limit: int = 1 << 20
     inputs: tuple[Option, ...] = ()
     input_prefix: str = ""
-    reporter: str = ""
     workspace_variable: str = ""
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
     job_files: str = ""
     remedies: Remedies = Remedies()
-    comments_elsewhere: str = ""
     shows_tests: bool = False
     alert_boxes: bool = False
 
