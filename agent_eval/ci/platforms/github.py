@@ -79,8 +79,8 @@ GITHUB = PlatformSpec(
         own_input(
             "comment-author",
             "text",
-            "Login under which the token writes comments and issues, for tokens that cannot say it "
-            f"themselves. Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
+            "Login under which the token writes comments, for tokens that cannot say it themselves. "
+            f"Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
             in_file=True,
         ),
     ),
