@@ -40,7 +40,6 @@ BUILDKITE = PlatformSpec(
         ),
     ),
     secret_names=frozenset({"BUILDKITE_AGENT_TOKEN", "BUILDKITE_API_TOKEN"}),
-    job_files=r"(.*/)?\.buildkite/.*",
     secret_prefixes=("BUILDKITE_AGENT_ACCESS_TOKEN", "BUILDKITE_AGENT_JOB_API_"),
     remedies=Remedies(
         read_runs="Give `buildkite-token` the scopes `read_builds` and `read_artifacts`.",

@@ -85,12 +85,10 @@ GITHUB = PlatformSpec(
         ),
     ),
     input_prefix="INPUT_",
-    workspace_variable="GITHUB_WORKSPACE",
     secret_names=frozenset(
         {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
     ),
     secret_prefixes=("INPUT_", "ACTIONS_"),
-    job_files=r"(.*/)?\.github/.*|(.*/)?action\.ya?ml",
     command_files=("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
     remedies=Remedies(
         read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
@@ -351,7 +349,7 @@ class GitHub(GitHubStep, Platform):
     @cached_property
     def workspace(self) -> Path:
         """The directory in which `actions/checkout` puts the repository."""
-        return Path(self._environ.get(GITHUB.workspace_variable, "").strip() or Path.cwd())
+        return Path(self._environ.get("GITHUB_WORKSPACE", "").strip() or Path.cwd())
 
     @cached_property
     def run(self) -> CiRun:

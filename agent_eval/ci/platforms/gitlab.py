@@ -75,7 +75,6 @@ GITLAB = PlatformSpec(
             "GITLAB_PRIVATE_TOKEN",
         }
     ),
-    job_files=r"(.*/)?\.gitlab/.*|.*gitlab-ci[^/]*",
     secret_prefixes=("CI_JOB_JWT",),
     remedies=Remedies(
         read_runs="Set `gitlab-token` (AGENT_EVAL_GITLAB_TOKEN) to a token with the scope `read_api`: the "

@@ -134,11 +134,17 @@ class LocalDirectory(Platform):
                 "Outside CI there are no earlier runs: give `--baseline PATH` to compare, or keep runs with "
                 "`--baseline-store DIRECTORY`."
             )
-        notes: list[str] = []
-        for run in self._store.runs(notes):
-            yield self._earlier(self._store, run)
+        unread: list[Withheld] = []
+        for number in self._store.numbers():
+            try:
+                run = self._store.run(number)
+            except Withheld as withheld:
+                unread.append(withheld)
+            else:
+                if run is not None:
+                    yield self._earlier(self._store, run)
         # Any of these may be the run that is wanted: without another one, the baseline is withheld.
-        for number, why in enumerate(notes, start=1):
+        for number, why in enumerate(unread, start=1):
             yield EarlierRun(
                 number=-number,
                 label="a run that cannot be read",
@@ -148,10 +154,13 @@ class LocalDirectory(Platform):
 
     def find_run(self, number: int) -> EarlierRun:
         """Find a stored run."""
-        notes: list[str] = []
-        run = self._store.run(number, notes) if self._store is not None else None
+        nothing = f"The store has no run {number} that can be read."
+        try:
+            run = self._store.run(number) if self._store is not None else None
+        except Withheld as why:
+            raise self._no_such_run(f"{nothing} {why}") from why
         if run is None or self._store is None:
-            raise self._no_such_run(" ".join([f"The store has no run {number} that can be read.", *notes]))
+            raise self._no_such_run(nothing)
         return self._earlier(self._store, run)
 
     def _earlier(self, store: Store, run: StoredRun) -> EarlierRun:
@@ -233,8 +242,8 @@ class LocalDirectory(Platform):
         return self._store.new_run()
 
 
-def _withhold(why: str) -> NoReturn:
-    raise Withheld(why)
+def _withhold(why: Withheld) -> NoReturn:
+    raise why
 
 
 class StoredRun(BaseModel):
@@ -284,7 +293,7 @@ class Store:
         try:
             runs.mkdir(parents=True, exist_ok=True)
             for _ in range(_ATTEMPTS_TO_NUMBER):
-                directory = runs / str(next(iter(self._numbers()), 0) + 1)
+                directory = runs / str(next(iter(self.numbers()), 0) + 1)
                 try:
                     directory.mkdir()
                 except FileExistsError:
@@ -316,27 +325,22 @@ class Store:
         row = {"number": number, "sha256": sha256, "size": size, **facts}
         write_file(directory / "run.json", dumps(StoredRun.model_validate(row).model_dump(), indent=True))
 
-    def runs(self, notes: list[str]) -> Iterator[StoredRun]:
-        """Yield the finished runs, the newest first; note in `notes` which cannot be read."""
-        for number in self._numbers()[:MAX_RUNS]:
-            run = self.run(number, notes)
-            if run is not None:
-                yield run
+    def run(self, number: int) -> StoredRun | None:
+        """Read one run; None where there is none that is finished.
 
-    def run(self, number: int, notes: list[str]) -> StoredRun | None:
-        """Read one finished run; None where there is none that can be read."""
+        Raises:
+            Withheld: Its `run.json` cannot be read.
+        """
         path = self._directory(number) / "run.json"
         if not path.is_file():
             return None
         try:
             data = read_bytes(path, max_bytes=_ROW_LIMITS.max_bytes)
             run = StoredRun.model_validate(parse(data, source=str(path), limits=_ROW_LIMITS))
-        except (AgentEvalError, ValidationError):
-            notes.append(f"Run {number} was passed over: its `run.json` cannot be read.")
-            return None
+        except (AgentEvalError, ValidationError) as error:
+            raise Withheld(f"Run {number} was passed over: its `run.json` cannot be read.") from error
         if run.number != number:
-            notes.append(f"Run {number} was passed over: its `run.json` is of another run.")
-            return None
+            raise Withheld(f"Run {number} was passed over: its `run.json` is of another run.")
         return run
 
     def evidence(self, run: StoredRun) -> bytes:
@@ -356,12 +360,12 @@ class Store:
     def _directory(self, number: int) -> Path:
         return self._root / "runs" / str(number)
 
-    def _numbers(self) -> list[int]:
-        """The numbers of all runs, the newest first."""
+    def numbers(self) -> list[int]:
+        """The numbers of the newest runs, finished or not, the newest first."""
         runs = self._root / "runs"
         names = [entry.name for entry in runs.iterdir()] if runs.is_dir() else []
         digits = (name for name in names if name.isascii() and name.isdigit() and len(name) <= 9)
-        return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)
+        return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)[:MAX_RUNS]
 
 
 class FileComments:

@@ -91,13 +91,10 @@ class PlatformSpec:
         inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
         input_prefix: What begins the variables in which its runner passes inputs; the input's name follows in
             upper case, hyphens kept. Empty where it passes none.
-        workspace_variable: The variable with the path of the checkout; empty: the working directory.
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
-        job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
-            letters of either case. Empty where the repository holds none.
         remedies: Its remedies.
         shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
@@ -110,11 +107,9 @@ class PlatformSpec:
     summary_limit: int = 1 << 20
     inputs: tuple[Option, ...] = ()
     input_prefix: str = ""
-    workspace_variable: str = ""
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
-    job_files: str = ""
     remedies: Remedies = Remedies()
     shows_tests: bool = False
     alert_boxes: bool = False
