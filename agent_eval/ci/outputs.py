@@ -212,7 +212,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
     outage = evaluation.search.outage
     notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
     more = len(notes) - MAX_NOTES
-    shown = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
+    first_notes = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
     failing: Iterator[CaseResultRow] = (row for row in suite.candidate.results.values() if not row["passed"])
     return SuiteReport(
         slug=suite.target.slug,
@@ -223,7 +223,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
-        baseline_note=" ".join([_why_none(suite, evaluation), *shown]).strip(),
+        baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
         replay=suite.replayed.to_json() if suite.replayed is not None else None,
