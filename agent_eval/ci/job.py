@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -24,6 +23,7 @@ from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.junit import write_junit
 from agent_eval.ci.outputs import (
+    annotations_of,
     error_report,
     exit_code,
     full_stop,
@@ -35,9 +35,8 @@ from agent_eval.ci.outputs import (
     verdict_line,
 )
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
-from agent_eval.ci.platforms.build import platform_for, reporter_for
-from agent_eval.ci.platforms.redacting import RedactingPlatform
-from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.catalog import platform_for, reporter_for
+from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
     MAX_BYTES,
@@ -108,7 +107,7 @@ def run_job(
         flags,
         environ,
         config_file,
-        lambda settings: RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor),
+        lambda settings: make_platform(settings.for_platform, environ, stream).redacted_by(redactor),
     )
     ground = Standing()
     try:
