@@ -15,7 +15,7 @@ from agent_eval.comparison.compatibility import (
     partition,
     select,
 )
-from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.facts import RunView, outcomes_of
 from agent_eval.contracts import CaseSets, CompatibilityCheck
 from agent_eval.errors import IncompatibleRuns
 from tests.unit.comparison.views import passing, view
@@ -136,7 +136,7 @@ def test_runs_of_single_trials_have_no_condition_on_trials() -> None:
 
 def selected(before: RunView, now: RunView, changed: Changed, **options: Any) -> tuple[list[str], CaseSets]:
     parts = partition(before, now)
-    return select(check(before, now, parts, changed), parts, case_outcomes(before), changed, **options)
+    return select(check(before, now, parts, changed), parts, outcomes_of(before.results), changed, **options)
 
 
 def edited() -> tuple[RunView, RunView]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.ci.platforms.buildkite import same_repository
-from agent_eval.history.evidence import HISTORY
+from agent_eval.history.records import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
 from tests.unit.ci.platforms.build_runner import EVIDENCE

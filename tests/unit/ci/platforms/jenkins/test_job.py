@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from agent_eval.history.evidence import HISTORY
+from agent_eval.history.records import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.jenkins import FOLDER, FakeJenkins
 from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
