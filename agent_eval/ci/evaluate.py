@@ -330,7 +330,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
     if baseline is None:
         return None
     try:
-        return compared(baseline.pack, pack, changed="exclude", generated_at=now)
+        return compared(baseline.pack, pack, generated_at=now)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise

@@ -66,13 +66,13 @@ class Differences:
     @classmethod
     def between(cls, baseline: RunView, candidate: RunView, compared: Sequence[str]) -> Differences:
         """Find the compared cases whose rows of the index differ."""
-        found = cls([], [], [])
+        differing = cls([], [], [])
         for case_id in compared:
             before, now = baseline.index[case_id], candidate.index[case_id]
-            found.calls.extend([case_id] * (before["calls"] != now["calls"]))
-            found.models.extend([case_id] * _models_differ(before, now))
-            found.output.extend([case_id] * (before["output_digest"] != now["output_digest"]))
-        return found
+            differing.calls.extend([case_id] * (before["calls"] != now["calls"]))
+            differing.models.extend([case_id] * _models_differ(before, now))
+            differing.output.extend([case_id] * (before["output_digest"] != now["output_digest"]))
+        return differing
 
     def ordered(self, results_changed: Iterable[str]) -> list[str]:
         """List each case once, most important first: result changed, calls, model, only the output."""
@@ -235,10 +235,10 @@ def run_behaviour(
         traced = [{run.config.model} - {"unknown"} for run in views]
     before, now = (sorted(cut(name, NAME_LIMIT) for name in models)[:MODELS_LIMIT] for models in traced)
     failed = {each.name: f"{each.message[:1].upper()}{each.message[1:]}." for each in compatibility.failures}
-    said = [failed.get(name) for name in ("execution_match", "case_policy_match", "trial_count_match")]
+    sentences = [failed.get(name) for name in ("execution_match", "case_policy_match", "trial_count_match")]
     model_changed = bool(before and now) and before != now
-    said += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
-    said += [failed.get(name) for name in ("judges_match", "judge_config_match")]
+    sentences += [f"The model changed from {', '.join(before)} to {', '.join(now)}."] if model_changed else []
+    sentences += [failed.get(name) for name in ("judges_match", "judge_config_match")]
     return RunBehaviour(
         cases_with_changed_calls=len(differing.calls),
         cases_with_changed_output=len(differing.output),
@@ -246,7 +246,7 @@ def run_behaviour(
         candidate_models=now,
         model_changed=model_changed,
         shifts=[shift for name in FIGURES if (shift := _shift(name, views, compared)) is not None],
-        notices=[*notices, *filter(None, said)],
+        notices=[*notices, *filter(None, sentences)],
     )
 
 

@@ -42,7 +42,7 @@ def failure_clusters(
         baseline: Results of the baseline by case id.
         candidate: Results of the candidate by case id.
     """
-    found: dict[str, _Failures] = {}
+    clusters: dict[str, _Failures] = {}
     names: dict[tuple[str, str], str] = {}
     # The candidate first: its words stand for a cluster that both runs have.
     for side, results in ((1, candidate), (0, baseline)):
@@ -53,15 +53,20 @@ def failure_clusters(
                 key = (verdict["judge_id"], verdict["reason"])
                 if key not in names:
                     names[key] = f"{key[0]}: {normalise(key[1])}"
-                cluster = found.setdefault(names[key], _Failures(*key, verdict["failure"]))
+                cluster = clusters.setdefault(names[key], _Failures(*key, verdict["failure"]))
                 (cluster.now if side else cluster.before).add(case_id)
     ranked = sorted(
-        found, key=lambda name: (len(found[name].before) - len(found[name].now), -len(found[name].now), name)
+        clusters,
+        key=lambda name: (
+            len(clusters[name].before) - len(clusters[name].now),
+            -len(clusters[name].now),
+            name,
+        ),
     )
     return FailureClusters(
-        baseline=_largest({name: len(cluster.before) for name, cluster in found.items()}),
-        candidate=_largest({name: len(cluster.now) for name, cluster in found.items()}),
-        delta_ranked=[_cluster(name, found[name]) for name in ranked[:RANKED]],
+        baseline=_largest({name: len(cluster.before) for name, cluster in clusters.items()}),
+        candidate=_largest({name: len(cluster.now) for name, cluster in clusters.items()}),
+        delta_ranked=[_cluster(name, clusters[name]) for name in ranked[:RANKED]],
     )
 
 

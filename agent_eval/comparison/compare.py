@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from agent_eval.comparison.behaviour import Differences, Traces, behaviour_change, run_behaviour
 from agent_eval.comparison.clusters import failure_clusters, triage
-from agent_eval.comparison.compatibility import Changed, check, is_helped, partition, select
+from agent_eval.comparison.compatibility import check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
 from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView, outcomes_of
 from agent_eval.comparison.results import (
@@ -52,14 +52,12 @@ class JudgedTwice:
         baseline: Results of the baseline's trajectories by today's definitions and judges, by case id.
         candidate: Results of the candidate by the judges that could judge both runs, where these are fewer.
         by_baseline: Results of the candidate's trajectories by the baseline's definitions and judges.
-        judges: Ids of the judges whose other configuration was applied to both runs.
         apart: Ids of the judges that cannot judge the stored trajectories, and are not compared.
     """
 
     baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
     candidate: Mapping[str, CaseResultRow] = field(default_factory=dict)
     by_baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
-    judges: frozenset[str] = frozenset()
     apart: frozenset[str] = frozenset()
 
     def notices(self) -> list[str]:
@@ -103,8 +101,8 @@ def compare(
     baseline: RunView,
     candidate: RunView,
     *,
-    changed: Changed,
     generated_at: str,
+    allow_incompatible: bool = False,
     traces: Traces | None = None,
     detail_limit: int = DETAIL_LIMIT,
     judged_twice: JudgedTwice | None = None,
@@ -116,9 +114,9 @@ def compare(
     Args:
         baseline: The earlier run.
         candidate: The later run, on which the gate will decide.
-        changed: What to do about cases that differ between the runs (`Changed`). Runs of different datasets
-            are compared with `include` only.
         generated_at: ISO 8601 time of the comparison.
+        allow_incompatible: Whether to compare every case id that both runs have, also of different datasets.
+            Otherwise cases that ask something else are listed and left out.
         traces: Function that returns a case with its trace in both runs; called only for cases whose result
             changed.
         detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
@@ -127,9 +125,9 @@ def compare(
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold.
-        NothingMeasured: A run has no case, or the runs share none with `include`.
+        NothingMeasured: A run has no case, or the runs share none and all were to be compared.
 
-    With `exclude` no case may remain to be compared; then the relative rules of the gate cannot hold.
+    No case may remain to be compared; then the relative rules of the gate cannot hold.
     """
     runs = baseline, candidate
     for side, run in zip(("baseline", "candidate"), runs, strict=True):
@@ -140,9 +138,15 @@ def compare(
             )
     before, now = outcomes_of(baseline.results), outcomes_of(candidate.results)
     parts = partition(*runs)
-    compatibility = check(*runs, parts, changed)
+    compatibility = check(*runs, parts, allow_incompatible=allow_incompatible)
     twice = judged_twice or JudgedTwice()
-    compared, case_sets = select(compatibility, parts, before, changed, judged_twice=twice.baseline)
+    compared, case_sets = select(
+        compatibility,
+        parts,
+        before,
+        allow_incompatible=allow_incompatible,
+        judged_twice=twice.baseline,
+    )
     todays = before | outcomes_of(twice.baseline), now | outcomes_of(twice.candidate)
     pairs = {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared}
     # Only read; a case that is judged twice is read as it is judged today.

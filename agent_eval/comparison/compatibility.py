@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 from agent_eval.comparison.facts import CaseOutcome, RunView, case_policies, cut, has_trials, trials_of
 from agent_eval.contracts import (
@@ -20,13 +20,6 @@ from agent_eval.contracts.base import Contract
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import IncompatibleRuns, NothingMeasured
 from agent_eval.text.numbers import verb
-
-Changed = Literal["refuse", "exclude", "include"]
-"""What to do about cases that differ between the runs.
-
-`refuse`: any difference stops the comparison. `exclude`: compare the cases whose definition is unchanged
-and list the others. `include`: compare every case id that both runs have.
-"""
 
 EXAMPLES = 20
 """Maximum case ids that a check names; it counts all of them."""
@@ -65,19 +58,19 @@ def partition(baseline: RunView, candidate: RunView) -> Partition:
     )
 
 
-def check(baseline: RunView, candidate: RunView, parts: Partition, changed: Changed) -> Compatibility:
+def check(
+    baseline: RunView, candidate: RunView, parts: Partition, *, allow_incompatible: bool = False
+) -> Compatibility:
     """Check every condition for comparing two runs.
 
-    With `exclude`, differences in case set and definitions are not enforced, because those cases are left
-    out. Nor is the case policy, which is reported only. Conditions on trials are checked where a case has
-    several.
+    Differences in case set, definitions and case policy are enforced only where all common cases are
+    compared; else those cases are left out. Conditions on trials are checked where a case has several.
     """
-    same_cases_needed = changed != "exclude"
     checks = [
-        *_cases(baseline, candidate, parts, enforced=same_cases_needed),
+        *_cases(baseline, candidate, parts, enforced=allow_incompatible),
         *_judges(baseline.config, candidate.config),
         *_execution(baseline.config, candidate.config),
-        *_trials(baseline, candidate, parts, enforced=same_cases_needed),
+        *_trials(baseline, candidate, parts, enforced=allow_incompatible),
     ]
     return Compatibility(
         passed=all(condition.passed for condition in checks if condition.enforced),
@@ -123,18 +116,18 @@ def _cases(
 def _judges(before: RunConfig, now: RunConfig) -> Iterator[CompatibilityCheck]:
     added = sorted(set(now.judges) - set(before.judges))
     dropped = sorted(set(before.judges) - set(now.judges))
-    said = [f"{', '.join(dropped)} judged only the baseline"] * bool(dropped)
-    said += [f"{', '.join(added)} judged only the candidate"] * bool(added)
+    differs = [f"{', '.join(dropped)} judged only the baseline"] * bool(dropped)
+    differs += [f"{', '.join(added)} judged only the candidate"] * bool(added)
     details = {"only_in_baseline": dropped, "only_in_candidate": added}
-    yield _condition("judges_match", "same judges", "; ".join(said), details)
+    yield _condition("judges_match", "same judges", "; ".join(differs), details)
     differ = _differ(before.judge_configs, now.judge_configs)
     # Runs of older versions do not record the code of their judges.
     old, new = (run.execution_config.judge_code or {} for run in (before, now))
     code = sorted(judge_id for judge_id, digested in old.items() if digested != new.get(judge_id, digested))
-    said = [f"{', '.join(differ)} configured differently"] * bool(differ)
-    said += [f"the code of {', '.join(code)} changed"] * bool(code)
+    differs = [f"{', '.join(differ)} configured differently"] * bool(differ)
+    differs += [f"the code of {', '.join(code)} changed"] * bool(code)
     details = {"changed": sorted({*differ, *code})}
-    yield _condition("judge_config_match", "same configuration of judges", "; ".join(said), details)
+    yield _condition("judge_config_match", "same configuration of judges", "; ".join(differs), details)
 
 
 def _execution(before: RunConfig, now: RunConfig) -> Iterator[CompatibilityCheck]:
@@ -148,8 +141,8 @@ def _execution(before: RunConfig, now: RunConfig) -> Iterator[CompatibilityCheck
     are_agents = old.agent is not None and new.agent is not None
     if differ and (are_agents or is_helped(before, now)):
         words = (_differing(_CONDITIONS[name], getattr(old, name), getattr(new, name)) for name in differ)
-        said = f"the agent ran under other conditions: {'; '.join(words)}"
-        yield _condition("execution_match", "", said, {"changed": differ})
+        message = f"the agent ran under other conditions: {'; '.join(words)}"
+        yield _condition("execution_match", "", message, {"changed": differ})
     was, now_is = old.simulator, new.simulator
     if was is not None and now_is is not None:
         changed = _differ(was, now_is)
@@ -197,9 +190,9 @@ def _trials(
     differs = f"a case with several trials passed by case policy {', '.join(before)} and passes by "
     differs += f"{', '.join(now)} now"
     # A run of single trials has no policy that could differ.
-    said = differs if before and now and before != now else None
+    known = differs if before and now and before != now else None
     details: dict[str, Any] = {"baseline_case_policies": before, "candidate_case_policies": now}
-    yield _condition("case_policy_match", "same case policy", said, details, enforced=enforced)
+    yield _condition("case_policy_match", "same case policy", known, details, enforced=enforced)
     numbers = [[len(trials_of(run[case_id])) for case_id in parts.common] for run in runs]
     changed = sum(was != is_now for was, is_now in zip(*numbers, strict=True))
     ranges = [(min(side), max(side)) for side in numbers]
@@ -214,8 +207,8 @@ def select(
     compatibility: Compatibility,
     parts: Partition,
     baseline: Mapping[str, CaseOutcome],
-    changed: Changed,
     *,
+    allow_incompatible: bool = False,
     judged_twice: Iterable[str] = (),
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
@@ -224,28 +217,28 @@ def select(
         compatibility: The conditions.
         parts: The cases of both runs.
         baseline: Outcomes of the baseline.
-        changed: What to do about cases that differ.
+        allow_incompatible: Whether to compare every case id that both runs have.
         judged_twice: Ids of cases whose definition changed and that can be compared all the same.
 
     Raises:
-        IncompatibleRuns: An enforced condition does not hold, and `changed` is not `include`.
-        NothingMeasured: `changed` is `include`, and the runs share no case.
+        IncompatibleRuns: An enforced condition does not hold.
+        NothingMeasured: The runs share no case, and all of them were to be compared.
     """
     broken = [condition for condition in compatibility.failures if condition.enforced]
-    if broken and changed != "include":
+    if broken and not allow_incompatible:
         raise IncompatibleRuns(
             f"baseline and candidate cannot be compared: {'; '.join(each.message for each in broken)}",
             remedy="Evaluate both on the same suite in the same way; or set --allow-incompatible.",
             checks=[{"name": each.name, "message": each.message, **each.details} for each in broken],
         )
-    if changed == "include" and not parts.common:
+    if allow_incompatible and not parts.common:
         raise NothingMeasured(
             "baseline and candidate share no case id, so there is nothing to compare",
             remedy="Compare runs of the same suite.",
         )
     twice = set(parts.changed).intersection(judged_twice)
     not_comparable = [case_id for case_id in parts.changed if case_id not in twice]
-    left_out = set(not_comparable if changed == "exclude" else ())
+    left_out = set(() if allow_incompatible else not_comparable)
     compared = [case_id for case_id in parts.common if case_id not in left_out]
     sets = CaseSets(
         compared=len(compared),

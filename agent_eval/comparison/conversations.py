@@ -174,9 +174,9 @@ def _paired(before: Mapping[int, SpokenTurn], now: Mapping[int, SpokenTurn]) -> 
         was, is_now = (side or nothing for side in sides)
         users = cut_together(was.user, is_now.user, limit=TEXT_LIMIT)
         agents = cut_together(was.agent, is_now.agent, limit=TEXT_LIMIT)
-        shown = [_cut(*side) for side in zip(sides, users, agents, strict=True)]
+        old, new = (_cut(*side) for side in zip(sides, users, agents, strict=True))
         differs = sides[0] != sides[1]
-        pairs.append(TurnPair(number=number, baseline=shown[0], candidate=shown[1], differs=differs))
+        pairs.append(TurnPair(number=number, baseline=old, candidate=new, differs=differs))
     return pairs
 
 

@@ -277,13 +277,13 @@ def compare_trials(compared: Sequence[str], baseline: Results, candidate: Result
 
 
 def _trial_counts(row: CaseResultRow) -> dict[str, dict[str, int]]:
-    said: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for trial in trials_of(row):
-        said.setdefault(_CASE, []).append(trial["outcome"])
+        by_name.setdefault(_CASE, []).append(trial["outcome"])
         for verdict in trial["verdicts"]:
-            said.setdefault(verdict["judge_id"], []).append(verdict["outcome"])
+            by_name.setdefault(verdict["judge_id"], []).append(verdict["outcome"])
     counts = {}
-    for name, outcomes in said.items():
+    for name, outcomes in by_name.items():
         passed, judged = count_trials(outcomes)
         if name != _CASE:
             # A judge that skips a trial does not count; a case that is never judged still did not pass.

@@ -170,7 +170,6 @@ class _Crossing:
             baseline=self.baseline,
             candidate=self.candidate,
             by_baseline=self.by_baseline,
-            judges=frozenset(judge.judge_id for judge in self.judges.baselines),
             apart=self.judges.apart,
         )
 

@@ -154,10 +154,10 @@ def _pinned(entry: BaselineEntry) -> dict[str, object]:
     return {"name": entry.name, "run_id": entry.run_id, "manifest_sha256": entry.manifest_sha256}
 
 
-def _refuse_other(wanted: str | None, found: str, path: Path, what: str) -> None:
-    if wanted is not None and wanted != found:
+def _refuse_other(wanted: str | None, stated: str, path: Path, what: str) -> None:
+    if wanted is not None and wanted != stated:
         raise InvalidInput(
-            f"{path} is of data set {found!r}, not {wanted!r}",
+            f"{path} is of data set {stated!r}, not {wanted!r}",
             remedy=f"Leave --dataset-id out, or name the right {what}.",
             file=str(path),
             field="dataset_id",

@@ -23,9 +23,7 @@ from tests.unit.comparison.views import passing, result, tried, view
 
 
 def changed(before: Any, now: Any) -> CaseRegression:
-    [found] = compare(
-        view({"a": before}), view({"a": now}), changed="refuse", generated_at="now"
-    ).case_regressions
+    [found] = compare(view({"a": before}), view({"a": now}), generated_at="now").case_regressions
     return found
 
 
@@ -103,7 +101,7 @@ def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown() -> 
 
 def test_the_metrics_of_a_run_are_called_as_documented() -> None:
     run = view({"a": "passed"})
-    found = compare(run, run, changed="refuse", generated_at="now")
+    found = compare(run, run, generated_at="now")
     assert {key: metric.name for key, metric in found.metrics.items()} == {
         "pass_rate": "pass_rate",
         "hard_fail_rate": "hard_fail_rate",
