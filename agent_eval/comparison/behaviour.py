@@ -87,13 +87,7 @@ def _models_differ(before: CaseIndexRow, now: CaseIndexRow) -> bool:
 def behaviour_change(
     before: CaseIndexRow, now: CaseIndexRow, cases: tuple[Case, Case] | None
 ) -> BehaviourChange:
-    """Describe how the behaviour changed on one case.
-
-    Args:
-        before: The case's row of the index in the baseline.
-        now: The case's row of the index in the candidate.
-        cases: Both cases with their traces, for outputs and differing arguments; None to leave those out.
-    """
+    """Describe how the behaviour changed on one case; without `cases`, no outputs and differing arguments."""
     traces = None if cases is None else (cases[0].recorded, cases[1].recorded)
     calls, coarse = _call_changes(before, now, traces) if before["calls"] != now["calls"] else ([], False)
     output_changed = before["output_digest"] != now["output_digest"]
@@ -222,13 +216,7 @@ def run_behaviour(
 
     A model's name from a trace is never compared with a configured name: `gpt-4o` and `gpt-4o-2024-08-06` may
     be the same model. Where the traces of one run name none, both configurations do.
-
-    Args:
-        views: The baseline and the candidate.
-        compared: Ids of the compared cases.
-        differing: Those that differ.
-        compatibility: The conditions; those that failed without stopping the comparison are said.
-        notices: Sentences that are said first.
+    Conditions that failed without stopping the comparison are said, after the `notices`.
     """
     traced = [{model for case_id in compared for model in run.index[case_id]["models"]} for run in views]
     if not all(traced):

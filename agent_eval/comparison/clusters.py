@@ -36,11 +36,6 @@ def failure_clusters(
     """Cluster the failed and error verdicts of both runs, ranked by growth.
 
     A cluster counts cases, not verdicts. It lists first the cases that were not in it before.
-
-    Args:
-        pairs: Outcomes of the compared cases in the baseline and in the candidate.
-        baseline: Results of the baseline by case id.
-        candidate: Results of the candidate by case id.
     """
     clusters: dict[str, _Failures] = {}
     names: dict[tuple[str, str], str] = {}

@@ -23,7 +23,6 @@ from agent_eval.text.numbers import verb
 
 EXAMPLES = 20
 """Maximum case ids that a check names; it counts all of them."""
-
 _CONDITIONS = {
     "share_expected_output": "whether the agent is handed the expected output",
     "max_repairs": "repairs after what the judges said",
@@ -213,12 +212,7 @@ def select(
 ) -> tuple[list[str], CaseSets]:
     """Select the ids to compare, sorted, and report the cases of either run that are not compared.
 
-    Args:
-        compatibility: The conditions.
-        parts: The cases of both runs.
-        baseline: Outcomes of the baseline.
-        allow_incompatible: Whether to compare every case id that both runs have.
-        judged_twice: Ids of cases whose definition changed and that can be compared all the same.
+    Those of `judged_twice` can be compared although their definition changed.
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold.

@@ -43,13 +43,7 @@ _STATED = (
 def conversation_change(
     cases: tuple[Case, Case], before: CaseResultRow, now: CaseResultRow
 ) -> ConversationChange | None:
-    """Compare a conversation in two runs; None if neither run has one.
-
-    Args:
-        cases: The case with the baseline's trace, and with the candidate's.
-        before: The baseline's result.
-        now: The candidate's result.
-    """
+    """Compare a conversation in two runs, whose traces the `cases` have; None if neither run has one."""
     traces = [case.recorded for case in cases]
     ends = [conversation_end(trace) for trace in traces]
     if not any(len(trace.turns) > 1 or end is not None for trace, end in zip(traces, ends, strict=True)):
@@ -67,12 +61,7 @@ def conversation_change(
 
 
 def criterion_changes(before: CaseResultRow | None, now: CaseResultRow) -> list[CriterionChange]:
-    """List the criteria that do not pass now, or whose outcome changed; those that got worse first.
-
-    Args:
-        before: The baseline's result; None without one.
-        now: The candidate's result.
-    """
+    """List the criteria that do not pass now, or whose outcome changed; those that got worse first."""
     earlier = {key: outcome for key, outcome, _, _ in _criteria(before)} if before is not None else {}
     changes = []
     for key, outcome, judge_id, row in _criteria(now):
@@ -124,12 +113,7 @@ def _spoken_turns(case: Case, trace: Trace) -> dict[int, SpokenTurn]:
 
 
 def spoken_texts(case: Case, turn: TraceTurn) -> tuple[str, str]:
-    """Read what the user and what the agent said in a turn.
-
-    Args:
-        case: The case, whose turn says what the user said where the trace does not.
-        turn: The turn.
-    """
+    """Read what the user and what the agent said in a turn; of the user also what the case states."""
     events = turn.trace.events
     stated = case.turns[turn.number - 1] if turn.number <= len(case.turns) else None
     asked = [_as_text(event.content) for event in events if event.type == MESSAGE and event.role == USER]

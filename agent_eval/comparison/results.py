@@ -150,16 +150,11 @@ def rate_metric(name: str, baseline: tuple[int, int], candidate: tuple[int, int]
 
 def case_metrics(pairs: Sequence[Pair]) -> dict[str, Metric]:
     """Compute `pass_rate` and `hard_fail_rate` over pairs of cases; the denominator counts every case."""
-    passed, hard = ([0, 0], [0, 0])
-    for pair in pairs:
-        for side, case in enumerate(pair):
-            passed[side] += case.passed
-            hard[side] += case.hard_failed
-    total = len(pairs)
-    return {
-        name: rate_metric(name, (counts[0], total), (counts[1], total))
-        for name, counts in (("pass_rate", passed), ("hard_fail_rate", hard))
-    }
+    rates = {}
+    for name, fact in (("pass_rate", "passed"), ("hard_fail_rate", "hard_failed")):
+        before, now = (sum(getattr(pair[side], fact) for pair in pairs) for side in (0, 1))
+        rates[name] = rate_metric(name, (before, len(pairs)), (now, len(pairs)))
+    return rates
 
 
 def judge_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:

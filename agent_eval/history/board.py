@@ -30,10 +30,7 @@ class CaseBoard:
     """One case over the runs of a history.
 
     Attributes:
-        case_id: The case.
-        kind: What its newest trials say of it.
         passed: Trials that passed, of the newest `WINDOW` scored ones, in whole runs.
-        scored: How many these are.
         letters: The last outcomes, the newest at the end: `P` passed, `F` failed, `?` lost. Of a run
             those that passed come first, for their order is not recorded.
         missed: Scored trials of the window that did not pass, by kind of failure.
@@ -161,9 +158,7 @@ class Recommendation:
 def recommendation(history: Board, quarantined: Collection[str]) -> Recommendation:
     """Recommend which cases to quarantine; those with too few trials to judge stay as they are.
 
-    Args:
-        history: From `board` with what the policy holds in quarantine.
-        quarantined: Ids of these cases.
+    `quarantined` are the cases that the policy holds there, with which the board was made as well.
     """
     cases = sorted(history.cases, key=lambda case: case.case_id)
     add = [case for case in cases if case.kind in ("flaky", "failing")]

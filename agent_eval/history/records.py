@@ -256,10 +256,6 @@ def encode_used(newest: RunRecord | None, main: Sequence[RunRecord]) -> bytes:
 
 
 def decode_used(data: bytes, *, source: str) -> tuple[RunRecord | None, list[RunRecord]]:
-    """Read what `encode_used` wrote: the newest run, and main's runs before the base, the newest first.
-
-    Raises:
-        InvalidInput: It is no list of records.
-    """
+    """Read what `encode_used` wrote: the newest run, and main's runs before the base, the newest first."""
     records = decode(data, source=source)
     return (records[0], records[1:]) if records else (None, [])

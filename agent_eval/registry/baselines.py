@@ -15,20 +15,13 @@ from agent_eval.registry.store import RegistryStore, checked, path_for_registry,
 
 @dataclass(frozen=True)
 class ResolvedBaseline:
-    """Pack that `--baseline` names, with its entry where the name is one of the registry.
-
-    Open the pack at `path`, and check what was opened.
-    """
+    """Pack that `--baseline` names, with its entry where the name is one of the registry."""
 
     path: Path
     entry: BaselineEntry | None = None
 
     def check(self, manifest_sha256: str) -> None:
-        """Compare the digest of the opened pack with the pinned one.
-
-        Raises:
-            InvalidPack: The pack at `path` is not the registered one.
-        """
+        """Compare the digest of the opened pack with the pinned one; raise InvalidPack if it is another."""
         if self.entry is not None and manifest_sha256 != self.entry.manifest_sha256:
             raise InvalidPack(
                 f"baseline {self.entry.name!r}: the pack at {self.path} is not the one that was registered",
@@ -44,13 +37,9 @@ def set_baseline(
 ) -> BaselineEntry:
     """Register a sealed run under a name; replaces an earlier entry.
 
-    Args:
-        at: ISO 8601 time of the change.
-        dataset_id: Id that the run's data set must have; None for any.
-
     Raises:
         InvalidPack: The pack does not verify.
-        InvalidInput: The run is of another data set than `dataset_id`.
+        InvalidInput: The run is of another data set than `dataset_id`, where one is stated.
     """
     entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
     with store.change("baseline-set", at=at) as (registry, details):
@@ -96,11 +85,7 @@ def promote_baseline(
 
 
 def show_baseline(store: RegistryStore, name: str) -> BaselineEntry:
-    """Return the baseline of a name.
-
-    Raises:
-        InvalidInput: The registry has no baseline of that name.
-    """
+    """Return the baseline of a name; raise InvalidInput if the registry has none."""
     baselines = store.read().baselines
     if name not in baselines:
         raise InvalidInput(
@@ -175,12 +160,8 @@ def add_dataset(
 ) -> DatasetEntry:
     """Register a suite under its dataset id, pinned by the digest of its bytes; replaces an earlier entry.
 
-    Args:
-        at: ISO 8601 time of the change.
-        dataset_id: Id that the suite must have; None for any.
-
     Raises:
-        InvalidInput: The suite cannot be read, or has another dataset id.
+        InvalidInput: The suite cannot be read, or has another dataset id than the stated one.
     """
     from agent_eval.suites.reader import open_suite  # a comparison reads no suite
 

@@ -35,11 +35,7 @@ LIMIT = 1_000
 
 @dataclass(frozen=True)
 class RegistryStore:
-    """Registry on disk: baselines, datasets, approvals and waivers.
-
-    Args:
-        path: Path of `registry.json`; where there is no file, the registry is empty.
-    """
+    """Registry on disk, in a `registry.json` at `path`; where there is no file, the registry is empty."""
 
     path: Path = DEFAULT_PATH
 
@@ -49,11 +45,7 @@ class RegistryStore:
         return self.path.with_name(f"{self.path.stem}.audit.jsonl")
 
     def read(self) -> Registry:
-        """Read the current state.
-
-        Raises:
-            InvalidInput: The file is not a registry.
-        """
+        """Read the current state; raise InvalidInput if the file is not a registry."""
         if not self.path.exists():
             return Registry()
         return parse_registry(read_bytes(self.path, max_bytes=MAX_BYTES), str(self.path))
@@ -62,12 +54,7 @@ class RegistryStore:
     def change(self, action: str, *, at: str) -> Iterator[tuple[Registry, dict[str, Any]]]:
         """Change the registry in a `with` block, and log it: both, or neither where the block raises.
 
-        Args:
-            action: Name of the change in the log.
-            at: ISO 8601 time of the change.
-
-        Yields:
-            The registry, and a dictionary for the details that the log keeps; the block changes both.
+        Yields the registry, and a dictionary for the details that the log keeps; the block changes both.
 
         Raises:
             InvalidInput: The registry or its log is broken.
@@ -88,11 +75,7 @@ class RegistryStore:
             write_file(self.path, dumps(registry.to_json(), indent=True))
 
     def log(self) -> list[AuditEntry]:
-        """List every change that took effect, oldest first, without verifying their hashes.
-
-        Raises:
-            InvalidInput: The log is missing, cut or unreadable.
-        """
+        """List every change that took effect, oldest first, without verifying their hashes."""
         return read_log(self._committed_log(self.read()), str(self.log_path))
 
     def _committed_log(self, registry: Registry) -> bytes:
@@ -123,11 +106,7 @@ class RegistryStore:
 
 
 def parse_registry(data: bytes, source: str) -> Registry:
-    """Parse a registry from the bytes of the file `source`.
-
-    Raises:
-        InvalidInput: The content is not a registry.
-    """
+    """Parse a registry from the bytes of the file `source`; raise InvalidInput if they are none."""
     value = parse(data, source=source)
     try:
         return Registry.model_validate(value)
@@ -140,11 +119,7 @@ def parse_registry(data: bytes, source: str) -> Registry:
 
 
 def read_log(data: bytes, source: str) -> list[AuditEntry]:
-    """Parse the lines of a log into entries.
-
-    Raises:
-        InvalidInput: A line is not an entry; the error names the line.
-    """
+    """Parse the lines of a log into entries; raise InvalidInput with the number of a line that is none."""
     entries = []
     for number, line in enumerate(data.splitlines(), start=1):
         try:
@@ -179,9 +154,6 @@ def verify_registry(store: RegistryStore) -> RegistryCheck:
 
     The chain reveals a changed, removed or inserted entry. It cannot reveal that the whole log was replaced;
     version control does.
-
-    Raises:
-        InvalidInput: The registry itself cannot be read.
     """
     registry = store.read()
     problems: list[str] = []
@@ -223,8 +195,7 @@ def _chain_problems(entries: list[AuditEntry], registry: Registry) -> list[str]:
 def path_for_registry(path: Path, registry: Path) -> str:
     """Convert a path to the form in which a registry stores it.
 
-    The stored path is relative to the registry's directory, with `/`, where both are below a common directory
-    other than the root; absolute otherwise.
+    It is relative to the registry's directory, with `/`, where both share a directory other than the root.
     """
     target = Path(os.path.abspath(path))
     home = Path(os.path.abspath(registry)).parent
@@ -240,11 +211,7 @@ def path_from_registry(stored: str, registry: Path) -> Path:
 
 
 def checked(text: str, field: str) -> str:
-    """Strip the white space around `text` and check it.
-
-    Raises:
-        UsageError: `text` is empty, too long, or has characters that cannot be printed.
-    """
+    """Strip the white space around a text that a person states, and refuse what is no plain line."""
     stripped = text.strip()
     if not stripped or len(stripped) > LIMIT or not stripped.isprintable():
         raise UsageError(

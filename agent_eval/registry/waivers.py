@@ -91,9 +91,6 @@ def check_baseline_name(store: RegistryStore, baseline_name: str) -> None:
     """Refuse a name that only resembles those of registered baselines: waivers of it would apply to nothing.
 
     A name that resembles none of them, or that waivers have already, may be that of a baseline to come.
-
-    Raises:
-        InvalidInput: The name is a misspelling of a registered baseline's.
     """
     registry = store.read()
     known = {*registry.baselines, *(waiver.baseline_name for waiver in registry.waivers)}
@@ -111,12 +108,7 @@ def check_baseline_name(store: RegistryStore, baseline_name: str) -> None:
 
 
 def check_case_id(store: RegistryStore, baseline_name: str, case_id: str) -> bool | None:
-    """Check that a case which is to be waived exists, as far as the registry knows the cases.
-
-    They are those of the baseline's pack, and of a registered suite of the same dataset.
-
-    Returns:
-        Whether the case exists; None if neither the pack nor the suite is there to tell.
+    """Tell whether a case that is to be waived exists; None if neither pack nor suite is there to tell.
 
     Raises:
         InvalidInput: There is no such case, and one of nearly that name.
