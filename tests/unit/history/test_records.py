@@ -198,6 +198,8 @@ def test_several_records_in_one_file_are_read_as_they_were_written() -> None:
         (lambda data: b"[]\n" + data, "not the first line of a record"),
         (lambda data: b"\xff\n" + data, "line 1"),
         (lambda data: data.replace(b'"cases":2', b'"cases":1'), "not the first line of a record"),
+        (lambda data: data.replace(b'"cases":2', b'"cases":%d' % 10**18), "where it says"),
+        (lambda data: data.replace(b'"cases":2', b'"cases":%d' % 10**30), "where it says|line 1"),
     ],
 )
 def test_a_record_that_does_not_parse_is_an_error_and_never_an_empty_history(change, says: str) -> None:  # type: ignore[no-untyped-def]
