@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from typing import Literal
 
 from agent_eval.comparison.facts import (
@@ -157,19 +159,20 @@ def case_metrics(pairs: Sequence[Pair]) -> dict[str, Metric]:
     return rates
 
 
-def judge_metrics(pairs: Iterable[Pair]) -> dict[str, Metric]:
+def judge_metrics(pairs: Sequence[Pair]) -> dict[str, Metric]:
     """Compute each judge's share of passed verdicts among those that are not skipped, by judge id."""
-    counts: dict[str, list[int]] = {}
-    for pair in pairs:
-        for side, case in enumerate(pair):
-            for judge_id, outcome in case.judges.items():
-                # Passed and judged in the baseline, then in the candidate.
-                count = counts.setdefault(judge_id, [0, 0, 0, 0])
-                count[2 * side] += outcome == Outcome.PASSED.value
-                count[2 * side + 1] += outcome != Outcome.SKIPPED.value
+    sides: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+    for side, rates in enumerate(sides):
+        outcomes = Counter(chain.from_iterable(pair[side].judges.items() for pair in pairs))
+        for (judge_id, outcome), number in outcomes.items():
+            # Passed, and judged at all.
+            rate = rates.setdefault(judge_id, [0, 0])
+            rate[0] += number * (outcome == Outcome.PASSED.value)
+            rate[1] += number * (outcome != Outcome.SKIPPED.value)
+    before, now = ({name: (rate[0], rate[1]) for name, rate in rates.items()} for rates in sides)
     return {
-        name: rate_metric(name, (count[0], count[1]), (count[2], count[3]))
-        for name, count in sorted(counts.items())
+        name: rate_metric(name, before.get(name, (0, 0)), now.get(name, (0, 0)))
+        for name in sorted(before.keys() | now.keys())
     }
 
 
