@@ -41,7 +41,7 @@ from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.listed_cases import unknown_case_warnings
-from agent_eval.history.used import encode_used
+from agent_eval.history.records import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.compare import compared, without_secrets
@@ -330,7 +330,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
     if baseline is None:
         return None
     try:
-        return compared(baseline.pack, pack, changed="exclude", generated_at=now)
+        return compared(baseline.pack, pack, generated_at=now)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise

@@ -16,9 +16,14 @@ from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.reader import Pack
 from agent_eval.gate.procedure import HISTORY
 from agent_eval.gate.question import Counts
-from agent_eval.history.evidence import read_history, write_history
-from agent_eval.history.files import encode_all, is_too_large, newest_first
-from agent_eval.history.record import record_of
+from agent_eval.history.records import (
+    MAX_BYTES,
+    encode,
+    newest_first,
+    read_history,
+    record_of,
+    write_history,
+)
 from agent_eval.operations.counts import counts_of
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.redaction import Redactor
@@ -102,7 +107,7 @@ def _without_secrets(records: Sequence[RunRecord], redactor: Redactor) -> list[R
 
     A case whose id or kinds of failure hold a secret is left out: no run that knows the secret has that id.
     """
-    if not redactor.finds(encode_all(records)):
+    if not redactor.finds(encode(*records)):
         return list(records)
     return [_redacted(record, redactor.redact_text) for record in records]
 
@@ -136,7 +141,7 @@ def add_to_history(job: JobContext, packs: Mapping[str, Pack], history: BranchHi
     warnings = []
     for slug, pack in packs.items():
         record = record_of(pack)
-        if is_too_large(record):
+        if len(encode(record)) > MAX_BYTES:
             warnings.append(f"`{slug}` has too many cases for a history: no record of this run was kept.")
             continue
         try:

@@ -21,7 +21,7 @@ from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.reports.story import story_of
 from agent_eval.suites.lines import lines_of_cases

@@ -33,7 +33,7 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
 from agent_eval.gate.rerun import Cut, rerun
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of
 from agent_eval.operations.reruns import WHOLE, rerun_of
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_agent import RunLoopResult, run_agent

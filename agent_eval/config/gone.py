@@ -1,4 +1,4 @@
-"""Names that are gone and what replaces each: options, inputs of the CI job, variables, keys of a policy.
+"""Names that are gone and what replaces each: commands, options, inputs of the job, variables, policy keys.
 
 A name in this table is refused wherever it is met (exit 2): a setting that is silently ignored would leave a
 job to decide otherwise than its author thinks. Only the standard library may be imported here, because every
@@ -48,6 +48,12 @@ OPTIONS: Mapping[str, str] = {
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 
+COMMANDS: Mapping[str, str] = {
+    "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "
+    "shields.io's endpoint badge draws it (https://shields.io/badges/endpoint-badge).",
+}
+"""By command, as it is typed after `agent-eval`."""
+
 TRIALS_AUTO = (
     "Write a number, such as `trials: 2`: more trials show smaller losses. Cases that newly fail are "
 )
@@ -82,6 +88,12 @@ POLICY_KEYS: Mapping[str, str] = {
     "expected_fail": _QUARANTINE,
 }
 """By key of a policy file."""
+
+
+def gone_command(name: str) -> UsageError | None:
+    """The error for a command that is gone, such as `history badge`; None for any other name."""
+    sentence = COMMANDS.get(name)
+    return UsageError(f"`agent-eval {name}` is gone.", remedy=sentence, field=name) if sentence else None
 
 
 def gone_option(name: str, written: str | None = None) -> UsageError | None:

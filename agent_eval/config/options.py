@@ -65,7 +65,6 @@ Command = Literal[
     "bless",
     "drift",
     "history show",
-    "history badge",
     "inspect",
     "diff",
     "gate-health",

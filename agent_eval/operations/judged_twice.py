@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from agent_eval.comparison.compare import JudgedTwice
 from agent_eval.comparison.compatibility import judge_ids
-from agent_eval.comparison.judged_twice import JudgedTwice
-from agent_eval.comparison.trials import trials_of
+from agent_eval.comparison.facts import trials_of
 from agent_eval.contracts import (
     Case,
     CaseResultRow,
@@ -170,7 +170,6 @@ class _Crossing:
             baseline=self.baseline,
             candidate=self.candidate,
             by_baseline=self.by_baseline,
-            judges=frozenset(judge.judge_id for judge in self.judges.baselines),
             apart=self.judges.apart,
         )
 

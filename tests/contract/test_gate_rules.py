@@ -57,7 +57,7 @@ def test_a_limit_without_a_comparison_is_applied_only_when_it_needs_none(rule: R
 
 
 def test_a_report_shows_every_limit_with_its_sentence() -> None:
-    found = compare(view({"a": "passed"}), view({"a": "failed"}), changed="refuse", generated_at=NOW)
+    found = compare(view({"a": "passed"}), view({"a": "failed"}), generated_at=NOW)
     limits = Thresholds(**{rule.field: rule.example for rule in RULES})
     decision = decide(found, limits, generated_at=NOW)
     assert decision.gate_status is GateStatus.FAILED

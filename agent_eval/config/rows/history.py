@@ -1,4 +1,4 @@
-"""Rows of `history`: which history is shown, how much of it, and the badge."""
+"""Rows of `history` and `drift`: which history is read, and how much of it is shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HISTORY: tuple[Option, ...] = (
         "text",
         "The dataset, where there are several.",
         goes_to="dataset_id",
-        commands=("history show", "history badge", "drift"),
+        commands=("history show", "drift"),
     ),
     Option(
         "policy",
@@ -23,7 +23,7 @@ HISTORY: tuple[Option, ...] = (
     Option(
         "runs",
         "integer",
-        "Newest runs that are shown; rates and tiers are of all.",
+        "Newest runs that are shown; rates are of all.",
         goes_to="runs",
         commands=("history show",),
         default="40",
@@ -35,23 +35,6 @@ HISTORY: tuple[Option, ...] = (
         "Print what the policy would have to say of single cases to follow the history. It edits nothing.",
         goes_to="recommend",
         commands=("history show",),
-    ),
-    Option(
-        "label",
-        "text",
-        "Words on the left of the badge.",
-        goes_to="label",
-        commands=("history badge",),
-        default="agent evaluation",
-    ),
-    Option(
-        "out",
-        "path",
-        "File of the badge, `-` for stdout.",
-        goes_to="out",
-        commands=("history badge",),
-        required=True,
-        metavar="FILE",
     ),
     Option(
         "release",
