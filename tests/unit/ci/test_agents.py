@@ -1,46 +1,15 @@
-"""The parts of running an agent in a job that need no agent."""
+"""Which agents a job runs, and which it refuses before anything is run."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from agent_eval.ci import agent as live
-from agent_eval.ci.agent import ProgressLines, checked_agent
+from agent_eval.ci.agents import check_agent
 from agent_eval.config.assembly import command_line
-from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import InvalidInput, UsageError
 from tests.unit.ci.jobs import make_job, settings_of
-
-
-def test_progress__is_said_when_it_is_time_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    lines = ProgressLines("orders.json", said.append)
-    lines(RunProgress(4, done=1, passed=1))
-    assert said == []
-    monkeypatch.setattr(live, "SECONDS_BETWEEN_LINES", 0.0)
-    lines(RunProgress(4, done=2, passed=1, errors=1))
-    assert said == ["orders.json: 2 of 4 trials (50 %), 1 passed, 0 failed, 1 error"]
-
-
-@pytest.mark.parametrize(
-    ("command", "printed"),
-    [
-        ("exit 1", "It printed nothing."),
-        ("echo no compiler; exit 1", "The end of what it printed:\nno compiler"),
-    ],
-)
-def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothing(
-    command: str, printed: str
-) -> None:
-    said: list[str] = []
-    with pytest.raises(live.SetupFailed):
-        live.set_up(
-            settings_of(agent_command="true", setup_command=command).setup, {"PATH": os.defpath}, said.append
-        )
-    assert said[-1] == f"`setup-command` exited with code 1. {printed}"
 
 
 @pytest.mark.parametrize(
@@ -82,7 +51,8 @@ def test_agent__gets_limits_headers_and_recorded_answers() -> None:
         max_case_tokens="9",
         max_run_cost="0.5",
     )
-    found = checked_agent(make_job(given, {"MY_AGENT": "Bearer x"}))
+    check_agent(make_job(given, {"MY_AGENT": "Bearer x"}))
+    found = given.agent
     assert found is not None
     assert found.headers == (("Authorization", "MY_AGENT"),)
     limits = given.limits
@@ -95,7 +65,7 @@ def test_request__refuses_the_jobs_token_in_a_header() -> None:
         agent_url="https://a.example.org", agent_header="Authorization=COPY", github_token="ghs_x"
     )
     with pytest.raises(UsageError, match="COPY is the job's own") as caught:
-        checked_agent(make_job(given, {"COPY": "Bearer ghs_x"}))
+        check_agent(make_job(given, {"COPY": "Bearer ghs_x"}))
     assert caught.value.details["field"] == "agent-header"
 
 
@@ -103,8 +73,4 @@ def test_request__needs_a_prompt_that_can_be_read(tmp_path: Path) -> None:
     prompt = tmp_path / "prompt.txt"
     prompt.write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidInput, match="UTF-8"):
-        checked_agent(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
-
-
-def test_request__without_an_agent_is_none() -> None:
-    assert checked_agent(make_job(settings_of())) is None
+        check_agent(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
