@@ -47,14 +47,14 @@ def check_agent(job: JobContext) -> None:
     if agent is None:
         return
     variables = [variable for _, variable in agent.headers]
-    given = {
+    exposed = {
         "agent-env": agent.environment,
         "setup-env": job.settings.setup.environment,
         "agent-header": variables,
         "suite-key-env": agent.key_variables,
     }
     secrets = [value for value in job.settings.secrets if value]
-    for setting, names in given.items():
+    for setting, names in exposed.items():
         for name in names:
             if is_secret_of_a_job(name) or any(secret in environ.get(name, "") for secret in secrets):
                 raise UsageError(

@@ -155,14 +155,14 @@ def evaluate(job: JobContext) -> Evaluation:
     agents = Agents.prepare(job, _base_commit(job, search))
     search.warnings += agents.edited()
     made_earlier = job.settings.evidence
-    taken = take_packs(job, targets, made_earlier) if made_earlier is not None else None
+    ready = take_packs(job, targets, made_earlier) if made_earlier is not None else None
     if job.clone is not None:
         job.clone.seal()
     # Judges that are code are loaded before any code of the change runs, which could alter what they import.
     _refuse_unknown_judges(job, search)
     if job.settings.agent is not None:
         agents.set_up()
-    packs = taken if taken is not None else make_packs(job, targets, agents, search)
+    packs = ready if ready is not None else make_packs(job, targets, agents, search)
     for target in targets:
         if _is_to_measure(job, search.lack(target.slug)):
             measure_base(job, agents, target, search)

@@ -122,10 +122,12 @@ def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, searc
 
 
 def _stopped(suite: Path, why: str, progress: RunProgress, *, is_outage: bool) -> NotEvaluable:
-    left = progress.total - progress.done
+    not_run = progress.total - progress.done
     message = f"{suite}: {why}, after {progress.done} of {progress.total} trials."
     if is_outage:
-        message += f" The run stopped there: {count(left, 'trial')} {verb(left, 'was', 'were')} not run."
+        message += (
+            f" The run stopped there: {count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run."
+        )
         message += " This says nothing about the change."
     return NotEvaluable(message, remedy=_AFTER_AN_OUTAGE if is_outage else _RAISE_LIMITS, file=str(suite))
 

@@ -71,7 +71,7 @@ MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 class _Sources:
     """The sources of a job's settings, how its platform is built, and where the job is.
 
-    `in_force` and the two beside it read the settings, each time in the versions that count.
+    `settle` and the two beside it read the settings, each time in the versions that count.
     """
 
     flags: Mapping[str, str]
@@ -81,7 +81,7 @@ class _Sources:
     redactor: Redactor
     ground: Standing
 
-    def in_force(self) -> tuple[Held, Platform, Versions]:
+    def settle(self) -> tuple[Held, Platform, Versions]:
         """Read the settings, each key of `agent-eval.yml` in the version that counts.
 
         The file may not say where a token goes, so the platform can be asked which commit the job is of
@@ -95,9 +95,11 @@ class _Sources:
             is_reported=platform.run.reported is not None,
             from_fork=platform.run.from_fork,
         )
-        held = hold(self.flags, self.environ, self.file, versions, lambda: left_evidence(platform, versions))
-        refuse_unknown_variables(self.environ, held.settings.variables_of_agent)
-        return held, self.make_platform(held.settings), versions
+        in_force = hold(
+            self.flags, self.environ, self.file, versions, lambda: left_evidence(platform, versions)
+        )
+        refuse_unknown_variables(self.environ, in_force.settings.variables_of_agent)
+        return in_force, self.make_platform(in_force.settings), versions
 
     def for_comment(self) -> tuple[Settings, Platform]:
         """Read only what it takes to comment, where other settings are wrong."""
@@ -156,25 +158,25 @@ def run_job(
     sources = _Sources(flags, environ, config_file, redacting, redactor, ground)
     try:
         try:
-            held, platform, versions = sources.in_force()
+            in_force, platform, versions = sources.settle()
         except AgentEvalError as error:
             _report_wrong_settings(error, sources, reporter_for(environ, stream))
             return error.exit_code
         try:
-            return _evaluate_and_report(_context(sources, held, platform, versions))
+            return _evaluate_and_report(_context(sources, in_force, platform, versions))
         except AgentEvalError as error:
-            error.message = redactor.with_rules(held.settings.redaction).redact_text(error.message)
-            _report_error(error, held.settings, platform)
+            error.message = redactor.with_rules(in_force.settings.redaction).redact_text(error.message)
+            _report_error(error, in_force.settings, platform)
             return error.exit_code
         finally:
-            give_to_owner(held.settings.out, Path.cwd())
+            give_to_owner(in_force.settings.out, Path.cwd())
     finally:
         ground.close()
 
 
-def _context(sources: _Sources, held: Held, platform: Platform, versions: Versions) -> JobContext:
+def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Versions) -> JobContext:
     """Refuse a job that may not be evaluated, and read the rules that it is judged by."""
-    stated, ground = held.settings, sources.ground
+    stated, ground = in_force.settings, sources.ground
     refuse_fork_with_secrets(stated, platform)
     if ground.problem is not None:
         raise ground.problem
@@ -187,8 +189,8 @@ def _context(sources: _Sources, held: Held, platform: Platform, versions: Versio
                 field="report-run-id",
             )
         refuse_to_overwrite(stated.out)
-    rules = rules_of(held, versions)
-    settings = with_files_of_tip(held, versions)
+    rules = rules_of(in_force, versions)
+    settings = with_files_of_tip(in_force, versions)
     return JobContext(
         settings=settings,
         platform=platform,

@@ -187,9 +187,9 @@ def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: S
     """Put the files of LFS in the place of their pointers."""
     missing = {}
     for name, (oid, size) in _pointers(git, directory, names).items():
-        kept = source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
+        copy = source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
         try:
-            descriptor = os.open(kept, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            descriptor = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             missing[name] = oid, size
             continue
