@@ -225,7 +225,7 @@ class JobRunner:
         elif done.stopped:
             self._ended = _TIME_USED_UP if self._remaining().seconds == 0 else _MONEY_USED_UP
         pack = open_pack(spec.output.pack)
-        _refuse_other_judges(run.pack, pack)
+        refuse_other_judges(run.pack, pack)
         packs.sealed[name] = pack
         packs.trials += done.progress.done
         packs.cost_usd += done.progress.cost_usd
@@ -250,7 +250,7 @@ class JobRunner:
         )
 
 
-def _refuse_other_judges(first: Pack, other: Pack) -> None:
+def refuse_other_judges(first: Pack, other: Pack) -> None:
     """Refuse trials that were judged otherwise than the first run: suite or judges were altered meanwhile.
 
     Raises:

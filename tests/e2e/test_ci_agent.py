@@ -266,7 +266,6 @@ def test_token__of_the_job_is_let_through_to_nobody(
         ({"agent_command": "true", "trials": "1001"}, "from 1 to 1000"),
         ({"agent_command": "true", "parallel": "many"}, "auto or a number"),
         ({"agent_command": "true", "max_run_cost": "nan"}, "above 0"),
-        ({"agent_command": "true", "case_policy": "majority"}, "case-policy is gone"),
         ({"agent_command": "'", "setup_command": "touch installed"}, "quotes"),
     ],
 )

@@ -306,3 +306,23 @@ def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothin
     with pytest.raises(SetupFailed):
         set_up(Setup(command=command), {"PATH": os.defpath}, said.append)
     assert said[-1] == f"`setup-command` exited with code 1. {printed}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "remedy"),
+    [
+        (Setup(command="sleep 9", seconds=0.05), "Give it longer with `setup-timeout-seconds`."),
+        (Setup(command="exit 3"), "Correct it; variables it needs are named in `setup-env`."),
+    ],
+)
+def test_what_to_do_about_a_setup_that_fails_depends_on_why(setup: Setup, remedy: str) -> None:
+    with pytest.raises(SetupFailed) as raised:
+        set_up(setup, {"PATH": PATH}, lambda _: None)
+    assert (raised.value.remedy, raised.value.exit_code) == (remedy, ExitCode.NOT_EVALUABLE)
+
+
+def test_only_the_end_of_what_a_setup_prints_is_shown() -> None:
+    with pytest.raises(SetupFailed) as raised:
+        set_up(Setup(command="seq 100; exit 1"), {"PATH": PATH}, lambda _: None)
+    lines = raised.value.details["output"].splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("61", "100", 40)
