@@ -13,7 +13,6 @@ from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_regis
 from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets
 from agent_eval.ci.definitions import Redefinition, define
 from agent_eval.ci.first_run import first_run_of, make_packs, measure_base, runs_live, take_packs
 from agent_eval.ci.history import add_to_history, counts_used, read_history_of_main
@@ -50,9 +49,14 @@ from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations
+from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import count
 
 COMPARISON = "compare/baseline_delta.json"
 DECISION = "compare/gate_decision.json"
+
+_NAMED, _NAME_LIMIT = 3, 60
+"""Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +64,8 @@ class SuiteEvaluation:
     """One suite, judged and decided on.
 
     Attributes:
-        target: The suite.
         pack: The directory of its evidence pack.
         candidate: What the comparison reads of the pack.
-        baseline: None where there is none.
-        comparison: None without a baseline.
-        decision: Of the gate.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
         evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
@@ -93,7 +93,7 @@ class Evaluation:
     Attributes:
         suites: In the order of the job's settings.
         search: How the search for baselines ended.
-        archive: The evidence archive of all suites; None where the job reports on what another run left.
+        archive: The evidence of all suites; None where the job reports on what another run left.
         rules: The rules that the suites were judged by.
     """
 
@@ -120,10 +120,7 @@ class Judged:
     """One suite before its decision: its run, compared with its baseline.
 
     Attributes:
-        target: The suite.
-        pack: Of its run, verified.
-        candidate: What the comparison reads of it.
-        comparison: None without a baseline.
+        candidate: What the comparison reads of the pack.
         history: Main's records that were used, as they are kept in the evidence; empty without any.
         material: What the decision rests on, but for what is run again.
     """
@@ -131,7 +128,6 @@ class Judged:
     target: Target
     pack: Pack
     candidate: RunView
-    comparison: Comparison | None
     history: bytes
     material: Material
 
@@ -236,6 +232,22 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     return find_baselines(job.platform.earlier_runs, ground)
 
 
+def lost_datasets(search: Search) -> list[str]:
+    """Warn of datasets of the baseline that no suite of the run evaluates any more."""
+    if not search.gone:
+        return []
+    named = []
+    for dataset, cases in sorted(search.gone.items())[:_NAMED]:
+        name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
+        named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
+    more = len(search.gone) - _NAMED
+    others = f" and {count(more, 'more dataset')}" if more > 0 else ""
+    return [
+        f"The baseline has evidence of {', '.join(named)}{others}, which no suite of this run evaluates. If "
+        "it was removed or renamed, these cases are compared with nothing."
+    ]
+
+
 def _why_unfit(summary: RunSummary) -> str:
     """Say why a run is no baseline, as a clause; empty for one that is."""
     unjudged = summary.error_cases + summary.skipped_cases
@@ -255,12 +267,8 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
 def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    Args:
-        job: The job.
-        target: The suite.
-        pack: Of its run, verified.
-        search: With baselines and main's runs; a baseline that contradicts itself is dropped from it.
-        may_rerun: Whether the job can run the agent.
+    A baseline that contradicts itself is dropped from the search. `may_rerun` is whether the job can run the
+    agent.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
@@ -285,14 +293,7 @@ def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_re
         is_recorded=is_recorded(pack),
         digests=digests,
     )
-    return Judged(
-        target=target,
-        pack=pack,
-        candidate=candidate,
-        comparison=comparison,
-        history=used,
-        material=material,
-    )
+    return Judged(target=target, pack=pack, candidate=candidate, history=used, material=material)
 
 
 def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
@@ -347,7 +348,7 @@ def _run_again(
     for suite in judged:
         slug = suite.target.slug
         redefinition = redefinitions.get(slug)
-        if redefinition is None or redefinition.of_base is None or suite.comparison is None:
+        if redefinition is None or redefinition.of_base is None or suite.material.comparison is None:
             continue
         record, archive = done.get(slug, (Reruns(), None))
         spec = replace(first_run_of(job, suite.target, search), suite=redefinition.of_base)
@@ -365,12 +366,7 @@ def decide_on(
 ) -> SuiteEvaluation:
     """Decide on a suite, and keep in its evidence what the decision rests on.
 
-    Args:
-        job: The job.
-        suite: Its run.
-        search: How the search for baselines ended.
-        reruns: What was run again; None where nothing can be.
-        archive: With the packs of that; None where nothing was run.
+    `reruns` says what was run again, None where nothing can be; `archive` has the packs of that.
 
     Raises:
         StorageError: It cannot be written.
@@ -387,7 +383,7 @@ def decide_on(
         own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
     replayed = _replay(job, suite.pack, where) if job.settings.replay_evidence else None
     decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
-    comparison = suite.comparison
+    comparison = material.comparison
     written = {
         COMPARISON: dumps(comparison.to_json(), indent=True) if comparison is not None else b"",
         RERUNS: data,

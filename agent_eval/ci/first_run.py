@@ -149,10 +149,7 @@ class ProgressLines:
 def take_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict[str, Pack]:
     """Copy the evidence of every suite, which earlier jobs made, into the output directory; by slug.
 
-    Args:
-        job: The job.
-        targets: The suites.
-        where: A pack, or a directory or archive of packs.
+    `where` is a pack, or a directory or archive of packs.
 
     Raises:
         InvalidInput: It has no evidence of a suite, or two packs of it, or evidence of another version of it,

@@ -91,13 +91,7 @@ def counts_used(pack: Pack, search: Search) -> Counts:
 
 
 def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -> list[str]:
-    """Write the history into the evidence of a reviewed run; return what went wrong, as sentences.
-
-    Args:
-        job: The job.
-        packs: The evidence of this run by slug.
-        search: With the runs before this one.
-    """
+    """Write the history into the evidence of a reviewed run; return what went wrong, as sentences."""
     if not job.writes_history:
         return []
     warnings = []

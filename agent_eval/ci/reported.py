@@ -10,9 +10,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets
 from agent_eval.ci.earlier import EarlierRun, Skipped
-from agent_eval.ci.evaluate import Evaluation, decide_on, judge, search_baselines, unknown_cases
+from agent_eval.ci.evaluate import (
+    Evaluation,
+    decide_on,
+    judge,
+    lost_datasets,
+    search_baselines,
+    unknown_cases,
+)
 from agent_eval.ci.history import read_history_of_main
 from agent_eval.ci.suites import Target, is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError

@@ -188,7 +188,7 @@ class JobRunner:
             Cut: Nothing more can be run.
             Altered: The base, or what judges, was altered meanwhile.
         """
-        self._cut_if_spent()
+        limits = self._limits_left()
         run, packs = self._runs[slug], self._packs[slug]
         self._agents.before_trials(side)
         spec, options = self._agents.run_by(side, run.spec)
@@ -200,7 +200,7 @@ class JobRunner:
             cases=tuple(case_ids),
             output=Output(pack=self._home / slug / name, fresh=True),
             identity=replace(spec.identity, run_id=f"{run_id}-{name}" if run_id is not None else None),
-            limits=replace(spec.limits, run=self._remaining()),
+            limits=replace(spec.limits, run=limits),
         )
         began = time.monotonic()
         try:
@@ -213,7 +213,7 @@ class JobRunner:
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
-            self._cut_if_spent()
+            self._limits_left()
             self._why_none = one_line(self._job.redactor.redact_text(error.message), limit=_REASON_LIMIT)
             return None
         finally:
@@ -223,7 +223,7 @@ class JobRunner:
         if done.outage:
             self._ended = done.outage
         elif done.stopped:
-            self._ended = _TIME_USED_UP if self._remaining().seconds == 0 else _MONEY_USED_UP
+            self._ended = _TIME_USED_UP if self._seconds_left() == 0 else _MONEY_USED_UP
         pack = open_pack(spec.output.pack)
         refuse_other_judges(run.pack, pack)
         packs.sealed[name] = pack
@@ -232,22 +232,26 @@ class JobRunner:
         packs.cost_is_known &= done.progress.unknown_cost == 0
         return pack
 
-    def _cut_if_spent(self) -> None:
-        remaining = self._remaining()
-        if remaining.seconds == 0:
+    def _seconds_left(self) -> float | None:
+        seconds = self._limits.seconds
+        return None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began))
+
+    def _limits_left(self) -> RunLimits:
+        """The limits of the trials that follow.
+
+        Raises:
+            Cut: Time or money is used up, or the last trials ended early.
+        """
+        seconds, cost = self._seconds_left(), self._limits.cost_usd
+        if cost is not None:
+            cost = max(0.0, cost - sum(packs.cost_usd for packs in self._packs.values()))
+        if seconds == 0:
             raise Cut(_TIME_USED_UP)
-        if remaining.cost_usd == 0:
+        if cost == 0:
             raise Cut(_MONEY_USED_UP)
         if self._ended is not None:
             raise Cut(self._ended)
-
-    def _remaining(self) -> RunLimits:
-        seconds, cost = self._limits.seconds, self._limits.cost_usd
-        spent = sum(packs.cost_usd for packs in self._packs.values())
-        return RunLimits(
-            seconds=None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began)),
-            cost_usd=None if cost is None else max(0.0, cost - spent),
-        )
+        return RunLimits(seconds=seconds, cost_usd=cost)
 
 
 def refuse_other_judges(first: Pack, other: Pack) -> None:
@@ -276,12 +280,7 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
 def run_again(
     job: JobContext, agents: Agents, runs: Mapping[str, FirstRun]
 ) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run again what the first runs of a job ask for, over all its suites together.
-
-    Args:
-        job: The job.
-        agents: Both agents.
-        runs: The first run of each suite, by slug.
+    """Run again what the first runs of a job, by slug, ask for, over all its suites together.
 
     Returns:
         By slug the record, and the archive with the packs of the trials; None where nothing was run.
@@ -321,12 +320,7 @@ def run_again(
 def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReruns]:
     """Run cases of the base by the change's agent, once each; of recorded ones, judge the base's traces.
 
-    What cannot be run has no trials, and is open.
-
-    Args:
-        job: The job.
-        agents: Both agents.
-        spec: How the change's first run is made, on the suite with these cases.
+    What cannot be run has no trials, and is open. `spec` is that of the change's first run, on these cases.
     """
     with TemporaryDirectory(prefix="agent-eval-by-main-") as folder:
         spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))

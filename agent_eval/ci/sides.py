@@ -69,12 +69,7 @@ class SetupFailed(NotEvaluable):
 class Side:
     """A commit that is checked out, with a HOME, TMPDIR and caches of its own.
 
-    Args:
-        clone: Has the commit.
-        name: Which side it is.
-        commit: Its id.
-        environ: The environment variables of the job.
-        start: The directory in the checkout that the job works in; None for the working directory.
+    `start` is the directory in the checkout that the job works in; None for the working directory.
 
     Attributes:
         top: The top of the worktree.
@@ -148,12 +143,7 @@ class Side:
         return replace(agent, command=command, name=name, repair_command=repair, system_prompt=prompt)
 
     def options(self, agent: AgentSpec) -> AgentOptions:
-        """Read the settings of an agent as this side has them: its variables, and its system prompt.
-
-        Raises:
-            UsageError: A header's variable is not set.
-            InvalidInput: The system prompt cannot be read.
-        """
+        """Read the settings of an agent as this side has them: its variables, and its system prompt."""
         return replace(agent_options(self.agent(agent), self.environ), cwd=self.directory)
 
     def seal(self) -> None:
@@ -182,11 +172,7 @@ class Side:
             )
 
     def note_installed(self, command: str | None) -> None:
-        """Remember the installed programs and packages that the agent may use, before the other's setup.
-
-        Args:
-            command: The agent's command; None where it is no program.
-        """
+        """Remember the installed programs and packages that the agent may use, before the other's setup."""
         self._installed = dict(self._usable(command))
 
     def installed_altered(self, command: str | None) -> str | None:
@@ -279,12 +265,7 @@ def set_up(
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
-    Args:
-        setup: The command, its time, and which variables it may see.
-        environ: The job's environment.
-        say: Prints into the job's log.
-        cwd: Where it is run; None for the working directory.
-        of: What is checked out at `cwd`, for the log.
+    `say` prints into the job's log, which names `of`, what is checked out at `cwd`.
 
     Raises:
         SetupFailed: The command failed or took too long.

@@ -72,12 +72,7 @@ class _Source:
 
 
 def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
-    """Check a commit out into a new directory.
-
-    Args:
-        clone: Has the commit.
-        commit: Its id.
-        directory: Does not exist yet; below `clone.home`, no code of the change finds its parents by chance.
+    """Check a commit out into a new directory: below `clone.home`, no code of the change finds it by chance.
 
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.

@@ -149,7 +149,7 @@ def test_without_a_remote_a_submodule_is_not_to_be_had(top: Path, tmp_path: Path
 
 
 def test_submodules_that_contain_themselves_end_somewhere(top: Path, tmp_path: Path, host: GitHost) -> None:
-    """Each commit of one library has the commit before it within: a chain of any length, in one repository."""
+    """Each commit of one library has the one before it within: a chain of any length, in one repository."""
     library = tmp_path / "chain"
     before = commit(library, **{"lib.py": "first"})
     git(library, "config", "-f", ".gitmodules", "submodule.lib.path", "lib")
