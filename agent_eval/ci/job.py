@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.annotations import annotations_of
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -32,6 +34,7 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
+from agent_eval.ci.place import JobPlace, find_place, read_base_branches
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.redacting import RedactingPlatform
@@ -48,7 +51,6 @@ from agent_eval.ci.rules import (
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import JUNIT_NAME, REPORT_NAME, html_name
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
@@ -62,16 +64,21 @@ from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import new_directory, write_file
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
+from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.escape import clean, prose
 
 MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Sources:
     """The sources of a job's settings, how its platform is built, and where the job is.
 
-    `settle` and the two beside it read the settings, each time in the versions that count.
+    Attributes:
+        file: `agent-eval.yml`, relative to the working directory; None for no file.
+        place: None outside of a repository, and where it could not be found.
+        clone: The private clone of the checkout; None where there is none.
+        problem: Why the place is not known; the job ends in this error before it evaluates anything.
     """
 
     flags: Mapping[str, str]
@@ -79,7 +86,9 @@ class _Sources:
     file: Path | None
     make_platform: Callable[[Settings], Platform]
     redactor: Redactor
-    ground: Standing
+    place: JobPlace | None = None
+    clone: PrivateClone | None = None
+    problem: AgentEvalError | None = None
 
     def settle(self) -> tuple[Held, Platform, Versions]:
         """Read the settings, each key of `agent-eval.yml` in the version that counts.
@@ -88,10 +97,14 @@ class _Sources:
         before it is read.
         """
         platform = self.make_platform(settings_from(gather(self.flags, self.environ, None), complete=False))
-        self.ground.find(platform, self.environ, self.file)
+        try:
+            self._find_place(platform)
+        except AgentEvalError as error:
+            # A job whose place is not known still reports why.
+            self.problem = error
         versions = Versions(
-            self.ground.place,
-            self.ground.clone,
+            self.place,
+            self.clone,
             is_reported=platform.run.reported is not None,
             from_fork=platform.run.from_fork,
         )
@@ -104,10 +117,24 @@ class _Sources:
     def for_comment(self) -> tuple[Settings, Platform]:
         """Read only what it takes to comment, where other settings are wrong."""
         file = self.file
-        content = Versions(self.ground.place, self.ground.clone).tips(file) if file is not None else None
+        content = Versions(self.place, self.clone).tips(file) if file is not None else None
         values = gather_for_comment(self.flags, self.environ, file or Path(CONFIG_FILE), content)
         settings = settings_from(values, complete=False)
         return settings, self.make_platform(settings)
+
+    def _find_place(self, platform: Platform) -> None:
+        """Clone the checkout, or of a job that reports on another run that run's commit; find the place."""
+        refs, reported = platform.refs, platform.run.reported
+        if refs is None:
+            return
+        if reported is not None:
+            clone = PrivateClone.of_remote(self.environ, refs.remote, min(reported.commits))
+        else:
+            clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote)
+        self.clone = clone
+        top = clone.top if reported is None else platform.workspace
+        file = os.path.relpath(os.path.abspath(self.file), top) if self.file is not None else None
+        self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
 
     def at(self, directory: Path) -> Settings:
         """Read the settings with the `agent-eval.yml` of another checkout.
@@ -119,6 +146,18 @@ class _Sources:
         content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
         named = self.file if content is not None else None
         return settings_from(gather(self.flags, self.environ, named, content=content))
+
+
+def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> list[str]:
+    """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
+    if file is None or file.startswith(".."):
+        return []
+    try:
+        data = clone.file(Path(file).as_posix(), tip)
+        values = parse_yaml(data, source=file) if data is not None else None
+        return read_base_branches(values, source=file) if isinstance(values, dict) else []
+    except AgentEvalError:
+        return []
 
 
 def run_job(
@@ -154,8 +193,7 @@ def run_job(
     def redacting(settings: Settings) -> Platform:
         return RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor)
 
-    ground = Standing()
-    sources = _Sources(flags, environ, config_file, redacting, redactor, ground)
+    sources = _Sources(flags, environ, config_file, redacting, redactor)
     try:
         try:
             in_force, platform, versions = sources.settle()
@@ -171,15 +209,16 @@ def run_job(
         finally:
             give_to_owner(in_force.settings.out, Path.cwd())
     finally:
-        ground.close()
+        if sources.clone is not None:
+            sources.clone.close()
 
 
 def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Versions) -> JobContext:
     """Refuse a job that may not be evaluated, and read the rules that it is judged by."""
-    stated, ground = in_force.settings, sources.ground
+    stated = in_force.settings
     refuse_fork_with_secrets(stated, platform)
-    if ground.problem is not None:
-        raise ground.problem
+    if sources.problem is not None:
+        raise sources.problem
     refuse_link_out(stated.out, Path.cwd())
     if platform.run.reported is None:
         if stated.report_run_id is not None:
@@ -199,8 +238,8 @@ def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Ve
         rules=rules,
         clock=partial(clock.now, sources.environ),
         stated=stated,
-        place=ground.place,
-        clone=ground.clone,
+        place=sources.place,
+        clone=sources.clone,
         settings_at=sources.at,
     )
 
