@@ -10,7 +10,7 @@ import tempfile
 from contextlib import chdir
 from pathlib import Path
 
-from agent_eval.ci.conversation_demonstration import BUNDLED, write_baseline
+from agent_eval.ci.demonstration import BUNDLED, write_baseline
 
 PLACE = Path(__file__).parents[1] / "agent_eval" / "demo" / BUNDLED
 ENVIRON = {"AGENT_EVAL_CLOCK": "2026-11-22T12:00:00+00:00", "PATH": os.environ.get("PATH", "")}

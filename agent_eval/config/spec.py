@@ -170,13 +170,13 @@ class Judging:
     """How cases are judged.
 
     Example:
-        >>> Judging(judges=("policy", "regex"), case_policy="majority").workers is None
+        >>> Judging(judges=("policy", "regex")).workers is None
         True
 
     Attributes:
         judges: Names of judges; the default ones when empty.
         judge_config: File with their configuration.
-        case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
+        case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
         workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
