@@ -18,7 +18,7 @@ from agent_eval.ci.config import (
     refuse_unknown_variables,
     settings_from,
 )
-from agent_eval.ci.context import JobContext
+from agent_eval.ci.context import JobContext, Standing
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.html import write_html
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
@@ -49,7 +49,6 @@ from agent_eval.ci.rules import (
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
