@@ -258,7 +258,12 @@ def gather_for_comment(
     """
     read = parse_yaml(content, source=str(file)) if content is not None else None
     stated = read if isinstance(read, dict) else {}
-    from_file = {name: _as_text(file, name, stated[name]) for name in _OF_THE_COMMENT if name in stated}
+    rows = {name: INPUT_BY_NAME[name] for name in stated if name in INPUT_BY_NAME}
+    from_file = {
+        row.name: _as_text(file, name, stated[name])
+        for name, row in rows.items()
+        if row.name in _OF_THE_COMMENT
+    }
     return {
         row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
@@ -285,19 +290,21 @@ def first_stated(
         [(flags.get(name, ""), f"--{name}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for key, name in of_runners.items()],
         [(environ.get(variable(name), ""), variable(name)) for name in row.names],
-        [(from_file.get(name, ""), f"{name} in {file_name}") for name in row.names],
+        [(from_file.get(row.name, ""), f"{row.name} in {file_name}")],
     )
     for place in places:
         stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
         if len(stated) > 1:
-            raise UsageError(
-                f"{row.name} is given twice: as {stated[0].source} and as {stated[1].source}.",
-                remedy=f"Leave out {stated[1].source}.",
-                field=row.name,
-            )
+            raise _given_twice(row.name, stated[0].source, stated[1].source)
         if stated:
             return stated[0]
     return StatedValue(row.default, DEFAULT)
+
+
+def _given_twice(name: str, first: str, second: str) -> UsageError:
+    return UsageError(
+        f"{name} is given twice: as {first} and as {second}.", remedy=f"Leave out {second}.", field=name
+    )
 
 
 def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:
@@ -365,10 +372,11 @@ def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tup
             wrote the file.
 
     Returns:
-        The values, and the keys that were left out.
+        The values by the inputs' own names, whichever name the file gives them; the keys that were left out.
 
     Raises:
         InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
+        UsageError: It states an input by two of its names.
     """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
@@ -379,11 +387,21 @@ def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tup
             remedy="Write one `name: value` a line, such as `suite: suites/*.json`.",
             file=str(file),
         )
-    ignored = [
-        name for name in content if lenient and (name not in INPUT_BY_NAME or not INPUT_BY_NAME[name].in_file)
-    ]
-    known = {name: value for name, value in content.items() if name not in ignored}
-    return {name: _as_text(file, name, value) for name, value in known.items()}, ignored
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    ignored = []
+    for name, value in content.items():
+        row = INPUT_BY_NAME.get(name)
+        if lenient and (row is None or not row.in_file):
+            ignored.append(name)
+            continue
+        text = _as_text(file, name, value)
+        key = INPUT_BY_NAME[name].name
+        if text.strip():
+            if key in origins:
+                raise _given_twice(key, f"{origins[key]} in {file.name}", f"{name} in {file.name}")
+            values[key], origins[key] = text, name
+    return values, ignored
 
 
 def _as_text(file: Path, name: str, value: Any) -> str:

@@ -147,8 +147,16 @@ def test_a_wrong_file_of_the_change_is_refused(checkout: Checkout, at: At) -> No
         held(at(tip))
 
 
-def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml="suite: [", gate_yml="")
+@pytest.mark.parametrize("name", ["judge", "judges"])
+def test_a_key_of_main_holds_under_every_name_it_has(checkout: Checkout, at: At, name: str) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL + f"{name}: policy\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + "judge: regex\n")
+    assert held(at(tip)).settings.judging.judges == ("policy",)
+
+
+@pytest.mark.parametrize("broken", ["suite: [", "suite: s.json\ntrials: 0\n", "base-branches: release/*\n"])
+def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At, broken: str) -> None:
+    tip = checkout.commit(agent_eval_yml=broken, gate_yml="")
     checkout.commit(agent_eval_yml=USUAL)
     found = held(at(tip))
     assert found.settings.suite == ("s.json",)
