@@ -14,7 +14,7 @@ from typing import TextIO
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.ci.suites import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME, html_name
+from agent_eval.ci.workspace import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME, html_name
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import CaseRegression
 from agent_eval.demo import support_agent

@@ -17,8 +17,7 @@ from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_regis
 from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets
-from agent_eval.ci.definitions import Redefinition, define
+from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.first_run import first_run_of, make_packs, runs_live
 from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
 from agent_eval.ci.inputs import CONFIG_FILE
@@ -28,8 +27,8 @@ from agent_eval.ci.replaying import replay_evidence
 from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
 from agent_eval.ci.rules import Rules, Versions
 from agent_eval.ci.signing import admission_by, sign, signer_of
-from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
-from agent_eval.ci.terms import with_terms_of_the_job
+from agent_eval.ci.terms import lost_datasets, with_terms_of_the_job
+from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport

@@ -10,9 +10,9 @@ from agent_eval.ci.agent import ProgressLines, run_live
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Search
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.definitions import Target
 from agent_eval.ci.history import BranchHistory
 from agent_eval.ci.rerunning import first_share
-from agent_eval.ci.suites import Target
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack

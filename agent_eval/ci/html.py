@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation
 from agent_eval.ci.inputs import INPUT_BY_NAME
-from agent_eval.ci.suites import html_name
+from agent_eval.ci.workspace import html_name
 from agent_eval.errors import AgentEvalError
 from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import write_file

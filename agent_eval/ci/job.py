@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.annotations import annotations_of
-from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
     Settings,
@@ -49,8 +48,8 @@ from agent_eval.ci.rules import (
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
+from agent_eval.ci.seal import guarded
+from agent_eval.ci.workspace import REPORT_NAME, give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
 from agent_eval.operations import clock

@@ -7,7 +7,7 @@ from pathlib import Path
 from agent_eval.ci.config import Settings
 from agent_eval.ci.evaluate import Evaluation
 from agent_eval.ci.platforms.spec import PlatformSpec
-from agent_eval.ci.suites import JUNIT_NAME
+from agent_eval.ci.workspace import JUNIT_NAME
 from agent_eval.evidence.reader import open_pack
 from agent_eval.exporters.junit import junit_lines
 from agent_eval.storage.atomic import new_directory, write_file

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from agent_eval.ci.baseline import packs_below
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.suites import Target
+from agent_eval.ci.definitions import Target
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.archive import by_dataset, compact, expand
 from agent_eval.evidence.layout import may_be_replaced

@@ -7,8 +7,8 @@ from dataclasses import replace
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Baseline, Origin
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.definitions import Target
 from agent_eval.ci.sides import NoSuchDirectory, Side
-from agent_eval.ci.suites import Target
 from agent_eval.ci.worktree import CannotCheckOut
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.errors import AgentEvalError

@@ -12,7 +12,7 @@ from agent_eval.ci.earlier import NoHistory
 from agent_eval.ci.git import Remote, top_of
 from agent_eval.ci.platforms.plain_log import PlainLog
 from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.suites import ARCHIVE_NAME
+from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.operations.environment import git_commit

@@ -26,8 +26,7 @@ from agent_eval.ci.platforms.gitlab_api import (
 )
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Remedies, Words
-from agent_eval.ci.suites import DOTENV_NAME
-from agent_eval.ci.workspace import refuse_link_out
+from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
 from agent_eval.config.options import CI, Option
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError

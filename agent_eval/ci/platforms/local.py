@@ -24,7 +24,7 @@ from agent_eval.ci.platforms.checkout_job import CheckoutJob, no_such_run
 from agent_eval.ci.platforms.local_store import FileComments, Store, StoredRun
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words
-from agent_eval.ci.suites import COMMENT_NAME
+from agent_eval.ci.workspace import COMMENT_NAME
 from agent_eval.config.options import CI, Option
 from agent_eval.errors import AgentEvalError, StorageError
 from agent_eval.operations import clock
