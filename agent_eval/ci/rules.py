@@ -387,13 +387,13 @@ def _pending(in_force: Held, policy: GatePolicy, own: GatePolicy) -> list[str]:
         inputs = [(row.name, in_force.values[row.name].text, in_force.own[row.name].text) for row in rows]
         moved = [*inputs, *moved]
     return [
-        f"`{name}` {' → '.join(_shown(value) for value in values)}"
+        f"`{name}` {' → '.join(_abridged(value) for value in values)}"
         for name, *values in moved
         if values[0] != values[1]
     ]
 
 
-def _shown(value: object) -> str:
+def _abridged(value: object) -> str:
     return "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT)
 
 
