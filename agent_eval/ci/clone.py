@@ -289,8 +289,21 @@ class PrivateClone:
         return POINTER.fullmatch(self._in_clone("cat-file", "blob", blob)) is None
 
     def files(self, commit: str) -> list[str]:
-        """List the files of a commit by path in the repository."""
-        return [name for _, _, name in self._entries(commit)]
+        """List the regular files of a commit by path in the repository."""
+        return [name for mode, _, name in self._entries(commit) if mode.startswith("100")]
+
+    def write(self, commit: str, names: Sequence[str], directory: Path) -> None:
+        """Write regular files of a commit, of any size, below a directory.
+
+        Raises:
+            GitFailed: One of them is not to be had, or cannot be written.
+        """
+        index = {"GIT_INDEX_FILE": str(self.home / "index"), "GIT_WORK_TREE": str(directory)}
+        where = {**index, "GIT_DIR": str(self.directory)}
+        self.git.run("read-tree", _checked(commit), cwd=directory, more=where)
+        asked = "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape")
+        command = ("checkout-index", "--force", "-z", "--stdin")
+        self.git.run(*command, cwd=directory, stdin=asked, remote=self.remote, more=where)
 
     def _entries(self, commit: str) -> list[tuple[str, str, str]]:
         """List mode, id and path of all files of a commit."""

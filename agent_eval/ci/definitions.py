@@ -8,6 +8,7 @@ them, not by name.
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,25 +173,25 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     if clone is None or place is None:
         return
     top = clone.home / "suites-of-base"
-    here = versions.where(Path.cwd()) or "."
-    for name in clone.files(place.base):
-        is_suite = Path(name).suffix.lower() in SUITE_SUFFIXES
-        if is_suite and (data := clone.file(name, place.base)) is not None:
-            (top / name).parent.mkdir(parents=True, exist_ok=True)
-            write_unsynced(top / name, data)
-    root = top / here
+    root = top / (versions.where(Path.cwd()) or ".")
+    of_base = {name for name in clone.files(place.base) if Path(name).suffix.lower() in SUITE_SUFFIXES}
+    for name in of_base:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).touch()
     names = [
-        name
+        os.path.normpath(root / name)
         for pattern in patterns
         if not is_bundled_name(pattern) and not Path(pattern).is_absolute()
         for name in (sorted(glob.glob(pattern, root_dir=root, recursive=True)) or [pattern])
     ]
-    for name in dict.fromkeys(names):
-        if (root / name).is_file():
-            try:
-                yield open_suite(root / name)
-            except AgentEvalError:
-                continue
+    chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
+    if chosen:
+        clone.write(place.base, chosen, top)
+    for name in chosen:
+        try:
+            yield open_suite(top / name)
+        except AgentEvalError:
+            continue
 
 
 def _same_suite(

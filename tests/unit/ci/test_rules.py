@@ -260,3 +260,30 @@ def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
     checkout.commit(s_json=suite(ONE))
     targets = find_targets(["s.json"])
     assert define(targets, ["s.json"], Versions(None, None)).targets == targets
+
+
+def test_a_file_that_is_no_suite_may_be_of_any_size_at_the_base(checkout: Checkout, at: At) -> None:
+    lock = " " * (2 << 20)
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO), package_json=lock)
+    checkout.commit(s_json=suite(ONE))
+    [found] = define(find_targets(["s.json"]), ["s.json"], at(tip)).redefinitions.values()
+    assert list(found.replaced) == ["two"]
+
+
+def test_a_large_suite_of_the_base_is_compared(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, {**TWO, "input": "?" * (2 << 20)}))
+    checkout.commit(s_json=suite(ONE))
+    [found] = define(find_targets(["s.json"]), ["s.json"], at(tip)).redefinitions.values()
+    assert list(found.replaced) == ["two"]
+
+
+def test_a_suite_of_the_base_may_be_in_a_folder_and_is_none_where_it_is_a_link(
+    checkout: Checkout, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout.top / "b").mkdir()
+    (checkout.top / "b" / "link.json").symlink_to("/etc/passwd")
+    tip = checkout.commit(agent_eval_yml=USUAL, b__s_json=suite(ONE, TWO), s_json=suite(ONE, name="top"))
+    checkout.commit(b__s_json=suite(ONE), b__link_json=None)
+    monkeypatch.chdir(checkout.top / "b")
+    defined = define(find_targets(["*.json"]), ["*.json", "../s.json"], at(tip))
+    assert [list(found.replaced) for found in defined.redefinitions.values()] == [["two"]]
