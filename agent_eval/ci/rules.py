@@ -82,6 +82,7 @@ class Rules:
 
     Attributes:
         policy: Of the gate, with the limits of the job's inputs.
+        registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
@@ -168,6 +169,9 @@ class Held:
     """The settings of a job with the keys of `agent-eval.yml` in the version that counts.
 
     Attributes:
+        settings: The checked settings.
+        named_first: As of `Rules`.
+        warnings: As of `Rules`.
         own: Of a change, the values by its own file, by input; None where these are the ones that count.
         values: Of a change, the values that count, by input.
         is_adoption: Whether the change brings the first rules there are.
@@ -218,9 +222,6 @@ def hold(
     try:
         if tip_data is not None:
             tip, ignored = read_values(file, tip_data, lenient=True)
-            # By itself: with what the change says of its agent, the change could make it wrong.
-            stated = {row.name: first_stated(row, {}, {}, tip, CONFIG_FILE) for row in INPUTS}
-            settings_from(stated, complete=False)
             if ignored:
                 named = ", ".join(f"`{one_line(name, limit=80)}`" for name in ignored)
                 in_force.warnings.append(f"Keys of main's `{file}` that this version does not know: {named}.")
@@ -289,7 +290,7 @@ def left_evidence(platform: Platform, versions: Versions) -> bool:
     try:
         runs = platform.earlier_runs(Asked(branches=place.branches, commit=place.base))
         for run in islice(runs, MOST_RUNS_ASKED):
-            if not run.is_own_code or not any(clone.is_ancestor(sha, place.tip) for sha in run.commits):
+            if not run.is_own_code or not any(_is_reviewed(clone, commit, place) for commit in run.commits):
                 continue
             try:
                 run.fetch()
@@ -303,8 +304,19 @@ def left_evidence(platform: Platform, versions: Versions) -> bool:
     return False
 
 
+def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
+    try:
+        return clone.is_ancestor(commit, place.tip)
+    except AgentEvalError:
+        return False  # a commit that the clone does not have is none before the tip
+
+
 def rules_of(in_force: Held, versions: Versions) -> Rules:
     """Read policy, registry and keys in the version that counts.
+
+    Args:
+        in_force: The settings.
+        versions: Reads both versions.
 
     Raises:
         InvalidInput: Policy, registry or key cannot be read, or there is no such policy or key.
@@ -312,63 +324,39 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     settings = in_force.settings
     of_tip = versions.is_change and not in_force.is_adoption
     read = versions.tips if of_tip else versions.own
-    policy = _policy(settings, read)
-    if policy is None and of_tip:
+    policy = _policy(settings, read(settings.policy) if settings.policy is not None else None, of_tip=of_tip)
+    if settings.policy is not None and of_tip and policy is None:
         in_force.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
-        policy = _policy(replace(settings, policy=None), read)
-    if policy is None:
-        raise _no_policy(settings)
-    key_path, key = settings.baseline_public_key, None
-    if key_path is not None:
-        if (data := read(key_path)) is None:
-            raise InvalidInput(
-                f"The public key {key_path} does not exist.",
-                remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
-                file=str(key_path),
-                field="baseline-public-key",
-            )
-        key = parse_public_key(data, source=str(key_path))
     data = read(settings.registry_path)
     registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
     rules = Rules(
-        policy=policy,
+        policy=policy or _with_inputs(GatePolicy(), settings),
         registry=registry,
         registry_path=settings.registry_path,
         waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
-        baseline_key=key,
+        baseline_key=_baseline_key(settings.baseline_public_key, read),
         named_first=in_force.named_first,
         warnings=in_force.warnings,
     )
     if not of_tip:
         return rules
-    own_policy = None
-    if in_force.own is not None:
-        own = settings_from(in_force.own)
-        own_policy = _policy(own, versions.own)
-        if own_policy is None:  # it must hold once merged
-            raise _no_policy(own)
+    own_policy = _own_policy(in_force, versions, rules.policy)
     return replace(
         rules,
-        own_policy=own_policy if own_policy != policy else None,
+        own_policy=own_policy,
         changes=_rule_changes(settings, versions),
-        pending=_pending(in_force, policy, own_policy or policy),
+        pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy)],
     )
 
 
-def _policy(settings: Settings, read: Callable[[Path], bytes | None]) -> GatePolicy | None:
-    """The policy, with what the job's inputs state in place of its own; None where its file is missing."""
-    policy = GatePolicy()
-    if settings.policy is not None:
-        if (data := read(settings.policy)) is None:
-            return None
-        policy = parse_policy_file(data, str(settings.policy))
-    if settings.preset is not None:
-        policy = policy.model_copy(update={"preset": settings.preset})
-    return policy.with_thresholds(settings.thresholds)
-
-
-def _no_policy(settings: Settings) -> InvalidInput:
-    return InvalidInput(
+def _policy(settings: Settings, data: bytes | None, *, of_tip: bool) -> GatePolicy | None:
+    if settings.policy is None:
+        return _with_inputs(GatePolicy(), settings)
+    if data is not None:
+        return _with_inputs(parse_policy_file(data, str(settings.policy)), settings)
+    if of_tip:
+        return None
+    raise InvalidInput(
         f"The policy {settings.policy} does not exist.",
         remedy="Correct `policy`, or leave it out for the preset alone.",
         file=str(settings.policy),
@@ -376,25 +364,69 @@ def _no_policy(settings: Settings) -> InvalidInput:
     )
 
 
-def _pending(in_force: Held, policy: GatePolicy, own: GatePolicy) -> list[str]:
-    """Say what the change states otherwise: inputs, but for those of its agent, and keys of the policy."""
+def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
+    """Copy a policy with what the job's inputs state in place of its own."""
+    if settings.preset is not None:
+        policy = policy.model_copy(update={"preset": settings.preset})
+    return policy.with_thresholds(settings.thresholds)
+
+
+def _baseline_key(path: Path | None, read: Callable[[Path], bytes | None]) -> PublicKey | None:
+    if path is None:
+        return None
+    data = read(path)
+    if data is None:
+        raise InvalidInput(
+            f"The public key {path} does not exist.",
+            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            file=str(path),
+            field="baseline-public-key",
+        )
+    return parse_public_key(data, source=str(path))
+
+
+def _own_policy(in_force: Held, versions: Versions, policy: GatePolicy) -> GatePolicy | None:
+    """Read the policy that the change would have.
+
+    Raises:
+        InvalidInput: It is wrong: it must hold once merged.
+    """
+    if in_force.own is None:
+        return None
+    own = settings_from(in_force.own)
+    data = versions.own(own.policy) if own.policy is not None else None
+    mine = _policy(own, data, of_tip=False)
+    return mine if mine != policy else None
+
+
+def _other_values(in_force: Held) -> list[str]:
+    """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
+    if in_force.own is None:
+        return []
+    rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
+    pairs = [
+        (row.name, in_force.values[row.name].text, in_force.own[row.name].text)
+        for row in rows
+        if in_force.values
+    ]
+    return [_moved(name, before, now) for name, before, now in pairs if before != now]
+
+
+def _other_keys(policy: GatePolicy, own: GatePolicy | None) -> list[str]:
+    """Say which keys of the policy the change states otherwise."""
+    if own is None:
+        return []
     before, now = policy.to_json(), own.to_json()
     if policy.preset == own.preset:
         before["margin"], now["margin"] = policy.effective_margin, own.effective_margin
-    moved = [(key, before[key], now[key]) for key in before]
-    if in_force.own is not None and in_force.values:
-        rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
-        inputs = [(row.name, in_force.values[row.name].text, in_force.own[row.name].text) for row in rows]
-        moved = [*inputs, *moved]
-    return [
-        f"`{name}` {' → '.join(_abridged(value) for value in values)}"
-        for name, *values in moved
-        if values[0] != values[1]
-    ]
+    return [_moved(key, before[key], now[key]) for key in before if before[key] != now[key]]
 
 
-def _abridged(value: object) -> str:
-    return "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT)
+def _moved(name: str, before: object, now: object) -> str:
+    was, is_now = (
+        "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in (before, now)
+    )
+    return f"`{name}` {was} → {is_now}"
 
 
 def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
@@ -423,23 +455,28 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
     where something of it is read.
 
+    Args:
+        in_force: The settings.
+        versions: Reads both versions.
+
     Raises:
         CannotCheckOut: The tip cannot be checked out whole.
     """
     settings, clone, place = in_force.settings, versions.clone, versions.place
-    is_own = not versions.is_change or versions.is_reported or in_force.is_adoption
-    if clone is None or place is None or is_own:
+    if (
+        clone is None
+        or place is None
+        or not versions.is_change
+        or versions.is_reported
+        or in_force.is_adoption
+    ):
         return settings
     judging, agent = settings.judging, settings.agent
     baseline = Path(settings.baseline) if Path(settings.baseline).exists() else None
     of_agent = (agent.replay, agent.user_prompt) if agent is not None else ()
     read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
-    advisory = None
-    if in_force.own is not None:
-        own = settings_from(in_force.own).judging
-        new = tuple(name for name in own.judges if name not in judging.judges)
-        advisory = Judging(judges=new, judge_config=own.judge_config) if new else None
+    advisory = _new_judges(in_force)
     if not is_code and not any(path is not None and versions.where(path) is not None for path in read):
         return replace(settings, judging=replace(judging, advisory=advisory))
     tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
@@ -468,6 +505,16 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
         # A path comes before the name of a baseline, which a change could hide by it.
         settings = replace(settings, baseline=str(at_tip))
     return replace(settings, judging=judging, agent=agent)
+
+
+def _new_judges(in_force: Held) -> Judging | None:
+    """Judges that only the change's own file names: they are shown, and count once it is merged."""
+    if in_force.own is None:
+        return None
+    own = settings_from(in_force.own).judging
+    known = in_force.settings.judging.judges
+    new = tuple(name for name in own.judges if name not in known)
+    return Judging(judges=new, judge_config=own.judge_config) if new else None
 
 
 def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
