@@ -248,7 +248,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
 
 
 def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | None:
-    earlier = evaluation.history.of(suite.target.slug)
+    earlier = evaluation.search.earlier.get(suite.target.slug, [])
     if not earlier or suite.evidence is None:
         return None
     branch = suite.baseline.origin.branch if suite.baseline is not None else None

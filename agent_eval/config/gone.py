@@ -25,6 +25,7 @@ _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the da
 
 OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "case-policy": "Remove it: a case passes where all its trials do; the gate counts the passed ones.",
     "baseline-runs": _MAIN,
     "base-cache": "Remove it: the base's trials are made in the job that needs them.",
     "history": "Remove it: the counts of main's runs are in their evidence.",

@@ -154,7 +154,7 @@ class Judging:
     """How cases are judged.
 
     Attributes:
-        case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
+        case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
         workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.

@@ -200,8 +200,6 @@ def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
         ("report-title", "two\nlines"),
         ("report-title", "bell\x07"),
         ("out", "a\nb"),
-        ("case-policy", "most"),
-        ("case-policy", "pass_rate>=2"),
         ("trials", "0"),
         ("parallel", "0"),
         ("parallel", "257"),

@@ -113,8 +113,9 @@ def fields_of(part: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(part)}
 
 
-SET_BY_THE_JOB = {"judging": {"directory", "advisory"}}
-"""Fields that no option goes to: a job knows which files are trusted, and which judges a change adds."""
+SET_BY_THE_JOB = {"judging": {"directory", "advisory", "case_policy"}}
+"""Fields that no option goes to: a job knows which files are trusted, and which judges a change adds; a pack
+that is run again says when a case passes."""
 
 
 @pytest.mark.parametrize("part", JOB_PARTS)

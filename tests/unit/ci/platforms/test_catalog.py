@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from agent_eval.ci.agent import checked_agent
+from agent_eval.ci.agents import check_agent
 from agent_eval.ci.inputs import PLATFORM_INPUTS
 from agent_eval.ci.platforms.build import platform_for, reporter_for
 from agent_eval.ci.platforms.catalog import (
@@ -97,4 +97,4 @@ def test_secrets_of_every_platform_are_kept_from_agents(
 def test_an_agent_on_one_platform_may_not_see_the_token_of_another(elsewhere: PlatformSpec) -> None:
     settings = settings_of(agent_command="true", agent_env="ELSEWHERE_JOB_TOKEN")
     with pytest.raises(UsageError, match="ELSEWHERE_JOB_TOKEN is the job's own"):
-        checked_agent(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))
+        check_agent(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))
