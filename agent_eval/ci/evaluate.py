@@ -26,10 +26,11 @@ from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
 from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
-from agent_eval.ci.rules import Rules, Versions
+from agent_eval.ci.rules import Rules
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
 from agent_eval.ci.terms import with_terms_of_the_job
+from agent_eval.ci.versions import Versions
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport

@@ -40,9 +40,7 @@ from agent_eval.ci.platforms.redacting import RedactingPlatform
 from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
-    MAX_BYTES,
     Held,
-    Versions,
     hold,
     left_evidence,
     refuse_fork_with_secrets,
@@ -51,6 +49,7 @@ from agent_eval.ci.rules import (
 )
 from agent_eval.ci.standing import Standing
 from agent_eval.ci.suites import REPORT_NAME
+from agent_eval.ci.versions import MAX_BYTES, Versions
 from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
