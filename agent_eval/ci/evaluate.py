@@ -22,6 +22,7 @@ from agent_eval.ci.definitions import Redefinition, define
 from agent_eval.ci.first_run import first_run_of, make_packs, runs_live
 from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
 from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.judges_of_tip import with_usable_judges
 from agent_eval.ci.made_earlier import taken_packs
 from agent_eval.ci.measured_base import measure_base
 from agent_eval.ci.replaying import replay_evidence
@@ -157,6 +158,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += [*lost_datasets(search), *defined.notes]
+    job = with_usable_judges(job, search)
     history = read_branch_history(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     search.warnings += agents.edited()

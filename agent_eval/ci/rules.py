@@ -78,6 +78,7 @@ class Rules:
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
         own_policy: The policy that the change would have; None where it is the same, or there is no change.
+        own_judging: How the change would judge; None where there is no change.
         changes: Files of the rules that the change alters.
         pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
         named_first: Sentences that stand before the decision's own: by which rules it was made.
@@ -92,6 +93,7 @@ class Rules:
     waivers: list[Waiver]
     baseline_key: PublicKey | None = None
     own_policy: GatePolicy | None = None
+    own_judging: Judging | None = None
     changes: list[RuleChange] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
     named_first: list[str] = field(default_factory=list)
@@ -329,6 +331,7 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     return replace(
         rules,
         own_policy=own_policy,
+        own_judging=settings_from(in_force.own).judging if in_force.own is not None else None,
         changes=changes,
         pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy), *files],
     )

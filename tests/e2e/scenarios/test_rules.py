@@ -154,6 +154,8 @@ def main_moves_on(repository: Repository) -> None:
     repository.git("switch", "--quiet", "topic")
 
 
+FACTS = "Judge `judges.facts:Facts` of main is broken for everybody; this change's was used."
+RAISES = facts("raise ValueError('a package is gone')")
 LAX = settings(fail_on="never", min_pass_rate="0")
 RELEASE = "preset: release\ndeterministic: true\n"
 BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
@@ -219,6 +221,43 @@ ROWS = (
     Row(id="29", change=policy("margin: 0.25\n"), said="`margin` 0.05 → 0.25"),
     Row(id="30", change=LAX, **BREAKS),
     Row(id="32", main=broken_file, change=mended_file, sentence="main's `agent-eval.yml` cannot be read"),
+    Row(id="33", before=judged_by_facts, main=RAISES, change=facts(), sentence=f"{FACTS} Nothing broke."),
+    Row(
+        id="33, broken",
+        before=judged_by_facts,
+        main=RAISES,
+        change=facts(),
+        body=broken(1),
+        status="failed",
+        code=1,
+        sentence=f"{FACTS} {ONE}",
+    ),
+    Row(
+        id="33, release",
+        before=judged_by_facts,
+        main=lambda repository: (policy(RELEASE)(repository), RAISES(repository)),
+        change=facts(),
+        status="inconclusive",
+        code=3,
+        sentence=FACTS,
+    ),
+    Row(
+        id="33, a program",
+        before=judged_by_program,
+        main=lambda repository: repository.write("check.sh", "exit 1\n"),
+        change=lambda repository: repository.write("check.sh", CHECK.format(otherwise="true")),
+        sentence="Judge `command` of main is broken for everybody; this change's was used. Nothing broke.",
+    ),
+    Row(
+        id="33, not mended",
+        before=judged_by_facts,
+        main=RAISES,
+        change=facts("raise TypeError('it does not help')"),
+        status="error",
+        code=4,
+        sentence="",
+        said="`facts`",
+    ),
     Row(id="39", change=moved_settings, sentence="`agent-eval.yml` moved; main's rules decided."),
     Row(
         id="40",
