@@ -78,6 +78,10 @@ def expects_escalation(cases: list[dict[str, object]]) -> None:
     cases[0]["policy"] = {"required_tools": ["lookup_order"]}
 
 
+def nothing(repository: Repository) -> None:
+    """Alter no rule."""
+
+
 def moved_settings(repository: Repository) -> None:
     repository.git("mv", "agent-eval.yml", "elsewhere.yml")
 
@@ -154,6 +158,25 @@ def main_moves_on(repository: Repository) -> None:
     repository.git("switch", "--quiet", "topic")
 
 
+UNREAD = (
+    'if "unread" in (tools := {event.tool for event in trace.events}) and "escalate" not in tools: '
+    'return self.inconclusive(case, "a call of kind `x` was not read")'
+)
+UNREAD_CALL = "if case == 'order-1': tools.append('unread')\n"
+ENDS = "import os; any('boom' in str(event.output) for event in trace.events) and os._exit(0)"
+SAYS_BOOM = "if case == 'order-1': json.dump({'assistant_output': 'boom'}, sys.stdout); sys.exit()\n"
+
+
+def judged_by(body: str) -> Callable[[Repository], None]:
+    """Let main be judged by a judge that does this first."""
+
+    def write(repository: Repository) -> None:
+        judged_by_facts(repository)
+        facts(body)(repository)
+
+    return write
+
+
 FACTS = "Judge `judges.facts:Facts` of main is broken for everybody; this change's was used."
 RAISES = facts("raise ValueError('a package is gone')")
 LAX = settings(fail_on="never", min_pass_rate="0")
@@ -161,6 +184,36 @@ RELEASE = "preset: release\ndeterministic: true\n"
 BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
 
 ROWS = (
+    Row(
+        id="19",
+        before=judged_by(UNREAD),
+        policy="safety: {facts: repeated}\n",
+        change=nothing,
+        body=UNREAD_CALL,
+        status="inconclusive",
+        code=3,
+        sentence="`facts` cannot tell in `order-1`: a call of kind `x` was not read.",
+    ),
+    Row(
+        id="20",
+        before=judged_by(UNREAD),
+        policy="safety: {facts: repeated}\n",
+        change=nothing,
+        body=UNREAD_CALL + broken(1),
+        status="failed",
+        code=1,
+        sentence="Safety: `facts` failed in `order-1`, and in 2 of 2 further runs of this change.",
+    ),
+    Row(
+        id="36",
+        before=judged_by(ENDS),
+        change=nothing,
+        body=SAYS_BOOM,
+        status="error",
+        code=4,
+        sentence="",
+        said="Judge `facts` ended without a verdict in `order-1`.",
+    ),
     Row(
         id="7",
         change=policy("preset: pull-request\nmax_regressed_cases: 6\n"),
