@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+import yaml
 
-from tests.e2e.runner import BASE_SHA, PULL, Runner, orders, unzipped, zipped
+from tests.e2e.runner import BASE_SHA, PULL, REPOSITORY, Runner, orders, unzipped, zipped
 from tests.e2e.scenarios.repository import Job, Repository, broken, case
 from tests.e2e.test_ci_agent import COMMAND, write
 from tests.e2e.test_ci_signed import KEY, OTHER, PEM
@@ -170,12 +170,20 @@ def test_an_archive_with_two_packs_of_one_dataset_is_refused(runner: Runner, git
 
 
 def test_a_change_whose_target_becomes_main_is_held_to_main(runner: Runner, github: FakeGitHub) -> None:
-    """Row 43: the same commit, on the event `edited`."""
-    lax: dict[str, Any] = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
-    github.files["agent-eval.yml"] = b"base-branches: release\nmax-regressed-cases: 0\n"
+    """Row 43: the same commit again, as the files for GitHub run on the event `edited`."""
+    usual = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
+    github.files["agent-eval.yml"] = b"max-regressed-cases: 0\n"
     runner.write_suite(*orders())
-    runner.upload(runner.push(**lax), 400)
+    runner.upload(runner.push(**usual), 400)
     runner.write_suite(*orders(bad=(2,)))
-    runner.pull_request(into="release", **lax)
-    step = runner.pull_request(run_id=501, into="main", **lax)
+    before = runner.pull_request(into="lax", **usual)
+    assert "`lax` is no trusted branch: held to main." in before.log
+    step = runner.pull_request(run_id=501, into="main", **usual)
     assert (step.code, step.outcome) == (1, "failed"), step.log
+    assert "held to main" not in step.log
+    runs_on = [
+        yaml.safe_load(path.read_text())[True] for path in (REPOSITORY / "ci-templates").glob("github*.yml")
+    ]
+    of_changes = [on["pull_request"] for on in runs_on if "pull_request" in on]
+    assert of_changes
+    assert all("edited" in on["types"] for on in of_changes)
