@@ -173,7 +173,10 @@ def hold(
     if is_moved and not versions.is_reported:
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
     values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in INPUTS}
+    redaction = in_force.settings.redaction
     in_force.settings, in_force.values = settings_from(values), values
+    # What either wants hidden is hidden at once.
+    in_force.settings = replace(in_force.settings, redaction=in_force.settings.redaction | redaction)
     if not is_moved and not versions.is_altered(file):
         in_force.own = values  # as nothing of it is the change's, the tip's holds once merged, too
     return in_force

@@ -183,7 +183,43 @@ LAX = settings(fail_on="never", min_pass_rate="0")
 RELEASE = "preset: release\ndeterministic: true\n"
 BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
 
+SAYS_SORRY = (
+    "if case == 'order-1':\n"
+    "    calls = [{'tool': 'lookup_order', 'arguments': {}}]\n"
+    "    json.dump({'assistant_output': 'sorry no', 'tool_calls': calls}, sys.stdout)\n"
+    "    sys.exit()\n"
+)
+REDACTS = settings(redact_pattern="refund=sorry")
+
+
+def must_not_be_sorry(cases: list[dict[str, object]]) -> None:
+    cases[0]["regex_patterns"] = ["^([^s]|s[^o])*$"]
+
+
+def may_be_sorry(cases: list[dict[str, object]]) -> None:
+    cases[0]["regex_patterns"] = ["no|way"]
+
+
 ROWS = (
+    Row(
+        id="28, by words",
+        before=suite(must_not_be_sorry),
+        change=lambda repository: (REDACTS(repository), suite(may_be_sorry)(repository)),
+        body=SAYS_SORRY,
+        status="inconclusive",
+        sentence="`order-1`",
+        unsaid="sorry no",
+    ),
+    Row(
+        id="28, redacted by main since",
+        before=suite(must_not_be_sorry),
+        main=REDACTS,
+        change=suite(may_be_sorry),
+        body=SAYS_SORRY,
+        status="inconclusive",
+        sentence="`order-1`",
+        unsaid="sorry no",
+    ),
     Row(
         id="19",
         before=judged_by(UNREAD),
