@@ -17,10 +17,12 @@ from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.first_run import first_run_of, make_packs, measure_base, runs_live, take_packs
 from agent_eval.ci.history import add_to_history, counts_used, read_history_of_main
 from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.judges_of_tip import with_usable_judges
 from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
-from agent_eval.ci.rules import Rules, Versions
+from agent_eval.ci.rules import Rules
 from agent_eval.ci.signing import admission_by, sign, signer_of
 from agent_eval.ci.terms import lost_datasets, with_terms_of_the_job
+from agent_eval.ci.versions import Versions
 from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
@@ -142,6 +144,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += [*lost_datasets(search), *defined.notes]
+    job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     search.warnings += agents.edited()

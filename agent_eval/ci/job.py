@@ -42,9 +42,7 @@ from agent_eval.ci.platforms.settings import PlatformSettings
 from agent_eval.ci.platforms.spec import PlatformSpec
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
-    MAX_BYTES,
     Held,
-    Versions,
     hold,
     left_evidence,
     refuse_fork_with_secrets,
@@ -52,6 +50,7 @@ from agent_eval.ci.rules import (
     with_files_of_tip,
 )
 from agent_eval.ci.seal import guarded
+from agent_eval.ci.versions import MAX_BYTES, Versions
 from agent_eval.ci.workspace import (
     JUNIT_NAME,
     REPORT_NAME,

@@ -12,7 +12,8 @@ import pytest
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.definitions import define, find_targets
 from agent_eval.ci.place import JobPlace
-from agent_eval.ci.rules import Held, Versions, hold, rules_of, with_files_of_tip
+from agent_eval.ci.rules import Held, hold, rules_of, with_files_of_tip
+from agent_eval.ci.versions import Versions
 from agent_eval.errors import InvalidInput
 from tests.fakes.git_host import git
 
@@ -158,7 +159,7 @@ def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at:
     checkout.commit(agent_eval_yml=USUAL)
     found = held(at(tip))
     assert found.settings.suite == ("s.json",)
-    assert found.named_first == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
+    assert found.unusable == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
 
 
 def test_keys_of_main_that_this_version_does_not_know_are_named(checkout: Checkout, at: At) -> None:
