@@ -92,17 +92,19 @@ shell: venv
 # The runs are spread over three processes: two would leave a core idle while tests wait. Each takes modules in a
 # row, so that their fixtures are made once. What must stay in one (see the markers) comes after. Its numpy, where
 # the oracles are installed, starts no threads: a process that has some is never forked.
-# Coverage is of the tests of rooms and contracts alone, on CI and by make coverage; the floor is in pyproject.toml.
-# It takes them two thirds more time, and measuring whole commands would only say that a command ran.
+# Coverage is of the tests of rooms and contracts alone, those of importers with real files among them, on CI and
+# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, and measuring whole commands
+# would only say that a command ran.
 ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
+MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
 SPREAD := -n 3 --dist worksteal -m "not ($(ALONE))"
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \
-		$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit || failed=1; \
-		$(BIN)/pytest -q $(SPREAD) --ignore=tests/contract --ignore=tests/unit tests || failed=1; \
+		$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term $(MEASURED) || failed=1; \
+		$(BIN)/pytest -q $(SPREAD) $(MEASURED:%=--ignore=%) tests || failed=1; \
 	else \
 		$(BIN)/pytest -q $(SPREAD) || failed=1; \
 	fi; \
@@ -110,7 +112,7 @@ tests: venv
 	exit $$failed
 
 coverage: venv
-	$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit
+	$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term $(MEASURED)
 
 # The official JSON-Schema-Test-Suite, which lies in the source of jsonschema. Its tests skip without it, on CI
 # they fail.
