@@ -177,7 +177,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     of_base = {name for name in clone.files(place.base) if Path(name).suffix.lower() in SUITE_SUFFIXES}
     for name in of_base:
         (top / name).parent.mkdir(parents=True, exist_ok=True)
-        (top / name).touch()
+        write_unsynced(top / name, b"")
     names = [
         os.path.normpath(root / name)
         for pattern in patterns
