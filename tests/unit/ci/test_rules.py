@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -254,3 +255,24 @@ def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
     checkout.commit(s_json=suite(ONE))
     targets = find_targets(["s.json"])
     assert define(targets, ["s.json"], Versions(None, None)).targets == targets
+
+
+def test_a_key_under_another_of_its_names_is_mains_too(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}judges: policy\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL)
+    assert held(at(tip)).settings.judging.judges == ("policy",)
+
+
+def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout, at: At) -> None:
+    base = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}trials: 3\n", gate_yml="margin: 0.2\n")
+    git(checkout.top, "checkout", "--quiet", base)
+    versions = at(tip)
+    assert versions.place is not None
+    assert versions.clone is not None
+    versions.clone.fetch(tip)
+    versions = replace(versions, place=replace(versions.place, base=base))
+    found = held(versions)
+    assert found.settings.agent is not None
+    assert found.settings.agent.trials == 3
+    assert (rules_of(found, versions).pending, rules_of(found, versions).changes) == ([], [])
