@@ -276,3 +276,9 @@ def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout
     assert found.settings.agent is not None
     assert found.settings.agent.trials == 3
     assert (rules_of(found, versions).pending, rules_of(found, versions).changes) == ([], [])
+
+
+def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: order=[0-9]+\n", gate_yml="")
+    checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: refund=sorry\n")
+    assert held(at(tip)).settings.redaction.patterns == ("order=[0-9]+", "refund=sorry")
