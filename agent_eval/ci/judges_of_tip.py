@@ -62,17 +62,17 @@ def _is_mended(name: str, job: JobContext, search: Search) -> bool:
     if not _errs(name, job.settings.judging, search):
         return False
     versions = Versions(place, clone)
-    kept: dict[Path, bytes] = {}
+    originals: dict[Path, bytes] = {}
     for path, judge in files_of_judges(job.stated.judging, versions).items():
         where = versions.where(path)
-        mine = clone.file(where, place.head) if where is not None else None
-        if mine is not None and judge == name and not path.is_absolute():
-            kept[directory / path] = (directory / path).read_bytes()
-            write_unsynced(directory / path, mine)
-    if kept and not _errs(name, job.settings.judging, search):
+        changed = clone.file(where, place.head) if where is not None else None
+        if changed is not None and judge == name and not path.is_absolute():
+            originals[directory / path] = (directory / path).read_bytes()
+            write_unsynced(directory / path, changed)
+    if originals and not _errs(name, job.settings.judging, search):
         return True
-    for there, data in kept.items():
-        write_unsynced(there, data)
+    for replaced, data in originals.items():
+        write_unsynced(replaced, data)
     return False
 
 

@@ -287,7 +287,7 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     settings = in_force.settings
     of_tip = versions.is_change and not in_force.is_adoption
 
-    def held(path: Path | None, parse: Callable[[bytes, str], T]) -> T | None:
+    def in_version_that_counts(path: Path | None, parse: Callable[[bytes, str], T]) -> T | None:
         if path is None or not of_tip:
             return _own(path, parse, versions)
         try:
@@ -297,13 +297,15 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
             in_force.warnings.append(error.message)
             return _own(path, parse, versions)
 
-    policy = held(settings.policy, parse_policy_file)
+    policy = in_version_that_counts(settings.policy, parse_policy_file)
     if settings.policy is not None and policy is None:
         if not of_tip:
             raise _no_policy(settings.policy)
         in_force.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
-    registry = held(settings.registry_path, parse_registry) or Registry()
-    key = held(settings.baseline_public_key, lambda data, name: parse_public_key(data, source=name))
+    registry = in_version_that_counts(settings.registry_path, parse_registry) or Registry()
+    key = in_version_that_counts(
+        settings.baseline_public_key, lambda data, name: parse_public_key(data, source=name)
+    )
     if settings.baseline_public_key is not None and key is None:
         raise InvalidInput(
             f"The public key {settings.baseline_public_key} does not exist.",
@@ -325,12 +327,12 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
         return rules
     own_policy = _own_policy(in_force, versions, policy or GatePolicy())
     own_policy = own_policy if own_policy != rules.policy else None
-    told, judging = (Path(CONFIG_FILE), settings.policy), settings.judging
+    by_key, judging = (Path(CONFIG_FILE), settings.policy), settings.judging
     others = (settings.registry_path, judging.judge_config, settings.baseline_public_key, judging.llm.script)
-    named = {path: "" for path in (*told, *others) if path is not None}
+    named = {path: "" for path in (*by_key, *others) if path is not None}
     changes = rule_changes(versions, {**files_of_judges(judging, versions), **named})
     # What these two say otherwise is told key by key; of the others, that they differ.
-    files = [change.title for change in changes if change.file not in told]
+    files = [change.title for change in changes if change.file not in by_key]
     return replace(
         rules,
         own_policy=own_policy,

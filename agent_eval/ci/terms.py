@@ -61,9 +61,9 @@ def with_terms_of_the_job(
     for sentence in job.rules.named_first:
         decision = _named_first(decision, sentence)
     for sentence in job.rules.unusable:
-        said = f"{sentence} {decision.sentence}".strip()
+        named = f"{sentence} {decision.sentence}".strip()
         is_no_ground = job.rules.policy.is_release and decision.gate_status is GateStatus.PASSED
-        decision = _open(decision, said) if is_no_ground else _named_first(decision, sentence)
+        decision = _open(decision, named) if is_no_ground else _named_first(decision, sentence)
     if job.place is not None and job.place.notice is not None:
         decision = _named_first(decision, job.place.notice)
     return decision

@@ -230,8 +230,8 @@ class _Crossing:
 
 def _replacements(pack: Pack, case_id: str) -> float:
     raw = pack.raw_trajectory(case_id)
-    did = {key: raw[key] for key in ("trace", "trials") if key in raw}
-    return count_markers(dumps(did)) / len(trials_of(pack.results_by_id()[case_id]))
+    traces = {key: raw[key] for key in ("trace", "trials") if key in raw}
+    return count_markers(dumps(traces)) / len(trials_of(pack.results_by_id()[case_id]))
 
 
 def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:

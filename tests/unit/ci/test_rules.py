@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -147,13 +148,6 @@ def test_a_wrong_file_of_the_change_is_refused(checkout: Checkout, at: At) -> No
         held(at(tip))
 
 
-@pytest.mark.parametrize("name", ["judge", "judges"])
-def test_a_key_of_main_holds_under_every_name_it_has(checkout: Checkout, at: At, name: str) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL + f"{name}: policy\n", gate_yml="")
-    checkout.commit(agent_eval_yml=USUAL + "judge: regex\n")
-    assert held(at(tip)).settings.judging.judges == ("policy",)
-
-
 def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At) -> None:
     tip = checkout.commit(agent_eval_yml="suite: [", gate_yml="")
     checkout.commit(agent_eval_yml=USUAL)
@@ -287,3 +281,30 @@ def test_a_suite_of_the_base_may_be_in_a_folder_and_is_none_where_it_is_a_link(
     monkeypatch.chdir(checkout.top / "b")
     defined = define(find_targets(["*.json"]), ["*.json", "../s.json"], at(tip))
     assert [list(found.replaced) for found in defined.redefinitions.values()] == [["two"]]
+
+
+def test_a_key_under_another_of_its_names_is_mains_too(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}judges: policy\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL)
+    assert held(at(tip)).settings.judging.judges == ("policy",)
+
+
+def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout, at: At) -> None:
+    base = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}trials: 3\n", gate_yml="margin: 0.2\n")
+    git(checkout.top, "checkout", "--quiet", base)
+    versions = at(tip)
+    assert versions.place is not None
+    assert versions.clone is not None
+    versions.clone.fetch(tip)
+    versions = replace(versions, place=replace(versions.place, base=base))
+    found = held(versions)
+    assert found.settings.agent is not None
+    assert found.settings.agent.trials == 3
+    assert (rules_of(found, versions).pending, rules_of(found, versions).changes) == ([], [])
+
+
+def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: order=[0-9]+\n", gate_yml="")
+    checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: refund=sorry\n")
+    assert held(at(tip)).settings.redaction.patterns == ("order=[0-9]+", "refund=sorry")
