@@ -8,11 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
-from agent_eval.ci.earlier import (
-    Asked,
-    EarlierRun,
-    Outage,
-)
+from agent_eval.ci.earlier import Asked, EarlierRun, Outage
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
@@ -172,7 +168,7 @@ def from_path(
     Args:
         where: The path.
         wanted: Slugs of the suites.
-        unfit: Says why a run is no baseline, as a clause; empty for one that is.
+        unfit: Says why a run is no baseline.
         admission: Check of its signature; None where it need not be signed.
 
     Raises:
@@ -247,24 +243,20 @@ def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pa
         InvalidInput: There is none.
         InvalidPack: A pack does not verify.
     """
-    if where.is_dir() and not (where / "manifest.json").exists():
+    if not where.is_dir():
+        return open_bundle(where, admit=admission)
+    folders = [where]
+    if not (where / "manifest.json").exists():
         folders = sorted(entry for entry in where.iterdir() if (entry / "manifest.json").is_file())
-        return {folder.name: open_pack(folder, admit=admission) for folder in folders}
-    if where.is_dir():
-        return {where.name: open_pack(where, admit=admission)}
-    return open_bundle(where, admit=admission)
+    return {folder.name: open_pack(folder, admit=admission) for folder in folders}
 
 
 def age_in_words(created_at: str | None, now: datetime) -> str | None:
-    """Say how long ago something was, in its largest unit; None when unknown.
+    """Say how long ago something was (ISO 8601), in its largest unit; None when unknown.
 
     Example:
         >>> age_in_words("2026-01-12T09:00:00Z", datetime(2026, 1, 14, 10, tzinfo=UTC))
         '2 days'
-
-    Args:
-        created_at: ISO 8601.
-        now: With its offset.
     """
     try:
         then = datetime.fromisoformat(created_at or "")

@@ -41,7 +41,7 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.signing import admission_by
-from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
+from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.packs import view
@@ -87,10 +87,7 @@ def find_baselines(
 ) -> Search:
     """Look at reviewed runs at or before the base, the nearest first, until every suite has a baseline.
 
-    Args:
-        runs: Lists earlier runs of the platform.
-        ground: The ground of the search.
-        clock: Seconds from any beginning, for the bound of a search in which evidence is withheld.
+    `clock` returns seconds from any beginning, for the bound of a search in which evidence is withheld.
     """
     result = Search()
     try:
@@ -110,30 +107,20 @@ def find_named(run: EarlierRun, ground: Ground) -> Search:
     Raises:
         AgentEvalError: It cannot be used.
     """
-    result = Search(looked_at=1)
-    origin = Origin(
-        how="named run",
-        sha=_only(run.commits),
-        branch=run.branch,
-        run_id=run.number,
-        run_url=run.url,
-        created_at=run.created_at,
-    )
+    result, origin = Search(looked_at=1), _origin(run, "named run", None)
     try:
         opened = _read(run, ground, None)
     except Skipped as skipped:
-        raise _unusable(skipped) from skipped
+        if isinstance(skipped.__cause__, RemoteError):  # the platform failed
+            raise RemoteError(str(skipped), remedy=skipped.__cause__.remedy) from skipped
+        raise _unusable(str(skipped)) from skipped
     _keep(opened, ground, result)
     for slug, (pack, seen) in opened.wanted.items():
         if why := ground.unfit(seen.summary):
             raise unfit_baseline(run.label, slug, why)
         result.baselines[slug] = Baseline(pack, seen, origin, named_by_user=True)
     if not result.baselines:
-        raise UsageError(
-            f"The baseline cannot be used: {run.label} has no evidence of {', '.join(ground.wanted)}.",
-            remedy="Name another run, or leave `baseline-run-id` out.",
-            field="baseline-run-id",
-        )
+        raise _unusable(f"{run.label} has no evidence of {', '.join(ground.wanted)}.")
     return result
 
 
@@ -144,6 +131,13 @@ class _Reviewed:
     run: EarlierRun
     commit: str | None
     before: int | None
+
+    @property
+    def how(self) -> str:
+        """How it was found, as a noun."""
+        if self.before is None or self.commit is None:
+            return "newest run"
+        return f"{count(self.before, 'commit')} before the base" if self.before else "merge base"
 
 
 @dataclass(frozen=True)
@@ -182,7 +176,7 @@ def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Call
             # A run that judged nothing does not say which suites are new.
             opened += len(fit) == len(evidence.wanted)
             for slug, (pack, seen) in fit.items():
-                result.baselines.setdefault(slug, Baseline(pack, seen, _origin(row)))
+                result.baselines.setdefault(slug, Baseline(pack, seen, _origin(row.run, row.how, row.commit)))
             lacking = [slug for slug in ground.wanted if slug not in result.baselines]
             if not lacking:
                 break
@@ -207,15 +201,17 @@ def _look_elsewhere(
         result.lost.append(f"{capital(newest.run.label)} left evidence, of a commit that is after the base.")
         return
     place = ground.place
-    strays = [run for run in others if place is not None and run.is_own_code and run.branch in place.branches]
-    for run in sorted(strays, key=lambda run: -run.number)[:1]:
-        try:
-            run.fetch()
-        except (Expired, Withheld):
-            pass
-        except Skipped:
-            return
-        result.lost.append(f"{capital(run.label)} left evidence, of a commit that is in no trusted branch.")
+    strays = (run for run in others if place is not None and run.is_own_code and run.branch in place.branches)
+    run = max(strays, key=lambda run: run.number, default=None)
+    if run is None:
+        return
+    try:
+        run.fetch()
+    except (Expired, Withheld):
+        pass
+    except Skipped:
+        return
+    result.lost.append(f"{capital(run.label)} left evidence, of a commit that is in no trusted branch.")
 
 
 def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Iterator[_Reviewed]:
@@ -244,22 +240,15 @@ def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Ite
             yield _Reviewed(run, min(commits), None)
 
 
-def _only(commits: frozenset[str]) -> str | None:
-    return next(iter(commits)) if len(commits) == 1 else None
-
-
-def _origin(row: _Reviewed) -> Origin:
-    if row.before is None or row.commit is None:
-        how = "newest run"
-    else:
-        how = f"{count(row.before, 'commit')} before the base" if row.before else "merge base"
+def _origin(run: EarlierRun, how: str, commit: str | None) -> Origin:
+    only = next(iter(run.commits)) if len(run.commits) == 1 else None
     return Origin(
         how=how,
-        sha=row.commit or _only(row.run.commits),
-        branch=row.run.branch,
-        run_id=row.run.number,
-        run_url=row.run.url,
-        created_at=row.run.created_at,
+        sha=commit or only,
+        branch=run.branch,
+        run_id=run.number,
+        run_url=run.url,
+        created_at=run.created_at,
     )
 
 
@@ -355,12 +344,10 @@ def _read_newest(
         result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
 
 
-def _unusable(skipped: Skipped) -> AgentEvalError:
-    """Build the error for a run that the user named: an outage where the platform failed."""
-    if isinstance(skipped.__cause__, RemoteError):
-        return RemoteError(str(skipped), remedy=skipped.__cause__.remedy)
+def _unusable(why: str) -> UsageError:
+    """Build the error for a run that the user named."""
     return UsageError(
-        f"The baseline cannot be used: {skipped}",
+        f"The baseline cannot be used: {why}",
         remedy="Name another run, or leave `baseline-run-id` out.",
         field="baseline-run-id",
     )

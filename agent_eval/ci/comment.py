@@ -18,18 +18,7 @@ _REFUSED = frozenset({403, 404, 410, 422, 423})
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment on the change under review.
-
-    Example:
-        >>> Comment(17, "agent-eval", "## passed", "https://example.org/17").id
-        17
-
-    Args:
-        id: Grows with time.
-        author: Login of the author.
-        body: Markdown.
-        url: Its address, for people.
-    """
+    """A comment on the change under review; its id grows with time, its address is for people."""
 
     id: int
     author: str
@@ -38,12 +27,7 @@ class Comment:
 
 
 class Comments(Protocol):
-    """The comments on one change, as a platform offers them.
-
-    Example:
-        `ci.platforms.local.comments.FileComments` keeps them in a directory, and
-        `publish(comments, marker, body, words=words)` writes one.
-    """
+    """The comments on one change, as a platform offers them."""
 
     def listed(self) -> Iterable[Comment]:
         """Yield all comments, over all pages."""
@@ -74,11 +58,7 @@ class Comments(Protocol):
 class Published:
     """The result of writing the comment.
 
-    Example:
-        >>> Published("created", "https://example.org/17").warning
-        ''
-
-    Args:
+    Attributes:
         action: `kept` where a newer run has already commented.
         url: The comment's address; empty where there is none.
         warning: A sentence for people; empty where all went well.
@@ -93,11 +73,7 @@ class Published:
 class CommentWords:
     """The platform's words in warnings about the comment.
 
-    Example:
-        >>> CommentWords(change="change", full_report="full report").refused
-        'The token may not write comments'
-
-    Args:
+    Attributes:
         change: What the platform calls the change under review.
         full_report: Where the job leaves the full report.
         refused: Why the job may not write comments; a phrase.
@@ -109,13 +85,7 @@ class CommentWords:
 
 
 def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWords) -> Published:
-    """Create or update the comment of this evaluation.
-
-    Args:
-        comments: Of the change under review.
-        marker: Of this evaluation and run.
-        body: Markdown that starts with the marker.
-        words: The platform's words, for the warning.
+    """Create or update the comment of this evaluation on the change; the body starts with the marker.
 
     Does not raise for a failure of the platform: the decision is valid without the comment.
     """
@@ -131,7 +101,7 @@ def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWord
 
 def _write(comments: Comments, marker: Marker, body: str) -> Published:
     author = comments.author()
-    for attempt in range(1, _ATTEMPTS_TO_CREATE + 1):
+    for attempts_left in reversed(range(_ATTEMPTS_TO_CREATE)):
         ours = _ours(comments, marker, author)
         if ours:
             try:
@@ -144,20 +114,16 @@ def _write(comments: Comments, marker: Marker, body: str) -> Published:
             created = comments.create(body)
         except UncertainOutcome:
             # It may have been written: look again before writing a second one.
-            if attempt == _ATTEMPTS_TO_CREATE:
+            if not attempts_left:
                 raise
             continue
-        return _settle(comments, marker, body, author, created)
+        # Only the older comment stays where two runs looked at the same time and both wrote one.
+        oldest = next(iter(_ours(comments, marker, author)), created)
+        if oldest.id >= created.id:
+            return Published("created", created.url)
+        comments.delete(created.id)
+        return _update(comments, marker, body, oldest)
     raise AssertionError("the loop returns or raises")  # pragma: no cover
-
-
-def _settle(comments: Comments, marker: Marker, body: str, author: str, created: Comment) -> Published:
-    """Keep only the older comment where two runs looked at the same time and both wrote one."""
-    oldest = next(iter(_ours(comments, marker, author)), created)
-    if oldest.id >= created.id:
-        return Published("created", created.url)
-    comments.delete(created.id)
-    return _update(comments, marker, body, oldest)
 
 
 def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
@@ -171,19 +137,14 @@ def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
 
 def _update(comments: Comments, marker: Marker, body: str, existing: Comment) -> Published:
     present = marker.read(existing.body)
-    if present is not None and _must_stay(present, marker, comments):
-        return Published("kept", existing.url)
+    if present is not None:
+        is_newer = (present.run_id, present.attempt) > (marker.run_id, marker.attempt)
+        # Where the comment is about another commit, and that is the newest of the change, a late run on an
+        # older one has nothing to add.
+        is_of_another = present.sha is not None and present.sha != marker.sha
+        if is_newer or (is_of_another and comments.current_head() == present.sha):
+            return Published("kept", existing.url)
     return Published("updated", comments.update(existing.id, body).url or existing.url)
-
-
-def _must_stay(present: Marker, ours: Marker, comments: Comments) -> bool:
-    if present.is_newer_than(ours):
-        return True
-    if present.sha is None or present.sha == ours.sha:
-        return False
-    # The comment is about another commit. Where that is the newest commit of the change, a late run on an
-    # older one has nothing to add.
-    return comments.current_head() == present.sha
 
 
 def _explain(error: RemoteError, words: CommentWords) -> str:
@@ -214,10 +175,10 @@ class Marker:
         >>> str(Marker("default", "0123456", 17, 1))
         '<!-- agent-eval id=default sha=0123456 run=17 attempt=1 -->'
 
-    Args:
+    Attributes:
         comment_id: The evaluation.
         sha: The evaluated commit; None when unknown.
-        run_id: The run.
+        run_id: The run. Ids grow with time; a run that is run again keeps its own.
         attempt: Which attempt of that run, from 1.
     """
 
@@ -246,7 +207,3 @@ class Marker:
         if rest is None:
             return Marker(self.comment_id, None, 0, 0)
         return Marker(self.comment_id, rest.group(1), int(rest.group(2)), int(rest.group(3)))
-
-    def is_newer_than(self, other: Marker) -> bool:
-        """Whether this run began after the other. Run ids grow with time; a re-run keeps its id."""
-        return (self.run_id, self.attempt) > (other.run_id, other.attempt)

@@ -12,7 +12,7 @@ from typing import Any
 from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS
 from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
-from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
 from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
 from agent_eval.config.options import SECRET, Option, variable

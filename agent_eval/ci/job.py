@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.annotations import annotations_of
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
@@ -24,6 +23,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
 from agent_eval.ci.outputs import (
+    annotations_of,
     error_report,
     exit_code,
     full_stop,
@@ -36,10 +36,8 @@ from agent_eval.ci.outputs import (
 )
 from agent_eval.ci.place import JobPlace, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
-from agent_eval.ci.platforms.build import platform_for, reporter_for
-from agent_eval.ci.platforms.redacting import RedactingPlatform
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.ci.platforms.catalog import platform_for, reporter_for
+from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
     Held,
@@ -195,7 +193,7 @@ def run_job(
     redactor = redactor_for(environ, *(flags.get(name, "") for name in SECRET_INPUTS))
 
     def redacting(settings: Settings) -> Platform:
-        return RedactingPlatform(make_platform(settings.for_platform, environ, stream), redactor)
+        return make_platform(settings.for_platform, environ, stream).redacted_by(redactor)
 
     sources = _Sources(flags, environ, config_file, redacting, redactor)
     try:

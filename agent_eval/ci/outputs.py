@@ -1,11 +1,13 @@
-"""The job's results as people and later steps read them: report, outputs, log, exit code."""
+"""The job's results as people and later steps read them: report, outputs, log, exit code, and annotations."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 
 from agent_eval import __version__
@@ -17,19 +19,17 @@ from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.base import CiRun
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
-from agent_eval.contracts import CaseResultRow, GateStatus, RunLimits
+from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.history.record import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.reports.story import story_of
-from agent_eval.text.escape import clean, fence, plain, prose
+from agent_eval.suites.lines import lines_of_cases
+from agent_eval.text.escape import clean, fence, one_line, plain, prose
 from agent_eval.text.numbers import count
 
 ERROR = "error"
 """The outcome when something could not be evaluated."""
-
-_WRITTEN_LAST = frozenset({"comment-url"})
-"""Outputs that are set once they are known, after all others."""
 
 MAX_FAILING = 2_000
 MAX_NOTES = 4
@@ -37,6 +37,10 @@ MAX_SUITES = 3
 """Suites whose reasons the line has room for."""
 MAX_OUTPUT = 6_000
 """Characters of what a failed `setup-command` printed."""
+MAX_ANNOTATIONS = 9
+"""Platforms show ten of a step; the job's own verdict is one."""
+_NAME_LIMIT = 100
+_REASON_LIMIT = 300
 
 # Worst first.
 _ORDER = (
@@ -51,9 +55,12 @@ _ORDER = (
 def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
     """Build the report that the renderers take."""
     settings, run = job.settings, job.platform.run
-    search = evaluation.search
     rules = evaluation.rules
-    warnings = [*rules.warnings, *search.warnings]
+    own = [
+        f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
+        for suite in evaluation.suites
+        if suite.own_outcome is not None
+    ]
     return EvaluationReport(
         title=settings.report_title,
         comment_id=settings.comment_id,
@@ -63,25 +70,14 @@ def report_of(evaluation: Evaluation, job: JobContext) -> EvaluationReport:
         evidence_name=settings.baseline_artifact if run.run_url else str(evaluation.archive or ""),
         evidence_url=run.evidence_url,
         full_report=job.platform.spec.words.full_report,
-        warnings=warnings,
-        rule_changes=_rule_changes(evaluation),
+        warnings=[*rules.warnings, *evaluation.search.warnings],
+        rule_changes=RuleChanges(
+            sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
+        ),
         reproduce=_reproduce(job.stated or settings),
         tool_version=__version__,
         not_evaluated=evaluation.problem,
         boxes=job.platform.spec.alert_boxes,
-    )
-
-
-def _rule_changes(evaluation: Evaluation) -> RuleChanges:
-    """Say what of the rules the change alters, and what its own would have decided."""
-    rules = evaluation.rules
-    own = [
-        f"By these rules `{suite.target.slug}` would have ended as {suite.own_outcome.value}."
-        for suite in evaluation.suites
-        if suite.own_outcome is not None
-    ]
-    return RuleChanges(
-        sentences=[*rules.pending, *own], diffs=[(row.path, row.diff) for row in rules.changes]
     )
 
 
@@ -111,13 +107,7 @@ def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
 
 
 def outputs_of(evaluation: Evaluation, settings: Settings, html_report: Path | None = None) -> dict[str, str]:
-    """Set every output but the comment's address, which is known last.
-
-    Args:
-        evaluation: The evaluation.
-        settings: The job's settings.
-        html_report: The HTML report; None where there is none.
-    """
+    """Set every output but the comment's address, which is known last."""
     summaries = [suite.candidate.summary for suite in evaluation.suites]
     total = sum(summary.total_cases for summary in summaries)
     compared = [suite.comparison for suite in evaluation.suites if suite.comparison is not None]
@@ -195,13 +185,18 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     lines = [f"Outcome: {outcome}. {evaluation.problem}" if evaluation.problem else f"Outcome: {outcome}"]
     for suite in evaluation.suites:
         summary = suite.candidate.summary
+        status = suite.decision.gate_status.value if evaluation.is_decided(suite) else "not evaluated"
         lines.append(
-            f"  {suite.target.path}: {_status_word(suite, evaluation)}, "
-            f"{summary.passed_cases} of {summary.total_cases} cases passed"
+            f"  {suite.target.path}: {status}, {summary.passed_cases} of {summary.total_cases} cases passed"
         )
         if evaluation.is_decided(suite) or suite.decision.not_evaluated:
             # Where the outcome above says why there is none, the decision's tests say nothing.
-            lines += [f"    {line}" for line in _log_of(suite)]
+            decision = suite.decision
+            findings = [row.reason for row in decision.safety if row.answer != "known-on-main"]
+            rules = [row.reason for row in (decision.suite, decision.release) if row is not None]
+            cases = [row.reason for row in decision.cases]
+            reasons = [decision.sentence, *cases, *findings, *rules, *decision.notes]
+            lines += [f"    {line}" for line in dict.fromkeys(reasons) if line]
         if suite.baseline is not None:
             origin = suite.baseline.origin
             place = f"run {origin.run_id}, commit {(origin.sha or '')[:7]}" if origin.run_id else origin.how
@@ -213,22 +208,12 @@ def log_lines(evaluation: Evaluation, outcome: str, html_report: Path | None = N
     return [clean(line) for line in lines]
 
 
-def _log_of(suite: SuiteEvaluation) -> list[str]:
-    """How a suite ended, what newly fails, and what else a reader has to know."""
-    decision = suite.decision
-    findings = [row.reason for row in decision.safety if row.answer != "known-on-main"]
-    others = [row.reason for row in (decision.suite, decision.release) if row is not None]
-    lines = [decision.sentence, *(row.reason for row in decision.cases), *findings, *others, *decision.notes]
-    return list(dict.fromkeys(line for line in lines if line))
-
-
-def _status_word(suite: SuiteEvaluation, evaluation: Evaluation) -> str:
-    return suite.decision.gate_status.value if evaluation.is_decided(suite) else "not evaluated"
-
-
 def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> SuiteReport:
     outage = evaluation.search.outage
     notes = [note for note in evaluation.search.notes if outage is None or note not in outage.cause]
+    more = len(notes) - MAX_NOTES
+    first_notes = [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."] if more > 0 else notes
+    failing: Iterator[CaseResultRow] = (row for row in suite.candidate.results.values() if not row["passed"])
     return SuiteReport(
         slug=suite.target.slug,
         # The suite of a run that is reported on is not here, so no command can repeat a case.
@@ -238,8 +223,8 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         comparison=suite.comparison,
         not_evaluated=suite.unjudged is not None,
         baseline=_baseline(suite.baseline, notes, now) if suite.baseline else None,
-        baseline_note=" ".join([_why_none(suite, evaluation), *_shortened(notes)]).strip(),
-        failing=_failing(suite),
+        baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
+        failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
         replay=suite.replayed.to_json() if suite.replayed is not None else None,
         history=_history(suite, evaluation),
@@ -287,21 +272,6 @@ def _baseline(baseline: Baseline, notes: list[str], now: datetime) -> BaselineIn
     )
 
 
-def _failing(suite: SuiteEvaluation) -> list[CaseResultRow]:
-    failing: list[CaseResultRow] = []
-    for row in suite.candidate.results.values():
-        if not row["passed"]:
-            failing.append(row)
-            if len(failing) == MAX_FAILING:
-                break
-    return failing
-
-
-def _shortened(notes: list[str]) -> list[str]:
-    more = len(notes) - MAX_NOTES
-    return notes if more <= 0 else [*notes[:MAX_NOTES], f"And {count(more, 'more note')} like these."]
-
-
 def _reproduce(settings: Settings) -> str:
     """The command that does the same with one case, for which the limits of a whole run do not matter."""
     one_case = replace(
@@ -315,8 +285,81 @@ def _reproduce(settings: Settings) -> str:
 
 
 def _outputs(values: Mapping[str, str]) -> dict[str, str]:
-    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name not in _WRITTEN_LAST}
+    return {row.name: values.get(row.name, "") for row in OUTPUTS if row.name != "comment-url"}
 
 
 def _rate(number: int, total: int) -> str:
     return f"{number / total:.6f}".rstrip("0").rstrip(".") if total else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Annotation:
+    """A sentence about a case, at the line of the suite where the case is written.
+
+    Attributes:
+        path: Of the suite, relative to the top of the checkout, with `/`.
+        line: From 1; None where it is not known.
+        text: Why the case is pointed out.
+        fails: Whether its suite failed the gate.
+    """
+
+    path: str
+    line: int | None
+    text: str
+    fails: bool
+
+
+def annotations_of(evaluation: Evaluation, workspace: Path) -> list[Annotation]:
+    """Choose the first cases that broke or are not settled, those of suites that failed first.
+
+    Without a baseline these are the cases that failed, if the gate did.
+
+    Args:
+        evaluation: The evaluation.
+        workspace: The top of the checkout; suites elsewhere are left out.
+    """
+    if evaluation.archive is None:
+        return []  # The suites of a run that is reported on are not here.
+    failed_first = sorted(evaluation.suites, key=lambda suite: not _failed(suite))
+    notes = (note for suite in failed_first for note in _annotations(suite, workspace))
+    return list(islice(notes, MAX_ANNOTATIONS))
+
+
+def _annotations(suite: SuiteEvaluation, workspace: Path) -> Iterator[Annotation]:
+    place = os.path.relpath(os.path.abspath(suite.target.path), os.path.abspath(workspace))
+    decision, case_ids = suite.decision, list[str]()
+    if suite.comparison is not None:
+        unsafe = [row.case_id for row in decision.safety if row.answer in ("blocks", "open")]
+        cases = [row.case_id for row in decision.cases if row.answer in ("broke", "open")]
+        case_ids = list(dict.fromkeys([*unsafe, *cases]))
+    elif _failed(suite):
+        case_ids = [case_id for case_id, row in suite.candidate.results.items() if not row["passed"]]
+    case_ids = case_ids[:MAX_ANNOTATIONS]
+    if place.startswith("..") or not case_ids:
+        return
+    lines = lines_of_cases(suite.target.path, case_ids)
+    for case_id in case_ids:
+        yield Annotation(
+            path=Path(place).as_posix(),
+            line=lines.get(case_id),
+            text=_sentence(suite, case_id),
+            fails=_failed(suite),
+        )
+
+
+def _sentence(suite: SuiteEvaluation, case_id: str) -> str:
+    decided = next((row.reason for row in suite.decision.cases if row.case_id == case_id), None)
+    if decided is not None:
+        return one_line(decided, limit=_REASON_LIMIT)
+    row = suite.candidate.results.get(case_id)
+    bad = (Outcome.FAILED.value, Outcome.ERROR.value)
+    failing = [verdict for verdict in row["verdicts"] if verdict["outcome"] in bad] if row is not None else []
+    name = one_line(case_id, limit=_NAME_LIMIT)
+    if not failing:
+        return f"{name} fails."
+    judge, reason = failing[0]["judge_id"], one_line(failing[0]["reason"] or "", limit=_REASON_LIMIT)
+    return f"{name} fails. {one_line(judge, limit=_NAME_LIMIT)}: {reason}"
+
+
+def _failed(suite: SuiteEvaluation) -> bool:
+    return suite.decision.gate_status is GateStatus.FAILED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.ci.inputs import OUTPUTS
-from agent_eval.ci.platforms.github.spec import ACTION_INPUTS, GITHUB
+from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from tests.ci_files.rows import as_yaml
 
 _HEAD = """\

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from agent_eval.ci.inputs import OUTPUTS
-from agent_eval.ci.platforms.github.spec import ACTION_INPUTS, GITHUB
+from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from agent_eval.errors import ExitCode
 from tests.e2e.fork_server import ENTRYPOINT, ISOLATED, Command
 from tests.e2e.program import environment, execute

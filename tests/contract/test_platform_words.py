@@ -9,18 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "agent_eval"
 PLATFORMS = "ci/platforms/"
-SHARED = {
-    "base",
-    "build",
-    "catalog",
-    "checkout_job",
-    "hosted",
-    "plain_log",
-    "redacting",
-    "rest",
-    "settings",
-    "spec",
-}
+SHARED = {"base", "catalog", "rest", "spec"}
 """Modules of the folder of platforms that belong to none of them."""
 
 NAMES = re.compile(

@@ -1,4 +1,4 @@
-"""A GitHub on localhost: a real HTTP server that keeps runs, artifacts, pull requests, comments and issues.
+"""A GitHub on localhost: a real HTTP server that keeps runs, artifacts, pull requests and comments.
 
 It answers with GitHub's own example objects (`github_shapes.json`, from GitHub's OpenAPI description, MIT),
 with the fields that matter filled in. Given a `Contract`, it checks every request and every answer against
@@ -30,7 +30,7 @@ REPOSITORY_ID = 4242
 FORK_ID = 6666
 FORK_OWNER = "mallory"
 WORKFLOW_ID = 77
-ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write", "issues: write"})
+ALL_PERMISSIONS = frozenset({"contents: read", "actions: read", "pull-requests: write"})
 VALID_QUERY = "query { viewer { login } }"
 """The one GraphQL query there is, and valid: checked with graphql-core 3.3.2 against GitHub's public schema
 (octokit/graphql-schema, commit 82ff2d4), where `viewer` is a `User!` and `login` a `String!`. Another one is
@@ -61,9 +61,6 @@ class FakeGitHub:
         self.artifacts: dict[int, tuple[int, dict[str, Any], bytes]] = {}
         self.comments: dict[int, tuple[int, dict[str, Any]]] = {}
         self.pulls: dict[int, dict[str, Any]] = {}
-        self.issues: dict[int, dict[str, Any]] = {}
-        self.has_issues = True
-        """Whether the repository has issues, which its settings can switch off."""
         self.files: dict[str, bytes] = {}
         """Files on the base branch, by path."""
         self.branches: dict[str, str] = {}
@@ -181,22 +178,6 @@ class FakeGitHub:
         self.pulls[number] = row
         return number
 
-    def add_issue(self, body: str, *, author: str = BOT, title: str = "An issue", **fields: Any) -> int:
-        """An open issue, unless `fields` say otherwise."""
-        number = 1_000 + len(self.issues)
-        row = copy.deepcopy(_SHAPES["issue"]) | {
-            "number": number,
-            "id": 50_000 + number,
-            "title": title,
-            "body": body,
-            "state": "open",
-            "html_url": f"https://github.com/{REPOSITORY}/issues/{number}",
-            **fields,
-        }
-        row["user"]["login"] = author
-        self.issues[number] = row
-        return number
-
     def fail(self, method: str, path: str, status: int, times: int = 1, **fields: Any) -> None:
         """Answer requests whose path matches the regular expression with `status`."""
         self.faults.append(Fault(method, path, status, times, **fields))
@@ -291,9 +272,6 @@ class FakeGitHub:
             ("GET", r"/commits/(.+)", self._commit),
             ("GET", r"/pulls", self._list_pulls),
             ("GET", r"/pulls/(\d+)", self._pull),
-            ("GET", r"/issues", self._list_issues),
-            ("POST", r"/issues", self._create_issue),
-            ("PATCH", r"/issues/(\d+)", self._update_issue),
             ("GET", r"/issues/(\d+)/comments", self._list_comments),
             ("POST", r"/issues/(\d+)/comments", self._create_comment),
             ("PATCH", r"/issues/comments/(\d+)", self._update_comment),
@@ -381,43 +359,6 @@ class FakeGitHub:
     def _list_comments(self, query: dict[str, str], value: Any, number: str) -> Reply:
         found = [row for owner, row in self.comments.values() if owner == int(number)]
         return Reply(200, page_of(found, query), self._link(found, query, f"/issues/{number}/comments"))
-
-    def _list_issues(self, query: dict[str, str], value: Any) -> Reply:
-        if refused := self._refuses_issues():
-            return refused
-        assert (query["sort"], query["direction"]) == ("updated", "desc")
-        found = [
-            row
-            for row in reversed(self.issues.values())
-            if row["state"] == query["state"] and row["user"]["login"] == query["creator"]
-        ]
-        return Reply(200, page_of(found, query), self._link(found, query, "/issues"))
-
-    def _create_issue(self, query: dict[str, str], value: Any) -> Reply:
-        if refused := self._refuses_issues():
-            return refused
-        if len(value["body"]) > 65_536:
-            return _error(422, "Validation Failed: body is too long (maximum is 65536 characters)")
-        if self.on_create is not None:
-            act, self.on_create = self.on_create, None
-            act()
-        number = self.add_issue(value["body"], title=value["title"], author=self.viewer or BOT)
-        return Reply(201, self.issues[number])
-
-    def _update_issue(self, query: dict[str, str], value: Any, number: str) -> Reply:
-        if refused := self._refuses_issues():
-            return refused
-        row = self.issues.pop(int(number), None)
-        if row is None:
-            return _error(404, "Not Found")
-        self.issues[int(number)] = row  # at the end: the one that was changed last
-        row |= {name: value[name] for name in ("title", "body", "state", "state_reason") if name in value}
-        return Reply(200, row)
-
-    def _refuses_issues(self) -> Reply | None:
-        if not self.has_issues:
-            return _error(410, "Issues has been disabled in this repository.")
-        return None if "issues: write" in self.permissions else _not_accessible()
 
     def _link(self, found: list[Any], query: dict[str, str], place: str) -> dict[str, str]:
         size, page = int(query.get("per_page", "30")), int(query.get("page", "1"))

@@ -49,7 +49,6 @@ class FakeGitLab:
         self.files: dict[int, dict[str, bytes]] = {}
         """Files of the artifacts of a job, by path."""
         self.notes: dict[int, dict[str, Any]] = {}
-        self.issues: dict[int, dict[str, Any]] = {}
         self.obeyed: list[str] = []
         """Quick actions that a note contained."""
         self.branches: dict[str, str] = {}
@@ -128,22 +127,6 @@ class FakeGitLab:
             "created_at": "2026-01-12T08:00:00.000Z",
             "updated_at": "2026-01-12T08:00:00.000Z",
             "system": system,
-        }
-        return number
-
-    def add_issue(self, description: str, *, author: int = ACCOUNT, **fields: Any) -> int:
-        """An open issue, unless `fields` say otherwise."""
-        number = 1 + len(self.issues)
-        self.issues[number] = {
-            "id": 50_000 + number,
-            "iid": number,
-            "project_id": PROJECT,
-            "title": "An issue",
-            "description": description,
-            "state": "opened",
-            "author": {"id": author, "username": f"user{author}", "name": "A user", "state": "active"},
-            "web_url": f"{WEB}/-/issues/{number}",
-            **fields,
         }
         return number
 
@@ -234,9 +217,6 @@ class FakeGitLab:
             ("GET", r"/jobs", self._list_jobs),
             ("GET", r"/jobs/(\d+)/artifacts/(.+)", self._artifact),
             ("GET", r"/repository/branches/([^/]+)", self._branch),
-            ("GET", r"/issues", self._list_issues),
-            ("POST", r"/issues", self._create_issue),
-            ("PUT", r"/issues/(\d+)", self._update_issue),
             ("GET", r"/merge_requests/7", self._merge_request),
             ("GET", r"/merge_requests/7/notes", self._list_notes),
             ("POST", r"/merge_requests/7/notes", self._create_note),
@@ -318,30 +298,6 @@ class FakeGitLab:
     def _delete_note(self, query: dict[str, str], value: Any, number: str) -> Reply:
         self.notes.pop(int(number), None)
         return Reply(204)
-
-    def _list_issues(self, query: dict[str, str], value: Any) -> Reply:
-        rows = [
-            row
-            for row in reversed(self.issues.values())
-            if row["state"] == query["state"] and str(row["author"]["id"]) == query["author_id"]
-        ]
-        return Reply(200, page_of(rows, query), self._link(rows, query, "/issues"))
-
-    def _create_issue(self, query: dict[str, str], value: Any) -> Reply:
-        self._obeys(value["description"])
-        number = self.add_issue(value["description"], title=value["title"])
-        return Reply(201, self.issues[number])
-
-    def _update_issue(self, query: dict[str, str], value: Any, number: str) -> Reply:
-        row = self.issues.pop(int(number), None)
-        if row is None:
-            return _error(404, "404 Not found")
-        self.issues[int(number)] = row  # at the end: the one that was changed last
-        self._obeys(value.get("description", ""))
-        row |= {name: value[name] for name in ("title", "description") if name in value}
-        states = {"close": "closed", "reopen": "opened"}
-        row["state"] = states.get(value.get("state_event", ""), row["state"])
-        return Reply(200, row)
 
     def _obeys(self, body: str) -> bool:
         found = _QUICK_ACTION.findall(_EXCLUDED.sub("", body))

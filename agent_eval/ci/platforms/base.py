@@ -1,16 +1,38 @@
-"""The interface of a CI platform: each implements `Platform`, and `ci.platforms.catalog` lists it."""
+"""The base of every CI platform: what all of them share is here, each adds what only it has.
+
+A platform is a module with a `PlatformSpec` and a class like `ci.platforms.local.LocalDirectory`, and one row
+of `ci.platforms.catalog.PLATFORMS`. The packs of this run hold no secret (`engine.shard` redacts them); an
+earlier run's evidence, a path or an error may, so whatever a platform writes to its own log, files and
+comments is redacted here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Literal, Self, TextIO, final
+from urllib.parse import urlsplit
 
-from agent_eval.ci.comment import CommentWords, Published
-from agent_eval.ci.earlier import Asked, EarlierRun
+from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
+from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
+from agent_eval.ci.git import Remote, top_of
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
+from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
+from agent_eval.ci.workspace import ARCHIVE_NAME
+from agent_eval.errors import AgentEvalError, RemoteError, UsageError
+from agent_eval.http.errors import HttpError
+from agent_eval.http.retry import Patience
+from agent_eval.operations.environment import git_commit
+from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
+from agent_eval.storage.redaction import Redactor
+from agent_eval.text.escape import clean
+
+_LONGEST = 10_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +50,6 @@ class CiRun:
             none of them.
         reported: The finished run of a change whose evidence this job reports on, without running anything;
             None where the job evaluates.
-        number: A number of the run that grows with time; 0 when unknown.
-        attempt: Which attempt of that run, from 1.
-        is_scheduled: Whether a schedule, or a person by hand, started the job, and not a push; None where the
-            platform does not say.
     """
 
     head_sha: str | None = None
@@ -41,101 +59,46 @@ class CiRun:
     from_fork: bool = False
     fork_event: str = ""
     reported: EarlierRun | None = None
-    number: int = 0
-    attempt: int = 1
-    is_scheduled: bool | None = None
 
 
-class Reporter(Protocol):
-    """Reports how a job ended, also when its settings could not be read.
+class Reporter:
+    """Reports how a job ended, also when its settings could not be read. All it writes is redacted.
 
     Example:
-        >>> class Terminal:
-        ...     def write_summary(self, markdown: str) -> None: ...
-        ...     def write_outputs(self, values: Mapping[str, str]) -> None: ...
-        ...     def fail(self, text: str) -> None:
-        ...         print(f"Error: {text}")
+        >>> import sys
+        >>> reporter = Reporter({}, sys.stdout).redacted_by(Redactor(["ghs_0123456789"]))
+        >>> reporter.warn("The token ghs_0123456789 was refused.")
+        Warning: The token [redacted] was refused.
+
+    Args:
+        environ: The environment variables.
+        stream: The job's log.
     """
 
-    def write_summary(self, markdown: str) -> None:
-        """Append to the full report, on platforms that show one."""
-        ...
+    def __init__(self, environ: Mapping[str, str], stream: TextIO) -> None:
+        self._environ, self._stream = environ, stream
+        self._redacted: Callable[[str], str] = str
 
-    def write_outputs(self, values: Mapping[str, str]) -> None:
-        """Set outputs for the steps that follow."""
-        ...
+    def redacted_by(self, redactor: Redactor) -> Self:
+        """Redact what is written from now on."""
+        self._redacted = redactor.redact_text
+        return self
+
+    @final
+    def say(self, text: str) -> None:
+        """Print prose into the job's log. The platform obeys nothing in it as a command."""
+        self.log_prose(clean(self._redacted(text), limit=_LONGEST, multiline=True))
+
+    @final
+    def warn(self, text: str) -> None:
+        """Point out a sentence that a user should act on."""
+        self.log_note("warning", self._in_one_line(text))
 
     def fail(self, text: str) -> None:
         """Point out why the job fails."""
-        ...
+        self.log_note("error", self._in_one_line(text))
 
-
-class Platform(Reporter, Protocol):
-    """The place where a job runs. `tip`, `earlier_runs`, and `run_named` alone raise for a failure.
-
-    A platform is a module with a `PlatformSpec` and a class like `ci.platforms.local.LocalDirectory`, and one
-    row of `ci.platforms.catalog.PLATFORMS`.
-    """
-
-    @property
-    def spec(self) -> PlatformSpec:
-        """The platform's variables, limits and words."""
-        ...
-
-    @property
-    def run(self) -> CiRun:
-        """The run that this job belongs to."""
-        ...
-
-    @property
-    def workspace(self) -> Path:
-        """The top of the checkout."""
-        ...
-
-    @property
-    def refs(self) -> Refs | None:
-        """The branches of the job, as the platform names them; None for a job outside of any repository."""
-        ...
-
-    def tip(self, branch: str) -> str | None:
-        """Ask the platform for the commit that a branch points to; None where its API does not say it.
-
-        Raises:
-            RemoteError: The platform refuses or cannot be reached.
-        """
-        ...
-
-    def earlier_runs(self, asked: Asked) -> Iterable[EarlierRun]:
-        """Yield finished runs of this job, without this one: those of the commit that is asked for, then the
-        newest of each branch. What they may be used for is decided by `ci.baseline`.
-
-        Raises:
-            NoHistory: Earlier runs cannot be read from here.
-            RemoteError: The platform refuses or cannot be reached.
-        """
-        ...
-
-    def run_named(self, number: int) -> EarlierRun:
-        """Find the run that the user named.
-
-        Raises:
-            UsageError: There is none, or its code is another repository's.
-            NoHistory, RemoteError: As for `earlier_runs`.
-        """
-        ...
-
-    def keep_evidence(self, archive: Path) -> None:
-        """Store the evidence archive for later runs, unless a later step of the pipeline does that."""
-        ...
-
-    def publish(self, body: Callable[[str], str]) -> Published:
-        """Create or update the comment where the change is reviewed.
-
-        Args:
-            body: Makes the markdown, given the marker it must start with.
-        """
-        ...
-
+    @final
     def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
         """Show a sentence at a line of a file under review, where the platform can.
 
@@ -145,15 +108,234 @@ class Platform(Reporter, Protocol):
             line: From 1; None where it is not known.
             fails: Whether it is one of the reasons why the job fails.
         """
-        ...
+        self.log_at_line("error" if fails else "warning", self._in_one_line(text), path, line or 1)
 
-    def say(self, text: str) -> None:
-        """Print prose into the job's log. The platform obeys nothing in it as a command."""
-        ...
+    @final
+    def write_summary(self, markdown: str) -> None:
+        """Append to the full report, on platforms that show one."""
+        self.keep_summary(self._redacted(markdown))
 
-    def warn(self, text: str) -> None:
-        """Point out a sentence that a user should act on."""
-        ...
+    @final
+    def write_outputs(self, values: Mapping[str, str]) -> None:
+        """Set outputs for the steps that follow."""
+        self.keep_outputs({name: self._redacted(value) for name, value in values.items()})
+
+    def _in_one_line(self, text: str) -> str:
+        return clean(self._redacted(text), limit=_LONGEST)
+
+    def log_prose(self, text: str) -> None:
+        """Print several lines without anything that a terminal would obey."""
+        print(text, file=self._stream, flush=True)
+
+    def log_note(self, kind: Literal["warning", "error"], text: str) -> None:
+        """Print a sentence that must be seen."""
+        self.log_prose(f"{kind.capitalize()}: {text}")
+
+    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
+        """Do nothing: a log shows no file, and the report names the cases."""
+
+    def keep_summary(self, markdown: str) -> None:
+        """Do nothing: the report among the artifacts is all there is."""
+
+    def keep_outputs(self, values: Mapping[str, str]) -> None:
+        """Do nothing: later jobs read the artifacts."""
+
+
+class Platform(Reporter):
+    """The place where a job runs: a checkout, whose evidence is kept as an artifact of the job.
+
+    `tip`, `earlier_runs` and `run_named` alone raise for a failure of the platform.
+
+    Args:
+        settings: The checked settings.
+        environ: The environment variables that the platform sets.
+        stream: The job's log.
+        sleep: Waits that many seconds between attempts.
+        patience: How long and how often the platform is asked.
+
+    Raises:
+        UsageError, InvalidInput: The platform's variables cannot be read, or its address is not https.
+    """
+
+    spec: ClassVar[PlatformSpec]
+    reporter: ClassVar[type[Reporter] | None] = None
+    """Tells of settings that cannot be read; None where that is the caller's task."""
+
+    @staticmethod
+    def comments_on(change: HostedChange) -> Comments | None:
+        """Open the comments of a change that this platform hosts, for a job on another one.
+
+        None where it does not host the change, or there is no token.
+
+        Raises:
+            UsageError: The API address is not https.
+        """
+        del change
+        return None
+
+    def __init__(
+        self,
+        settings: PlatformSettings,
+        environ: Mapping[str, str],
+        stream: TextIO,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        patience: Patience | None = None,
+    ) -> None:
+        super().__init__(environ, stream)
+        self._settings, self._own = settings, settings.own
+        self._connect = Connector(sleep, patience)
+        self._api: RestApi | None = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Read the platform's variables, and open `_api` where the job has a token."""
+
+    @cached_property
+    def run(self) -> CiRun:
+        """The run that this job belongs to."""
+        raise NotImplementedError
+
+    @cached_property
+    def refs(self) -> Refs | None:
+        """The branches of the job, as the platform names them; None for a job outside of any repository."""
+        raise NotImplementedError
+
+    @cached_property
+    def workspace(self) -> Path:
+        """The top of the checkout, to which the paths of artifacts are relative."""
+        return top_of(Path.cwd()) or Path.cwd()
+
+    def tip(self, branch: str) -> str | None:
+        """Ask the platform for the commit that a branch points to; None where its API does not say it.
+
+        Git asks the server then, as it does for a platform that hosts no repository.
+        """
+        del branch
+        return None
+
+    def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
+        """Yield finished runs of this job, without this one: those of the commit that is asked for, then the
+        newest of each branch. What they may be used for is decided by `ci.baseline`.
+
+        Raises:
+            NoHistory: Earlier runs cannot be read from here.
+            RemoteError: The platform refuses or cannot be reached.
+        """
+        raise NotImplementedError
+
+    def run_named(self, number: int) -> EarlierRun:
+        """Find the run that the user named.
+
+        Raises:
+            UsageError: There is none, or its code is another repository's.
+            NoHistory, RemoteError: As for `earlier_runs`.
+        """
+        try:
+            return self.find_run(number)
+        except HttpError as error:
+            if error.status != NOT_FOUND:
+                raise
+            noun = self.spec.words.earlier_run
+            raise self._no_such_run(f"There is no {noun} {number} that the token may read.") from error
+
+    def find_run(self, number: int) -> EarlierRun:
+        """Ask for one run; raises `HttpError` with the status 404 where there is none."""
+        raise NotImplementedError
+
+    def keep_evidence(self, archive: Path) -> None:
+        """Store the evidence archive for later runs, unless a later step of the pipeline does that."""
+
+    @final
+    def publish(self, body: Callable[[str], str]) -> Published:
+        """Create or update the comment where the change is reviewed.
+
+        Args:
+            body: Makes the markdown, given the marker it must start with, which alone is not redacted: the
+                comment would not be found again.
+        """
+        return self.write_comment(lambda marker: marker + self._redacted(body(marker).removeprefix(marker)))
+
+    def write_comment(self, body: Callable[[str], str]) -> Published:
+        """Write no comment: the platform has none, and the report is among the artifacts."""
+        del body
+        return Published("none")
+
+    def _publish(
+        self, comments: Comments, marker: Marker, body: Callable[[str], str], *, from_fork: bool = False
+    ) -> Published:
+        return publish(
+            comments, marker, body(str(marker)), words=comment_words(self.spec, from_fork=from_fork)
+        )
+
+    def _not_written(self, why: str, what: str = "No comment was written.") -> Published:
+        """Say why there is no comment, and where the report is."""
+        report = f"The report is in the {self.spec.words.full_report}."
+        return Published("refused", warning=f"{what} {why} {report}")
+
+    def _no_such_run(self, why: str) -> UsageError:
+        """Build the error for a run that the user named and that cannot be the baseline."""
+        noun = self.spec.words.earlier_run
+        remedy = f"Correct `baseline-run-id` (the number of a {noun}), or leave it out."
+        return UsageError(why, remedy=remedy, field="baseline-run-id")
+
+    def _reads(self, *, of_a_fork: str = "") -> RestApi:
+        """The API that lists earlier runs.
+
+        Args:
+            of_a_fork: What the job is, where it is one of a fork, such as `the build of a fork`: that has no
+                token, and another's is not known.
+        """
+        noun = self.spec.words.earlier_run
+        if self._api is not None:
+            return self._api
+        if of_a_fork:
+            raise NoHistory(f"This is {of_a_fork}, which has no token for earlier {noun}s.")
+        raise RemoteError(
+            f"Without a token earlier {noun}s cannot be read: whether there is a baseline is not known.",
+            remedy=f"Set `{self.spec.name}-token`; or, to evaluate without a baseline, `baseline: none`.",
+        )
+
+    @property
+    def _commit(self) -> str | None:
+        """The commit that is checked out; None where there is none."""
+        return git_commit(self.workspace)
+
+    @property
+    def _evidence_path(self) -> str:
+        """Path of the evidence archive among the artifacts of a job, with `/`."""
+        archive = os.path.abspath(self._settings.out / ARCHIVE_NAME)
+        return Path(os.path.relpath(archive, self.workspace)).as_posix()
+
+    @cached_property
+    def _origin(self) -> Remote | None:
+        """The repository from which the checkout was cloned; None where it says none."""
+        git = self.workspace / ".git"
+        if git.is_file():
+            # Of a worktree: PLACE/worktrees/NAME, where PLACE has the configuration.
+            git = (self.workspace / git.read_text().removeprefix("gitdir:").strip()).parents[1]
+        url = self._git("config", "--file", str(git / "config"), "--get", "remote.origin.url")
+        if not url:
+            return None
+        is_relative = not Path(url).is_absolute() and ":" not in url
+        return Remote(str((self.workspace / url).resolve()) if is_relative else url)
+
+    def _git(self, *arguments: str) -> str:
+        """Run git in the checkout and return the line that it prints; empty where it fails."""
+        environ = {**allowed_environment(self._environ), "GIT_TERMINAL_PROMPT": "0"}
+        limits = ChildLimits(seconds=30)
+        try:
+            done = run_child(["git", *arguments], env=environ, limits=limits, cwd=self.workspace)
+        except AgentEvalError:
+            return ""
+        return done.stdout.decode("utf-8", "replace").strip() if done.failure is None else ""
+
+
+def before_own(runs: Iterable[EarlierRun], own: int | None, asked: Asked) -> Iterator[EarlierRun]:
+    """Leave out this run itself, and those after it where they are not asked for."""
+    for run in runs:
+        if own is None or (run.number != own and not (asked.before_own and run.number > own)):
+            yield run
 
 
 def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWords:
@@ -164,3 +346,43 @@ def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWord
         full_report=spec.words.full_report,
         refused=remedies.write_from_fork if from_fork else remedies.write_comment,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostedChange:
+    """A change under review that another platform hosts than the one on which the job runs.
+
+    Example:
+        >>> HostedChange(url="https://git.example/acme/shop/pull/7", own={}, connect=Connector()).host
+        'git.example'
+
+    Attributes:
+        url: Its page.
+        own: The platforms' own settings of the job, which hold the token.
+        connect: Opens the host's API.
+    """
+
+    url: str
+    own: Mapping[str, str]
+    connect: Connector
+
+    @property
+    def host(self) -> str:
+        """The host of the page, with its port where it states one."""
+        return urlsplit(self.url).netloc.rpartition("@")[2].lower()
+
+    def api_address(self, api_url: str, *, public: str, of_public: str) -> str | None:
+        """Choose the API to which the token is sent: never to a host that only the change's address names.
+
+        Args:
+            api_url: The API's address as the user gave it; may be empty.
+            public: The public service's host.
+            of_public: The public service's API.
+
+        Returns:
+            The address; None where the user has to give it.
+        """
+        if api_url:
+            # It is on the host of the pages, or on `api.` before it.
+            return api_url if urlsplit(api_url).netloc.lower() in (self.host, f"api.{self.host}") else None
+        return of_public if self.host == public else None

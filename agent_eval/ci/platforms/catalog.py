@@ -5,31 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, TextIO
 
-from agent_eval.ci.platforms.spec import PlatformSpec
+from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.processes.privacy import OF_THE_SIGNER
 
+if TYPE_CHECKING:
+    from agent_eval.ci.platforms.base import Platform, Reporter
+
 PLATFORMS = (
-    "agent_eval.ci.platforms.github.spec:GITHUB",
-    "agent_eval.ci.platforms.gitlab:GITLAB",
-    "agent_eval.ci.platforms.buildkite:BUILDKITE",
-    "agent_eval.ci.platforms.circleci:CIRCLECI",
-    "agent_eval.ci.platforms.jenkins:JENKINS",
-    "agent_eval.ci.platforms.local:LOCAL",
+    "agent_eval.ci.platforms.github:GitHub",
+    "agent_eval.ci.platforms.gitlab:GitLab",
+    "agent_eval.ci.platforms.buildkite:Buildkite",
+    "agent_eval.ci.platforms.circleci:CircleCI",
+    "agent_eval.ci.platforms.jenkins:Jenkins",
+    "agent_eval.ci.platforms.local:LocalDirectory",
 )
-"""The `PlatformSpec` of each, as `module:NAME`; a job runs on the first that detects itself."""
+"""The `Platform` of each, as `module:Class`; a job runs on the first that detects itself."""
 
 
 @cache
+def platforms() -> tuple[type[Platform], ...]:
+    """Load every platform, in the order of `PLATFORMS`."""
+    rows = (row.split(":") for row in PLATFORMS)
+    return tuple(getattr(import_module(module), name) for module, name in rows)
+
+
 def platform_specs() -> tuple[PlatformSpec, ...]:
-    """Load every platform's spec, in the order of `PLATFORMS`."""
-    return tuple(load(row) for row in PLATFORMS)
+    """Name every platform's variables, limits and words, in the same order."""
+    return tuple(row.spec for row in platforms())
 
 
 def detected_platform(environ: Mapping[str, str]) -> PlatformSpec:
     """Find the platform this job runs on."""
-    return next(spec for spec in platform_specs() if spec.detect(environ))
+    return _detected(environ).spec
+
+
+def _detected(environ: Mapping[str, str]) -> type[Platform]:
+    return next(row for row in platforms() if row.spec.detect(environ))
 
 
 def is_secret_of_a_job(variable: str) -> bool:
@@ -37,7 +50,12 @@ def is_secret_of_a_job(variable: str) -> bool:
     return variable in OF_THE_SIGNER or any(spec.keeps_from_agents(variable) for spec in platform_specs())
 
 
-def load(where: str) -> Any:
-    """Import what `module:NAME` names."""
-    module, _, name = where.partition(":")
-    return getattr(import_module(module), name)
+def platform_for(settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
+    """Build the platform this job runs on."""
+    return _detected(environ)(settings, environ, stream)
+
+
+def reporter_for(environ: Mapping[str, str], stream: TextIO) -> Reporter | None:
+    """Build the reporter that needs no settings; None where the caller reports errors itself."""
+    reporter = _detected(environ).reporter
+    return reporter(environ, stream) if reporter is not None else None

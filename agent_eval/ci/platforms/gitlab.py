@@ -1,73 +1,65 @@
-"""GitLab CI: the baseline is an earlier job's artifact, the comment a note on the merge request."""
+"""GitLab CI: the baseline is an earlier job's artifact, the comment a note on the merge request.
+
+GitLab executes a line that begins with `/merge`, `/close` and the like with the rights of the token that
+writes it, and its own idea of what is code differs from CommonMark's. So no line of what is written begins
+with a slash: in text it is written as an entity, and in a code block, where entities are shown as they are,
+an invisible character comes before it.
+"""
 
 from __future__ import annotations
 
 import re
-import time
-from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TextIO
+from urllib.parse import quote
 
-from agent_eval.ci.comment import Marker, Published, publish
-from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, refuse_large_archive
+from pydantic import BaseModel
+
+from agent_eval.ci.comment import Comment, Comments, Marker, Published
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Skipped,
+    Withheld,
+    refuse_large_archive,
+)
 from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun, comment_words
-from agent_eval.ci.platforms.checkout_job import NOT_FOUND, CheckoutJob, no_such_run, number_in
-from agent_eval.ci.platforms.gitlab_api import (
-    GitLabApi,
-    Job,
-    JobPipeline,
-    MergeRequestNotes,
-    open_session,
-)
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Remedies, Words
+from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
+from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
+from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
-from agent_eval.config.options import CI, Option
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
-from agent_eval.http.retry import Patience
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import write_file
 
 GITLAB = PlatformSpec(
     name="gitlab",
-    platform="agent_eval.ci.platforms.gitlab:GitLab",
     detect=lambda environ: environ.get("GITLAB_CI") == "true",
     comment_limit=250_000,  # A quarter of what GitLab takes, which leaves room for escaped lines.
-    summary_limit=1 << 20,
-    comments_elsewhere="agent_eval.ci.platforms.gitlab_api:comments_on",
     shows_tests=True,
-    words=Words(change="merge request", full_report="job's artifacts"),
+    words=Words(change="merge request", full_report="job's artifacts", earlier_run="pipeline"),
     inputs=(
-        Option(
+        own_input(
             "gitlab-token",
             "secret",
             "Token of GitLab: the scope `read_api` reads the baseline, `api` also writes the note on the "
             "merge request. Default: CI_JOB_TOKEN, which may read earlier jobs on GitLab "
             "Premium, and write neither.",
-            goes_to="platform.gitlab_token",
-            commands=(CI,),
-            in_file=False,
         ),
-        Option(
-            "gitlab-api-url",
-            "url",
-            "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets.",
-            goes_to="platform.gitlab_api_url",
-            commands=(CI,),
-            in_file=False,
+        own_input(
+            "gitlab-api-url", "url", "REST address of GitLab. Default: CI_API_V4_URL, which GitLab sets."
         ),
-        Option(
+        own_input(
             "baseline-job",
             "text",
             "Name of the GitLab job whose artifacts hold the baseline. Default: this job's name.",
-            goes_to="platform.baseline_job",
-            commands=(CI,),
+            in_file=True,
         ),
     ),
     secret_names=frozenset(
@@ -82,7 +74,6 @@ GITLAB = PlatformSpec(
             "GITLAB_PRIVATE_TOKEN",
         }
     ),
-    job_files=r"(.*/)?\.gitlab/.*|.*gitlab-ci[^/]*",
     secret_prefixes=("CI_JOB_JWT",),
     remedies=Remedies(
         read_runs="Set `gitlab-token` (AGENT_EVAL_GITLAB_TOKEN) to a token with the scope `read_api`: the "
@@ -99,199 +90,179 @@ GITLAB = PlatformSpec(
 MAX_VALUE = 300
 """Characters of a variable for later jobs; GitLab takes five KiB in all."""
 
+_MAX_NOTE_PAGES = 50
+_OBEYED = 202
 _OWN_SOURCES = frozenset({"push", "schedule", "web", "api", "trigger"})
 """What starts a pipeline that has the project's own code; that of a merge request has its source branch's."""
 
 _FINISHED = frozenset({"success", "failed"})
+_FINISHED_JOBS = "scope[]=success&scope[]=failed"
 _NOT_PERMITTED = frozenset({401, 403, NOT_FOUND})
 _UNSAFE = re.compile(r"[^A-Za-z0-9 ._:/@+=,#?&~-]")
+_SLASH = re.compile(r"(?m)^(\s*)/")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ZERO_WIDTH_SPACE = "\u200b"
+_PAGE_OF_CHANGE = re.compile(
+    r"https://[^/]+/(?P<project>[\w.-]+(?:/[\w.-]+)+)/-/merge_requests/(?P<number>[1-9][0-9]{0,9})"
+)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GitLabPipeline:
-    """The pipeline and the job, as GitLab's variables describe them. What a kind of pipeline lacks is None.
+class _Pipeline(BaseModel):
+    """A pipeline, as listings and jobs name it."""
 
-    Attributes:
-        project: Number of the project in which the job runs; of a fork, the fork's.
-        target_project: Number of the project that the change goes into.
-        target_url: Page of that project.
-        job_name: As in `.gitlab-ci.yml`, with the number of the shard where the job is parallel.
-        pipeline_id: Grows with time.
-        source: What started the pipeline, such as `push` or `schedule`.
-        job_id: Grows with time; a retried job has a new one.
-        job_url: The job's page.
-        head_sha: The commit under review; of a merge request its head, not GitLab's trial merge.
-        branch: The branch that the job runs on; None for merge requests and tags.
-        tag: The tag that the job runs on.
-        target_branch: The branch that the merge request goes into.
-        default_branch: The project's in which the job runs. A fork's has the name of the target's, as a rule.
-        merge_request: Its number in the target project.
-        from_fork: Whether the change comes from another project.
-    """
-
-    project: int
-    target_project: int
-    target_url: str = ""
-    job_name: str = ""
-    pipeline_id: int | None = None
-    source: str = ""
-    job_id: int | None = None
-    job_url: str | None = None
-    head_sha: str | None = None
-    branch: str | None = None
-    tag: str | None = None
-    target_branch: str | None = None
-    default_branch: str | None = None
-    merge_request: int | None = None
-    from_fork: bool = False
-
-    @property
-    def has_secrets_of_target(self) -> bool:
-        """Whether the job runs in the project that the change goes into, with its variables and tokens."""
-        return self.project == self.target_project
+    id: int
+    project_id: int
+    sha: str
+    ref: str
+    source: str
+    web_url: str
+    created_at: datetime | None
 
 
-def read_pipeline(environ: Mapping[str, str]) -> GitLabPipeline:
-    """Read the pipeline of this job.
+class _ArtifactFile(BaseModel):
+    """A file that a job left; `archive` is what `artifacts:paths` lists."""
 
-    Example:
-        >>> read_pipeline({"CI_PROJECT_ID": "4", "CI_COMMIT_BRANCH": "main"}).branch
-        'main'
-
-    Raises:
-        UsageError: `CI_PROJECT_ID` is not a number.
-    """
-
-    def number(name: str) -> int | None:
-        return number_in(environ.get(name))
-
-    def commit(name: str) -> str | None:
-        return environ[name] if COMMIT.fullmatch(environ.get(name, "")) else None
-
-    project = number("CI_PROJECT_ID")
-    if project is None:
-        raise UsageError(
-            f"CI_PROJECT_ID is not a number: {environ.get('CI_PROJECT_ID', '')[:200]!r}",
-            remedy="Run this inside GitLab CI, or unset GITLAB_CI.",
-            field="CI_PROJECT_ID",
-        )
-    merge_request = number("CI_MERGE_REQUEST_IID")
-    of_change = merge_request is not None
-    target = number("CI_MERGE_REQUEST_PROJECT_ID") if of_change else project
-    url = environ.get("CI_MERGE_REQUEST_PROJECT_URL" if of_change else "CI_PROJECT_URL", "")
-    # Merged results and trains evaluate a commit that is in no branch; the variable is empty elsewhere.
-    source_head = commit("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") if of_change else None
-    return GitLabPipeline(
-        project=project,
-        target_project=target or project,
-        target_url=url,
-        job_name=environ.get("CI_JOB_NAME", ""),
-        pipeline_id=number("CI_PIPELINE_ID"),
-        source=environ.get("CI_PIPELINE_SOURCE", ""),
-        job_id=number("CI_JOB_ID"),
-        job_url=environ.get("CI_JOB_URL") or None,
-        head_sha=source_head or commit("CI_COMMIT_SHA"),
-        branch=None if of_change else environ.get("CI_COMMIT_BRANCH") or None,
-        tag=environ.get("CI_COMMIT_TAG") or None,
-        target_branch=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or None if of_change else None,
-        default_branch=environ.get("CI_DEFAULT_BRANCH") or None,
-        merge_request=merge_request,
-        # A source without a number is a fork that was deleted.
-        from_fork=of_change and (target is None or number("CI_MERGE_REQUEST_SOURCE_PROJECT_ID") != target),
-    )
+    file_type: str
+    size: int | None = None
 
 
-class GitLab(CheckoutJob):
-    """One job of GitLab CI.
+class _Job(BaseModel):
+    """A job and the artifacts that it left."""
 
-    Args:
-        settings: The checked settings.
-        environ: The environment variables that GitLab sets.
-        stream: The job's log.
-        sleep: Waits that many seconds between attempts.
-        patience: How long and how often GitLab is asked.
+    id: int
+    name: str
+    status: str
+    pipeline: _Pipeline
+    artifacts: list[_ArtifactFile]
+    artifacts_expire_at: datetime | None
 
-    Raises:
-        UsageError: The predefined variables cannot be read, or the API address is not https.
-    """
+
+class _User(BaseModel):
+    """An account. Its number never changes; names may."""
+
+    id: int
+
+
+class _Note(BaseModel):
+    """A note on a merge request. GitLab writes those that are `system` itself."""
+
+    id: int
+    body: str
+    author: _User
+    system: bool
+
+
+class _MergeRequest(BaseModel):
+    """A merge request; `sha` is its newest commit."""
+
+    sha: str | None
+
+
+class _Commit(BaseModel):
+    id: str
+
+
+class _Branch(BaseModel):
+    commit: _Commit
+
+
+class GitLab(Platform):
+    """One job of GitLab CI."""
 
     spec = GITLAB
 
-    def __init__(
-        self,
-        settings: PlatformSettings,
-        environ: Mapping[str, str],
-        stream: TextIO,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        patience: Patience | None = None,
-    ) -> None:
-        super().__init__(settings, environ, stream)
-        self.pipeline = read_pipeline(environ)
+    def begin(self) -> None:
+        """Read project, merge request and job, and open the API where there is a token."""
+        environ = self._environ
+        project = number_in(environ.get("CI_PROJECT_ID"))
+        if project is None:
+            raise UsageError(
+                f"CI_PROJECT_ID is not a number: {environ.get('CI_PROJECT_ID', '')[:200]!r}",
+                remedy="Run this inside GitLab CI, or unset GITLAB_CI.",
+                field="CI_PROJECT_ID",
+            )
+        self._merge_request = number_in(environ.get("CI_MERGE_REQUEST_IID"))
+        of_change = self._merge_request is not None
+        target = number_in(environ.get("CI_MERGE_REQUEST_PROJECT_ID")) if of_change else project
+        # The project that the change goes into; a fork's job runs in it, with its variables, or in the fork.
+        self._target, self._has_secrets = target or project, (target or project) == project
+        self._target_url = environ.get("CI_MERGE_REQUEST_PROJECT_URL" if of_change else "CI_PROJECT_URL", "")
+        # A source without a number is a fork that was deleted.
+        source = number_in(environ.get("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"))
+        self._from_fork = of_change and (target is None or source != target)
+        self._pipeline, self._job_id = (
+            number_in(environ.get("CI_PIPELINE_ID")),
+            number_in(environ.get("CI_JOB_ID")),
+        )
+        self._root = f"/projects/{self._target}"
         self._outputs: dict[str, str] = {}
-        token, job_token = settings.own["gitlab_token"], environ.get("CI_JOB_TOKEN", "").strip()
-        self._login = f"oauth2:{token}" if token else f"gitlab-ci-token:{job_token}" if job_token else ""
-        base = settings.own["gitlab_api_url"] or environ.get("CI_API_V4_URL", "").strip()
-        self._api: GitLabApi | None = None
-        if self._login and base:
-            header = {"PRIVATE-TOKEN": token} if token else {"JOB-TOKEN": job_token}
-            session = open_session(base, header, sleep, patience)
-            self._api = GitLabApi(session, project=self.pipeline.target_project, by_job_token=not token)
+        self._token, self._job_token = self._own["gitlab_token"], environ.get("CI_JOB_TOKEN", "").strip()
+        base = self._own["gitlab_api_url"] or environ.get("CI_API_V4_URL", "").strip()
+        if base and (self._token or self._job_token):
+            header = {"PRIVATE-TOKEN": self._token} if self._token else {"JOB-TOKEN": self._job_token}
+            self._api = self._connect.open(base, header, name="GitLab", field="gitlab-api-url")
 
-    @property
+    @staticmethod
+    def comments_on(change: HostedChange) -> Comments | None:
+        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token.
+
+        Raises:
+            UsageError: The API address is not https.
+        """
+        page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
+        base = change.api_address(
+            change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
+        )
+        if page is None or not token or base is None:
+            return None
+        api = change.connect.open(base, {"PRIVATE-TOKEN": token}, name="GitLab", field="gitlab-api-url")
+        return MergeRequestNotes(api, page["project"], int(page["number"]), change.url)
+
+    @cached_property
     def run(self) -> CiRun:
         """The job, as GitLab's variables describe it."""
-        pipeline = self.pipeline
-        url = pipeline.job_url
+        environ, url = self._environ, self._environ.get("CI_JOB_URL") or None
+        # Merged results and trains evaluate a commit that is in no branch; the variable is empty elsewhere.
+        of_source = environ.get("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") if self._merge_request else None
         return CiRun(
-            head_sha=pipeline.head_sha,
+            head_sha=commit_in(of_source) or commit_in(environ.get("CI_COMMIT_SHA")),
             run_url=url,
-            run_name=f"gitlab-{pipeline.pipeline_id}-{pipeline.job_id}" if pipeline.job_id else None,
+            run_name=f"gitlab-{self._pipeline}-{self._job_id}" if self._job_id else None,
             evidence_url=f"{url}/artifacts/browse" if url else None,
-            from_fork=pipeline.from_fork,
-            number=pipeline.job_id or 0,
-            is_scheduled=pipeline.source in ("schedule", "web"),
-            fork_event="merge_request_event" if pipeline.from_fork and pipeline.has_secrets_of_target else "",
+            from_fork=self._from_fork,
+            fork_event="merge_request_event" if self._from_fork and self._has_secrets else "",
         )
 
-    @property
+    @cached_property
     def refs(self) -> Refs:
-        """The branches as GitLab names them."""
-        pipeline = self.pipeline
-        login = f"Authorization: Basic {b64encode(self._login.encode()).decode()}"
-        headers = (login,) if self._login else ()
+        """The branches as GitLab names them. A fork's default one has the name of the target's, as a rule."""
+        environ, of_change = self._environ, self._merge_request is not None
+        user = "oauth2" if self._token else "gitlab-ci-token"
+        remote = Remote.by_token(f"{self._target_url}.git", user, self._token or self._job_token)
         return Refs(
-            default_branch=pipeline.default_branch,
-            branch=pipeline.branch,
-            tag=pipeline.tag,
-            target=pipeline.target_branch,
-            remote=Remote(f"{pipeline.target_url}.git", headers) if pipeline.target_url else self._origin,
+            default_branch=environ.get("CI_DEFAULT_BRANCH") or None,
+            branch=None if of_change else environ.get("CI_COMMIT_BRANCH") or None,
+            tag=environ.get("CI_COMMIT_TAG") or None,
+            target=environ.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME") or None if of_change else None,
+            remote=remote if self._target_url else self._origin,
         )
 
     def tip(self, branch: str) -> str | None:
         """Ask GitLab; None where the job's own token may not, as that of a fork's pipeline."""
         if self._api is None:
             return None
+        path = f"{self._root}/repository/branches/{quote(branch, safe='')}"
         try:
-            return self._api.tip(branch)
+            row = self._api.find(_Branch, path, none=(NOT_FOUND,))
         except HttpError as error:
-            if self._api.by_job_token and error.status in _NOT_PERMITTED:
+            if not self._token and error.status in _NOT_PERMITTED:
                 return None
             raise
-
-    @property
-    def _reads(self) -> GitLabApi:
-        if self._api is None:
-            raise RemoteError(
-                "Without a token and GitLab's address earlier pipelines cannot be read: whether there is a "
-                "baseline is not known.",
-                remedy="Set `gitlab-token`; or, to evaluate without a baseline, `baseline: none`.",
-            )
-        return self._api
+        return row.commit.id if row is not None else None
 
     @property
     def _job_name(self) -> str:
-        name = self._settings.own["baseline_job"] or self.pipeline.job_name
+        name = self._own["baseline_job"] or self._environ.get("CI_JOB_NAME", "")
         if not name:
             raise NoHistory("This job has no name (CI_JOB_NAME), so it has no earlier ones.")
         return str(name)
@@ -304,51 +275,48 @@ class GitLab(CheckoutJob):
         Raises:
             NoHistory: The job has no name; or it is a fork's, which may not read this project's pipelines.
         """
-        own, name = self.pipeline.pipeline_id, self._job_name
+        name = self._job_name
         try:
-            listed = self._by_listing(name) if self._reads.by_job_token else self._by_pipeline(name, asked)
-            for pipeline, fetch in listed:
-                is_later = own is not None and asked.before_own and pipeline.id > own
-                if pipeline.id != own and not is_later:
-                    yield self._earlier(pipeline, fetch)
+            listed = self._by_pipeline(name, asked) if self._token else self._by_listing(name)
+            yield from before_own(listed, self._pipeline, asked)
         except HttpError as error:
-            if self.pipeline.has_secrets_of_target or error.status not in _NOT_PERMITTED:
+            if self._has_secrets or error.status not in _NOT_PERMITTED:
                 raise
             raise NoHistory(
                 "This pipeline runs in a fork, whose token may not read the pipelines of the project."
             ) from error
 
-    def _by_pipeline(self, name: str, asked: Asked) -> Iterator[tuple[JobPipeline, Callable[[], bytes]]]:
-        order = {"order_by": "id", "sort": "desc"}
+    def _by_pipeline(self, name: str, asked: Asked) -> Iterator[EarlierRun]:
         of_commit = [{"sha": asked.commit}] if asked.commit is not None else []
         for query in (*of_commit, *({"ref": branch, "scope": "finished"} for branch in asked.branches)):
-            for pipeline in self._reads.pipelines(**query, **order):
-                yield pipeline, partial(self._fetch_of, pipeline, name)
+            params = {"order_by": "id", "sort": "desc", **query}
+            newest = self._reads().rows(_Pipeline, f"{self._root}/pipelines", max_pages=1, params=params)
+            for pipeline in newest:
+                yield self._earlier(pipeline, partial(self._fetch_of, pipeline, name))
 
-    def _by_listing(self, name: str) -> Iterator[tuple[JobPipeline, Callable[[], bytes]]]:
-        for job in self._reads.jobs():
+    def _by_listing(self, name: str) -> Iterator[EarlierRun]:
+        path = f"{self._root}/jobs?{_FINISHED_JOBS}&pagination=keyset&order_by=id&sort=desc"
+        for job in self._reads().rows(_Job, path):
             if job.name == name:
-                yield job.pipeline, partial(self._fetch, job)
+                yield self._earlier(job.pipeline, partial(self._fetch, job))
 
-    def run_named(self, number: int) -> EarlierRun:
+    def find_run(self, number: int) -> EarlierRun:
         """Find a pipeline of this project that has the job."""
         name = self._job_name
-        try:
-            jobs = [job for job in self._reads.jobs_of(number) if job.name == name]
-        except HttpError as error:
-            if error.status != NOT_FOUND:
-                raise
-            raise no_such_run(
-                f"There is no pipeline {number} that the token may read.", "pipeline"
-            ) from error
-        if not jobs:
-            raise no_such_run(f"Pipeline {number} has no finished job `{name}`.", "pipeline")
-        newest = max(jobs, key=lambda job: job.id)
-        if newest.pipeline.project_id != self.pipeline.target_project:
-            raise no_such_run(f"Pipeline {number} is another project's.", "pipeline")
-        return self._earlier(newest.pipeline, partial(self._fetch, newest))
+        job = self._newest_job(number, name)
+        if job is None:
+            raise self._no_such_run(f"Pipeline {number} has no finished job `{name}`.")
+        if job.pipeline.project_id != self._target:
+            raise self._no_such_run(f"Pipeline {number} is another project's.")
+        return self._earlier(job.pipeline, partial(self._fetch, job))
 
-    def _earlier(self, pipeline: JobPipeline, fetch: Callable[[], bytes]) -> EarlierRun:
+    def _newest_job(self, pipeline: int, name: str) -> _Job | None:
+        # A job that was retried is listed once, unless GitLab is asked for all attempts.
+        path = f"{self._root}/pipelines/{pipeline}/jobs?{_FINISHED_JOBS}"
+        jobs = (job for job in self._reads().rows(_Job, path) if job.name == name)
+        return max(jobs, key=lambda job: job.id, default=None)
+
+    def _earlier(self, pipeline: _Pipeline, fetch: Callable[[], bytes]) -> EarlierRun:
         return EarlierRun(
             number=pipeline.id,
             label=f"pipeline {pipeline.id}",
@@ -356,29 +324,35 @@ class GitLab(CheckoutJob):
             branch=pipeline.ref,
             created_at=pipeline.created_at.isoformat() if pipeline.created_at is not None else None,
             url=pipeline.web_url,
-            is_own_code=pipeline.project_id == self.pipeline.target_project
-            and pipeline.source in _OWN_SOURCES,
+            is_own_code=pipeline.project_id == self._target and pipeline.source in _OWN_SOURCES,
             fetch=fetch,
         )
 
-    def _fetch_of(self, pipeline: JobPipeline, name: str) -> bytes:
-        # A job that was retried is listed once, unless GitLab is asked for all attempts.
-        jobs = [job for job in self._reads.jobs_of(pipeline.id) if job.name == name]
-        if not jobs:
+    def _fetch_of(self, pipeline: _Pipeline, name: str) -> bytes:
+        job = self._newest_job(pipeline.id, name)
+        if job is None:
             raise Skipped(f"Pipeline {pipeline.id} has no finished job `{name}`.")
-        return self._fetch(max(jobs, key=lambda job: job.id))
+        return self._fetch(job)
 
-    def _fetch(self, job: Job) -> bytes:
-        label, archive = f"pipeline {job.pipeline.id}", job.archive
-        expires = job.artifacts_expire_at
+    def _fetch(self, job: _Job) -> bytes:
+        label, expires = f"pipeline {job.pipeline.id}", job.artifacts_expire_at
+        archive = next((row for row in job.artifacts if row.file_type == "archive"), None)
         if expires is not None and expires <= clock.now(self._environ):
             raise Expired(f"The artifacts of {label} have expired.")
         if job.status not in _FINISHED or archive is None:
             raise Skipped(f"Job `{job.name}` of {label} left no artifacts.")
         refuse_large_archive(archive.size or 0, label)
-        return self._reads.artifact(job.id, self._evidence_path, label=label)
+        path = f"{self._root}/jobs/{job.id}/artifacts/{quote(self._evidence_path)}"
+        try:
+            return self._reads().evidence(path, label=label)
+        except Withheld as withheld:
+            error = withheld.__cause__
+            # GitLab answers so where it does not let the job's own token read them.
+            if not self._token and isinstance(error, HttpError) and error.status == NOT_FOUND:
+                raise error from withheld
+            raise
 
-    def write_outputs(self, values: Mapping[str, str]) -> None:
+    def keep_outputs(self, values: Mapping[str, str]) -> None:
         """Add to the file of variables for later jobs, beside the report."""
         self._outputs |= values
         try:
@@ -388,20 +362,21 @@ class GitLab(CheckoutJob):
         except AgentEvalError as error:
             self.warn(f"The variables for later jobs could not be written: {error.message}")
 
-    def publish(self, body: Callable[[str], str]) -> Published:
+    def write_comment(self, body: Callable[[str], str]) -> Published:
         """Create or update this evaluation's note on the merge request, where there is one."""
-        pipeline = self.pipeline
-        if pipeline.merge_request is None:
+        number, what = self._merge_request, "No note was written."
+        if number is None:
             return Published("none")
-        if not pipeline.has_secrets_of_target:
-            return _no_note(f"{GITLAB.remedies.write_from_fork}.")
-        if self._api is None or self._api.by_job_token:
-            return _no_note("The job's own token may not write notes: set `gitlab-token` (scope `api`).")
-        marker = Marker(self._settings.comment_id, pipeline.head_sha, pipeline.job_id or 0, 1)
-        url = pipeline.target_url and f"{pipeline.target_url}/-/merge_requests/{pipeline.merge_request}"
-        notes = MergeRequestNotes(self._api, pipeline.merge_request, url)
-        words = comment_words(GITLAB, from_fork=pipeline.from_fork)
-        return publish(notes, marker, body(str(marker)), words=words)
+        if not self._has_secrets:
+            return self._not_written(f"{GITLAB.remedies.write_from_fork}.", what)
+        if self._api is None or not self._token:
+            return self._not_written(
+                "The job's own token may not write notes: set `gitlab-token` (scope `api`).", what
+            )
+        marker = Marker(self._settings.comment_id, self.run.head_sha, self._job_id or 0, 1)
+        url = self._target_url and f"{self._target_url}/-/merge_requests/{number}"
+        notes = MergeRequestNotes(self._api, self._target, number, url)
+        return self._publish(notes, marker, body, from_fork=self._from_fork)
 
 
 def dotenv(values: Mapping[str, str]) -> str:
@@ -422,6 +397,84 @@ def dotenv(values: Mapping[str, str]) -> str:
     return "".join(lines)
 
 
-def _no_note(why: str) -> Published:
-    report = f"The report is in the {GITLAB.words.full_report}."
-    return Published("refused", warning=f"No note was written. {why} {report}")
+def without_quick_actions(markdown: str) -> str:
+    r"""Rewrite every line that begins with a slash.
+
+    Example:
+        >>> without_quick_actions("All well.\n/merge")
+        'All well.\n&#47;merge'
+    """
+    lines: list[str] = []
+    fence = ""
+    for line in re.split(r"\r\n?|\n", markdown):
+        replacement = rf"\1{_ZERO_WIDTH_SPACE}/" if fence else r"\1&#47;"
+        lines.append(_SLASH.sub(replacement, line))
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        ticks, after = match.group(1), line[match.end() :]
+        if not fence:
+            fence = ticks
+        elif ticks[0] == fence[0] and len(ticks) >= len(fence) and not after.strip():
+            fence = ""
+    return "\n".join(lines)
+
+
+class MergeRequestNotes:
+    """The notes of one merge request.
+
+    Args:
+        api: With a token that may write; the job's own may not.
+        project: Number of the project, or its path.
+        iid: The merge request.
+        url: Its page; empty when unknown.
+    """
+
+    def __init__(self, api: RestApi, project: int | str, iid: int, url: str) -> None:
+        self._api, self._url = api, url
+        self._change = f"/projects/{quote(str(project), safe='')}/merge_requests/{iid}"
+        self._notes = f"{self._change}/notes"
+
+    def listed(self) -> Iterable[Comment]:
+        """Yield all notes, over all pages, the oldest first, but those that GitLab wrote itself."""
+        path = f"{self._notes}?activity_filter=only_comments&sort=asc&order_by=created_at"
+        rows = self._api.rows(_Note, path, max_pages=_MAX_NOTE_PAGES)
+        return (self._comment(row) for row in rows if not row.system)
+
+    def create(self, body: str) -> Comment:
+        """Write a new one.
+
+        Raises:
+            RemoteError: GitLab took a line of it for a quick action.
+        """
+        return self._write("POST", self._notes, body)
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one. Raises as `create`."""
+        return self._write("PUT", f"{self._notes}/{comment_id}", body)
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one; that it does not exist any more is fine."""
+        self._api.session.request("DELETE", f"{self._notes}/{comment_id}", accept=(NOT_FOUND,))
+
+    def author(self) -> str:
+        """The number of the token's account."""
+        return str(self._api.get(_User, "/user").id)
+
+    def current_head(self) -> str | None:
+        """The newest commit of the merge request."""
+        return self._api.get(_MergeRequest, self._change).sha
+
+    def _write(self, method: str, path: str, body: str) -> Comment:
+        answer = self._api.session.request(method, path, json={"body": without_quick_actions(body)})
+        if answer.status == _OBEYED:
+            raise RemoteError(
+                "GitLab took a line of the note for a quick action, and there is no note now.",
+                remedy="Report this as a defect, with the evidence of this run.",
+                path=path,
+            )
+        return self._comment(self._api.validate(_Note, self._api.decode(answer, path), path))
+
+    def _comment(self, row: _Note) -> Comment:
+        url = f"{self._url}#note_{row.id}" if self._url else ""
+        return Comment(row.id, str(row.author.id), row.body, url)

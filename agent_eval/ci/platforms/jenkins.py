@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
-from typing import TextIO
+from functools import cached_property, partial
 from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
 
-from agent_eval.ci.comment import Published
 from agent_eval.ci.earlier import Asked, EarlierRun, Skipped
+from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun
-from agent_eval.ci.platforms.checkout_job import CheckoutJob, no_such_run, number_in, opened
-from agent_eval.ci.platforms.rest import RestApi
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Remedies, Words
-from agent_eval.config.options import CI, Option
+from agent_eval.ci.platforms.base import CiRun, Platform, before_own
+from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
 from agent_eval.errors import UsageError
-from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
-from agent_eval.http.retry import Patience
 
 JENKINS = PlatformSpec(
     name="jenkins",
-    platform="agent_eval.ci.platforms.jenkins:Jenkins",
     detect=lambda environ: bool(environ.get("JENKINS_URL") and environ.get("JOB_URL")),
-    comment_limit=65_536,
-    summary_limit=1 << 20,
-    job_files=r".*Jenkinsfile[^/]*",
     shows_tests=True,
-    words=Words(change="change", full_report="build's artifacts"),
+    words=Words(change="change", full_report="build's artifacts", earlier_run="build"),
     inputs=(
-        Option(
+        own_input(
             "jenkins-user",
             "text",
             "Account of Jenkins that reads the baseline: it may read the base branch's job and its "
             "artifacts.",
-            goes_to="platform.jenkins_user",
-            commands=(CI,),
-            in_file=False,
         ),
-        Option(
-            "jenkins-token",
-            "secret",
-            "API token of that account. Without it the job asks as anonymous.",
-            goes_to="platform.jenkins_token",
-            commands=(CI,),
-            in_file=False,
+        own_input(
+            "jenkins-token", "secret", "API token of that account. Without it the job asks as anonymous."
         ),
     ),
     secret_names=frozenset({"JENKINS_API_TOKEN", "JENKINS_SECRET", "JENKINS_AGENT_SECRET"}),
@@ -68,73 +47,6 @@ _BUILDS = (
     "builds[number,result,url,timestamp,artifacts[relativePath],actions[lastBuiltRevision[SHA1]]]{0,100}"
 )
 _JUDGED = frozenset({"SUCCESS", "UNSTABLE", "FAILURE"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class JenkinsBuild:
-    """The build, as Jenkins' variables describe it. Fields that a kind of job does not have are None.
-
-    Attributes:
-        job_url: Address of the job, without a slash at its end.
-        number: Of the build.
-        url: The build's page.
-        commit: The commit that is built; of a merged pull request a local merge.
-        branch: The branch of a multibranch job; None for the build of a change, or of another kind of job.
-        tag: The tag of a multibranch job.
-        target: The branch that the change goes into.
-        multibranch: Whether the job is one of several, one a branch.
-        from_fork: Whether the change comes from another repository.
-    """
-
-    job_url: str
-    number: int | None = None
-    url: str | None = None
-    commit: str | None = None
-    branch: str | None = None
-    tag: str | None = None
-    target: str | None = None
-    multibranch: bool = False
-    from_fork: bool = False
-
-    def job_of(self, branch: str) -> str:
-        """The address of the sibling job for a branch, whose name Jenkins encodes twice.
-
-        Example:
-            >>> build = read_build({"JOB_URL": "https://ci.example/job/shop/job/PR-12/"})
-            >>> build.job_of("release/2")
-            'https://ci.example/job/shop/job/release%252F2'
-        """
-        parent = self.job_url.rpartition("/job/")[0]
-        return f"{parent}/job/{quote(quote(branch, safe=''), safe='')}"
-
-
-def read_build(environ: Mapping[str, str]) -> JenkinsBuild:
-    """Read this build.
-
-    Raises:
-        UsageError: `JOB_URL` is not the address of a job.
-    """
-    job_url = environ.get("JOB_URL", "").strip().rstrip("/")
-    if "/job/" not in job_url:
-        raise UsageError(
-            f"JOB_URL is not the address of a job: {job_url[:200]!r}",
-            remedy="Set Jenkins' address under Manage Jenkins > System, or unset JENKINS_URL.",
-            field="JOB_URL",
-        )
-    commit, target = environ.get("GIT_COMMIT", ""), environ.get("CHANGE_TARGET") or None
-    of_change = bool(environ.get("CHANGE_ID")) or target is not None
-    tag = environ.get("TAG_NAME") or None
-    return JenkinsBuild(
-        job_url=job_url,
-        number=number_in(environ.get("BUILD_NUMBER")),
-        url=environ.get("BUILD_URL") or None,
-        commit=commit if COMMIT.fullmatch(commit) else None,
-        branch=None if of_change or tag else environ.get("BRANCH_NAME") or None,
-        tag=tag,
-        target=target,
-        multibranch=of_change or bool(environ.get("BRANCH_NAME")),
-        from_fork=bool(environ.get("CHANGE_FORK")),
-    )
 
 
 class _Revision(BaseModel):
@@ -159,134 +71,116 @@ class _Build(BaseModel):
     artifacts: list[_Artifact] = []
     actions: list[_Action | None] = []
 
-    @property
-    def commits(self) -> frozenset[str]:
-        """The commits it checked out: the project's, and those of shared libraries."""
-        revisions = [action.lastBuiltRevision for action in self.actions if action is not None]
-        return frozenset(revision.SHA1 for revision in revisions if revision is not None)
-
 
 class _Job(BaseModel):
     builds: list[_Build] = []
 
 
-class Jenkins(CheckoutJob):
-    """One build of Jenkins.
-
-    Args:
-        settings: The checked settings.
-        environ: The environment variables that Jenkins sets.
-        stream: The build's log.
-        sleep: Waits that many seconds between attempts.
-        patience: How long and how often Jenkins is asked.
-
-    Raises:
-        UsageError: The variables cannot be read, or Jenkins' address is not https.
-    """
+class Jenkins(Platform):
+    """One build of Jenkins."""
 
     spec = JENKINS
 
-    def __init__(
-        self,
-        settings: PlatformSettings,
-        environ: Mapping[str, str],
-        stream: TextIO,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        patience: Patience | None = None,
-    ) -> None:
-        super().__init__(settings, environ, stream)
-        self.build = read_build(environ)
-        user, token = settings.own["jenkins_user"], settings.own["jenkins_token"]
-        self._has_account = bool(token)
-        address = urlsplit(self.build.job_url)
-        login = b64encode(f"{user}:{token}".encode()).decode()
-        secret = {"Authorization": f"Basic {login}"} if token else {}
-        base = f"{address.scheme}://{address.netloc}"
+    def begin(self) -> None:
+        """Read `JOB_URL`, and open Jenkins' API as the account, or as anonymous."""
+        environ, own = self._environ, self._own
+        self._job_url = environ.get("JOB_URL", "").strip().rstrip("/")
+        if "/job/" not in self._job_url:
+            raise UsageError(
+                f"JOB_URL is not the address of a job: {self._job_url[:200]!r}",
+                remedy="Set Jenkins' address under Manage Jenkins > System, or unset JENKINS_URL.",
+                field="JOB_URL",
+            )
+        self._number = number_in(environ.get("BUILD_NUMBER"))
+        self._of_change = bool(environ.get("CHANGE_ID") or environ.get("CHANGE_TARGET"))
+        # Whether the job is one of several, one a branch.
+        self._is_multibranch = self._of_change or bool(environ.get("BRANCH_NAME"))
+        login = b64encode(f"{own['jenkins_user']}:{own['jenkins_token']}".encode()).decode()
+        secret = {"Authorization": f"Basic {login}"} if own["jenkins_token"] else {}
+        address = urlsplit(self._job_url)
         # An account's token goes over https alone; what anonymous may read, plain http may carry.
-        session = opened(
-            lambda: Session(
-                base, secret_headers=secret, patience=patience, sleep=sleep, plain_http=not secret
-            ),
+        self._api = self._connect.open(
+            f"{address.scheme}://{address.netloc}",
+            secret,
+            name="Jenkins",
             field="JOB_URL",
+            plain_http=not secret,
         )
-        self._api = RestApi(session, name="Jenkins", remedy="Check JENKINS_URL.")
 
-    @property
+    @cached_property
     def run(self) -> CiRun:
         """The build, as Jenkins' variables describe it."""
-        build = self.build
+        url, from_fork = self._environ.get("BUILD_URL") or None, bool(self._environ.get("CHANGE_FORK"))
         return CiRun(
-            head_sha=build.commit or self._commit,
-            run_url=build.url,
-            run_name=f"jenkins-{build.number}" if build.number else None,
-            evidence_url=f"{build.url.rstrip('/')}/artifact/" if build.url else None,
-            from_fork=build.from_fork,
-            fork_event="change" if build.from_fork and self._has_account else "",
+            # Of a merged pull request it is a local merge.
+            head_sha=commit_in(self._environ.get("GIT_COMMIT")) or self._commit,
+            run_url=url,
+            run_name=f"jenkins-{self._number}" if self._number else None,
+            evidence_url=f"{url.rstrip('/')}/artifact/" if url else None,
+            from_fork=from_fork,
+            fork_event="change" if from_fork and self._own["jenkins_token"] else "",
         )
 
-    @property
+    @cached_property
     def refs(self) -> Refs:
         """The branches as Jenkins names them; it does not know which one is the default."""
-        build = self.build
-        remote = self._remote_at(self._environ.get("GIT_URL", ""))
-        return Refs(branch=build.branch, tag=build.tag, target=build.target, remote=remote)
+        environ = self._environ
+        tag, url = environ.get("TAG_NAME") or None, environ.get("GIT_URL", "")
+        return Refs(
+            branch=None if self._of_change or tag else environ.get("BRANCH_NAME") or None,
+            tag=tag,
+            target=environ.get("CHANGE_TARGET") or None,
+            remote=Remote(url) if url else self._origin,
+        )
+
+    def _job_of(self, branch: str | None) -> str:
+        """The address of the job for a branch, whose name Jenkins encodes twice; without one the own job."""
+        if branch is None:
+            return self._job_url
+        parent = self._job_url.rpartition("/job/")[0]
+        return f"{parent}/job/{quote(quote(branch, safe=''), safe='')}"
 
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the newest builds of each trusted branch's job; of a job of one branch its own."""
-        if not self.build.multibranch:
-            yield from self._runs_of(self.build.job_url, None, asked)
-            return
+        branches = asked.branches if self._is_multibranch else (None,)
         refused: list[HttpError] = []
-        for branch in asked.branches:
+        for branch in branches:
+            own = self._number if self._job_of(branch) == self._job_url else None
             try:
-                yield from self._runs_of(self.build.job_of(branch), branch, asked)
+                yield from before_own(self._runs_of(branch), own, asked)
             except HttpError as error:
                 # A branch of several may have no job; where none has one, the account may not look.
                 refused.append(error)
-        if len(refused) == len(asked.branches):
+        if refused and len(refused) == len(branches):
             raise refused[0]
-
-    def _runs_of(self, job_url: str, branch: str | None, asked: Asked) -> Iterator[EarlierRun]:
-        own = self.build.number if job_url == self.build.job_url else None
-        for build in self._builds(job_url):
-            is_later = own is not None and (build.number == own or (asked.before_own and build.number > own))
-            if build.result in _JUDGED and not is_later:
-                yield self._earlier(job_url, branch, build)
 
     def run_named(self, number: int) -> EarlierRun:
         """Find a build of the job that the change goes into, or of the build's own job."""
-        build = self.build
-        branch = build.target or build.branch
-        job_url = build.job_of(branch) if build.multibranch and branch else build.job_url
-        for listed in self._builds(job_url):
-            if listed.number == number and listed.result in _JUDGED:
-                return self._earlier(job_url, branch, listed)
-        raise no_such_run(f"The newest hundred builds have no finished build {number}.", "build")
+        branch = (self.refs.target or self.refs.branch) if self._is_multibranch else None
+        for run in self._runs_of(branch):
+            if run.number == number:
+                return run
+        raise self._no_such_run(f"The newest hundred builds have no finished build {number}.")
 
-    def _builds(self, job_url: str) -> list[_Build]:
+    def _runs_of(self, branch: str | None) -> Iterator[EarlierRun]:
+        path = urlsplit(self._job_of(branch)).path
         # Jenkins answers "not found" also where the account may not look, so that is never "there is none".
-        return self._api.get(_Job, f"{urlsplit(job_url).path}/api/json", {"tree": _BUILDS}).builds
+        for build in self._reads().get(_Job, f"{path}/api/json", {"tree": _BUILDS}).builds:
+            # Of the project, and of shared libraries.
+            revisions = [action.lastBuiltRevision for action in build.actions if action is not None]
+            if build.result in _JUDGED:
+                yield EarlierRun(
+                    number=build.number,
+                    label=f"build {build.number}",
+                    commits=frozenset(row.SHA1 for row in revisions if row is not None),
+                    branch=branch,
+                    created_at=datetime.fromtimestamp(build.timestamp / 1000, UTC).isoformat(),
+                    url=build.url,
+                    fetch=partial(self._fetch, f"{path}/{build.number}/artifact", build),
+                )
 
-    def _earlier(self, job_url: str, branch: str | None, build: _Build) -> EarlierRun:
-        return EarlierRun(
-            number=build.number,
-            label=f"build {build.number}",
-            commits=build.commits,
-            branch=branch,
-            created_at=datetime.fromtimestamp(build.timestamp / 1000, UTC).isoformat(),
-            url=build.url,
-            fetch=partial(self._fetch, job_url, build),
-        )
-
-    def _fetch(self, job_url: str, build: _Build) -> bytes:
-        path, label = self._evidence_path, f"build {build.number}"
+    def _fetch(self, place: str, build: _Build) -> bytes:
+        path = self._evidence_path
         if all(artifact.relativePath != path for artifact in build.artifacts):
             raise Skipped(f"Build {build.number} left no artifact `{path}`.")
-        place = f"{urlsplit(job_url).path}/{build.number}/artifact/{quote(path)}"
-        return self._api.evidence(place, label=label)
-
-    def publish(self, body: Callable[[str], str]) -> Published:
-        """Write no comment: Jenkins has none, and the report is among the artifacts."""
-        del body
-        return Published("none")
+        return self._reads().evidence(f"{place}/{quote(path)}", label=f"build {build.number}")

@@ -1,86 +1,88 @@
 """A job outside CI, or on a service that no other platform detects: its runs are files in a directory.
 
+STORE/runs/17/run.json        commit, branch, time; size and digest of the evidence
+STORE/runs/17/evidence.zip    the evidence archive
+STORE/runs/17/summary.md      the full report
+STORE/runs/17/outputs.json    the job's outputs
+STORE/comments/BRANCH/ID.md   the comment on a branch
+
 Without a store the comment is printed. It is also the example to write another platform from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
-from agent_eval.ci.comment import Marker, Published, publish
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent_eval.ci.comment import Comment, Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
     NoHistory,
     Skipped,
     Withheld,
+    checked_archive,
+    refuse_large_archive,
 )
 from agent_eval.ci.place import Refs
-from agent_eval.ci.platforms.base import CiRun, comment_words
-from agent_eval.ci.platforms.checkout_job import CheckoutJob, no_such_run
-from agent_eval.ci.platforms.local_store import FileComments, Store, StoredRun
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words
+from agent_eval.ci.platforms.base import CiRun, Platform
+from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words, own_input
 from agent_eval.ci.workspace import COMMENT_NAME
-from agent_eval.config.options import CI, Option
-from agent_eval.errors import AgentEvalError, StorageError
+from agent_eval.errors import AgentEvalError, RemoteError, StorageError
 from agent_eval.operations import clock
-from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
-from agent_eval.storage.atomic import append_file, write_file
-from agent_eval.storage.json import dumps
+from agent_eval.storage.atomic import append_file, new_file, write_file, writing_failed
+from agent_eval.storage.files import read_bytes, safe_name, sha256_file
+from agent_eval.storage.json import Limits, dumps, parse
 
 LOCAL = PlatformSpec(
     name="local",
-    platform="agent_eval.ci.platforms.local:LocalDirectory",
     detect=lambda _: True,
-    comment_limit=65_536,
-    summary_limit=1 << 20,
     words=Words(change="change", full_report="full report"),
     inputs=(
-        Option(
+        own_input(
             "baseline-store",
             "path",
             "Directory in which a job outside CI keeps its evidence, comment and outputs, and finds the "
             "baseline of a later run. Default: none; the comment is printed and written to `out`.",
-            goes_to="platform.baseline_store",
-            commands=(CI,),
-            # The code under test may not choose the baseline it is compared with.
-            in_file=False,
         ),
     ),
 )
 
+MAX_RUNS = 1_000
+"""Newest runs that are looked at."""
+
+AUTHOR = "agent-eval"
+_ROW_LIMITS = Limits(max_bytes=1 << 20)
+_MAX_COMMENT_BYTES = 1 << 20
+_ATTEMPTS_TO_NUMBER = 1_000
+_ONLY = 1
 _BRANCH, _ORIGIN = "refs/heads/", "refs/remotes/origin/"
 
 
-class LocalDirectory(CheckoutJob):
-    """A developer's machine, or a CI service that no other platform detects.
-
-    Args:
-        settings: The checked settings.
-        environ: The environment variables.
-        stream: The job's log.
-    """
+class LocalDirectory(Platform):
+    """A developer's machine, or a CI service that no other platform detects."""
 
     spec = LOCAL
 
-    def __init__(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> None:
-        super().__init__(settings, environ, stream)
-        where: Path | None = settings.own["baseline_store"]
+    def begin(self) -> None:
+        """Open the store, where there is one."""
+        where: Path | None = self._own["baseline_store"]
         self._store = Store(where) if where is not None else None
         self._outputs: dict[str, str] = {}
         self._archive: Path | None = None
-        self._is_service = environ.get("CI", "").lower() not in ("", "0", "false")
+        self._is_service = self._environ.get("CI", "").lower() not in ("", "0", "false")
 
     @cached_property
     def run(self) -> CiRun:
         """The commit where runs are stored."""
         return CiRun(head_sha=self._commit if self._store is not None else None)
 
-    @property
+    @cached_property
     def refs(self) -> Refs | None:
         """The branches of the checkout, which on a developer's machine says which one is the default.
 
@@ -88,11 +90,7 @@ class LocalDirectory(CheckoutJob):
         """
         if self._commit is None or not (self._is_service or self._git("rev-parse", "HEAD")):
             return None
-        return Refs(
-            default_branch=self._default_branch,
-            branch=self._checked_out,
-            remote=self._origin,
-        )
+        return Refs(default_branch=self._default_branch, branch=self._checked_out, remote=self._origin)
 
     @property
     def _heads(self) -> str | None:
@@ -104,7 +102,7 @@ class LocalDirectory(CheckoutJob):
             return _BRANCH
         return None if self._is_service else _ORIGIN
 
-    @cached_property
+    @property
     def _default_branch(self) -> str | None:
         heads = self._heads
         if heads == _ORIGIN:
@@ -125,17 +123,6 @@ class LocalDirectory(CheckoutJob):
         commit = self._git("rev-parse", "--verify", "--quiet", f"{heads}{branch}^0") if heads else ""
         return commit if COMMIT.fullmatch(commit) else None
 
-    def _git(self, *arguments: str) -> str:
-        """Run git in the checkout and return the line that it prints; empty where it fails."""
-        environ = {**allowed_environment(self._environ), "GIT_TERMINAL_PROMPT": "0"}
-        try:
-            done = run_child(
-                ["git", *arguments], env=environ, limits=ChildLimits(seconds=30), cwd=self.workspace
-            )
-        except AgentEvalError:
-            return ""
-        return done.stdout.decode("utf-8", "replace").strip() if done.failure is None else ""
-
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield stored runs, the newest first.
 
@@ -147,11 +134,17 @@ class LocalDirectory(CheckoutJob):
                 "Outside CI there are no earlier runs: give `--baseline PATH` to compare, or keep runs with "
                 "`--baseline-store DIRECTORY`."
             )
-        notes: list[str] = []
-        for run in self._store.runs(notes):
-            yield self._earlier(self._store, run)
+        unread: list[Withheld] = []
+        for number in self._store.numbers():
+            try:
+                run = self._store.run(number)
+            except Withheld as withheld:
+                unread.append(withheld)
+            else:
+                if run is not None:
+                    yield self._earlier(self._store, run)
         # Any of these may be the run that is wanted: without another one, the baseline is withheld.
-        for number, why in enumerate(notes, start=1):
+        for number, why in enumerate(unread, start=1):
             yield EarlierRun(
                 number=-number,
                 label="a run that cannot be read",
@@ -159,12 +152,15 @@ class LocalDirectory(CheckoutJob):
                 fetch=partial(_withhold, why),
             )
 
-    def run_named(self, number: int) -> EarlierRun:
+    def find_run(self, number: int) -> EarlierRun:
         """Find a stored run."""
-        notes: list[str] = []
-        run = self._store.run(number, notes) if self._store is not None else None
+        nothing = f"The store has no run {number} that can be read."
+        try:
+            run = self._store.run(number) if self._store is not None else None
+        except Withheld as why:
+            raise self._no_such_run(f"{nothing} {why}") from why
         if run is None or self._store is None:
-            raise no_such_run(" ".join([f"The store has no run {number} that can be read.", *notes]))
+            raise self._no_such_run(nothing)
         return self._earlier(self._store, run)
 
     def _earlier(self, store: Store, run: StoredRun) -> EarlierRun:
@@ -188,43 +184,53 @@ class LocalDirectory(CheckoutJob):
         self._archive = archive
         if self._store is None:
             return
+        facts = {
+            "artifact": self._settings.baseline_artifact,
+            "branch": self._checked_out,
+            "commit": self._commit,
+            "created_at": clock.timestamp(self._environ),
+        }
         try:
-            self._store.keep(
-                self._directory,
-                archive,
-                artifact=self._settings.baseline_artifact,
-                branch=self._checked_out,
-                commit=self._commit,
-                created_at=clock.timestamp(self._environ),
-            )
+            self._store.keep(self._directory, archive, **facts)
         except (AgentEvalError, Withheld) as error:
             self.warn(f"The evidence was not stored: {error}")
 
-    def write_summary(self, markdown: str) -> None:
+    def keep_summary(self, markdown: str) -> None:
         """Append to the run's `summary.md`; without a store the report in `out` is all there is."""
         if self._store is not None:
-            self._write(
-                "The full report", "summary.md", lambda path: append_file(path, f"{markdown}\n".encode())
-            )
+            try:
+                append_file(self._directory / "summary.md", f"{markdown}\n".encode())
+            except StorageError as error:
+                self.warn(f"The full report could not be written: {error.message}")
 
-    def write_outputs(self, values: Mapping[str, str]) -> None:
+    def keep_outputs(self, values: Mapping[str, str]) -> None:
         """Write the run's `outputs.json`; without a store no step reads outputs."""
         self._outputs.update(values)
         if self._store is not None:
-            data = dumps(self._outputs, indent=True)
-            self._write("The outputs", "outputs.json", lambda path: write_file(path, data))
+            try:
+                write_file(self._directory / "outputs.json", dumps(self._outputs, indent=True))
+            except StorageError as error:
+                self.warn(f"The outputs could not be written: {error.message}")
 
-    def publish(self, body: Callable[[str], str]) -> Published:
+    def write_comment(self, body: Callable[[str], str]) -> Published:
         """Create or update the comment file in the store; without a store print the comment."""
-        if self._store is None:
-            return self._print_comment(body)
         comment_id = self._settings.comment_id
+        if self._store is None:
+            marker = Marker(comment_id, None, 0, 0)
+            text = body(str(marker))
+            self.say("The comment, as it would be posted:\n")
+            self.say(text)
+            if self._archive is None:
+                # The output directory may be the very thing that is wrong.
+                return Published("none")
+            comments = FileComments(self._settings.out / COMMENT_NAME, lambda: self._commit)
+            return self._publish(comments, marker, lambda _: text)
         try:
             marker = Marker(comment_id, self._commit, int(self._directory.name), 1)
         except StorageError as error:
             return Published("refused", warning=f"No comment was written: {error.message}")
-        file = self._store.comment_file(self._checked_out, comment_id)
-        published = self._write_comment(file, marker, body(str(marker)))
+        comments = FileComments(self._store.comment_file(self._checked_out, comment_id), lambda: self._commit)
+        published = self._publish(comments, marker, body)
         if published.url:
             self.say(f"The comment is in {published.url}.")
         return published
@@ -235,26 +241,179 @@ class LocalDirectory(CheckoutJob):
         assert self._store is not None
         return self._store.new_run()
 
-    def _print_comment(self, body: Callable[[str], str]) -> Published:
-        marker = Marker(self._settings.comment_id, None, 0, 0)
-        text = body(str(marker))
-        self.say("The comment, as it would be posted:\n")
-        self.say(text)
-        if self._archive is None:
-            # The output directory may be the very thing that is wrong.
-            return Published("none")
-        return self._write_comment(self._settings.out / COMMENT_NAME, marker, text)
 
-    def _write_comment(self, file: Path, marker: Marker, text: str) -> Published:
-        comments = FileComments(file, lambda: self._commit)
-        return publish(comments, marker, text, words=comment_words(LOCAL))
+def _withhold(why: Withheld) -> NoReturn:
+    raise why
 
-    def _write(self, what: str, name: str, write: Callable[[Path], None]) -> None:
+
+class StoredRun(BaseModel):
+    """A finished run of the store, as its `run.json` describes it.
+
+    Attributes:
+        number: Grows with time; names the directory.
+        artifact: Name of the evaluation's evidence, `baseline-artifact`.
+        branch: The branch that was checked out; None where none was.
+        commit: The commit that was checked out; None when unknown.
+        created_at: ISO 8601.
+        sha256: Digest of the evidence archive.
+        size: Its bytes.
+    """
+
+    model_config = ConfigDict(strict=True, frozen=True)
+
+    number: int
+    artifact: str
+    branch: str | None
+    commit: str | None
+    created_at: str
+    sha256: str
+    size: int
+
+
+class Store:
+    """The runs and comments in one directory, created when the first run is stored.
+
+    Several jobs may use it at once.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def comment_file(self, branch: str | None, comment_id: str) -> Path:
+        """The file of one evaluation's comment on a branch."""
+        return self._root / "comments" / safe_name(branch or "detached") / f"{safe_name(comment_id)}.md"
+
+    def new_run(self) -> Path:
+        """Create the directory of a new run, numbered after the newest.
+
+        Raises:
+            StorageError: The directory cannot be created.
+        """
+        runs = self._root / "runs"
         try:
-            write(self._directory / name)
-        except StorageError as error:
-            self.warn(f"{what} could not be written: {error.message}")
+            runs.mkdir(parents=True, exist_ok=True)
+            for _ in range(_ATTEMPTS_TO_NUMBER):
+                directory = runs / str(next(iter(self.numbers()), 0) + 1)
+                try:
+                    directory.mkdir()
+                except FileExistsError:
+                    continue  # another job took the number
+                return directory
+        except OSError as error:
+            raise writing_failed(runs, error) from error
+        raise StorageError(
+            f"{runs}: no number is free for a new run.", remedy="Name another directory.", path=str(runs)
+        )
+
+    def keep(self, directory: Path, archive: Path, **facts: str | None) -> None:
+        """Store an evidence archive. The run counts as finished once its `run.json` is there.
+
+        Args:
+            directory: From `new_run`.
+            archive: The evidence archive.
+            facts: The other fields of `StoredRun`.
+
+        Raises:
+            Withheld: The archive is too large to be read again.
+            StorageError: It cannot be written.
+        """
+        sha256, size = sha256_file(archive)
+        number = int(directory.name)
+        refuse_large_archive(size, f"run {number}")
+        with archive.open("rb") as source, new_file(directory / "evidence.zip") as copy:
+            shutil.copyfileobj(source, copy)
+        row = {"number": number, "sha256": sha256, "size": size, **facts}
+        write_file(directory / "run.json", dumps(StoredRun.model_validate(row).model_dump(), indent=True))
+
+    def run(self, number: int) -> StoredRun | None:
+        """Read one run; None where there is none that is finished.
+
+        Raises:
+            Withheld: Its `run.json` cannot be read.
+        """
+        path = self._directory(number) / "run.json"
+        if not path.is_file():
+            return None
+        try:
+            data = read_bytes(path, max_bytes=_ROW_LIMITS.max_bytes)
+            run = StoredRun.model_validate(parse(data, source=str(path), limits=_ROW_LIMITS))
+        except (AgentEvalError, ValidationError) as error:
+            raise Withheld(f"Run {number} was passed over: its `run.json` cannot be read.") from error
+        if run.number != number:
+            raise Withheld(f"Run {number} was passed over: its `run.json` is of another run.")
+        return run
+
+    def evidence(self, run: StoredRun) -> bytes:
+        """Read a run's evidence archive.
+
+        Raises:
+            Withheld: It is missing, too large, or not what was stored.
+        """
+        label = f"run {run.number}"
+        refuse_large_archive(run.size, label)
+        try:
+            data = read_bytes(self._directory(run.number) / "evidence.zip", max_bytes=run.size)
+        except AgentEvalError as error:
+            raise Withheld(f"The evidence of {label} cannot be read: {error.message}", loud=True) from error
+        return checked_archive(data, run.sha256, label)
+
+    def _directory(self, number: int) -> Path:
+        return self._root / "runs" / str(number)
+
+    def numbers(self) -> list[int]:
+        """The numbers of the newest runs, finished or not, the newest first."""
+        runs = self._root / "runs"
+        names = [entry.name for entry in runs.iterdir()] if runs.is_dir() else []
+        digits = (name for name in names if name.isascii() and name.isdigit() and len(name) <= 9)
+        return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)[:MAX_RUNS]
 
 
-def _withhold(why: str) -> NoReturn:
-    raise Withheld(why)
+class FileComments:
+    """At most one comment, in one file. A file that is not a comment of the evaluation is never replaced.
+
+    Args:
+        path: The file.
+        current_head: Tells the commit that is checked out now.
+    """
+
+    def __init__(self, path: Path, current_head: Callable[[], str | None]) -> None:
+        self._path = path
+        self.current_head = current_head
+
+    def listed(self) -> Iterable[Comment]:
+        """Yield the comment, if the file is there."""
+        if self._path.exists():
+            try:
+                body = read_bytes(self._path, max_bytes=_MAX_COMMENT_BYTES).decode("utf-8", "replace")
+            except AgentEvalError as error:
+                raise RemoteError(error.message, remedy=error.remedy) from error
+            yield self._comment(body)
+
+    def create(self, body: str) -> Comment:
+        """Write the file, which must not exist yet."""
+        if self._path.exists() or self._path.is_symlink():
+            raise RemoteError(
+                f"{self._path} is there and is not a comment of this evaluation.",
+                remedy="Move it to another place, or give this evaluation a `comment-id` of its own.",
+                path=str(self._path),
+            )
+        return self.update(_ONLY, body)
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the file in one step."""
+        del comment_id
+        try:
+            write_file(self._path, body.encode("utf-8", "replace"))
+        except AgentEvalError as error:
+            raise RemoteError(error.message, remedy=error.remedy) from error
+        return self._comment(body)
+
+    def delete(self, comment_id: int) -> None:
+        """Do nothing: there is no second comment that could be one too many."""
+
+    def author(self) -> str:
+        """The author of every comment in the store."""
+        return AUTHOR
+
+    def _comment(self, body: str) -> Comment:
+        return Comment(_ONLY, AUTHOR, body, str(self._path))

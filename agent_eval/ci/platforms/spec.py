@@ -1,43 +1,59 @@
-"""Describe a CI platform before a job runs on it: its variables, limits and words."""
+"""Describe a CI platform before a job runs on it: its variables, limits and words; and its settings."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from agent_eval.config.options import Option
+from agent_eval.config.options import CI, Kind, Option
 
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 """Forty hexadecimal digits, or sixty-four in a repository that uses sha256."""
+
+
+def own_input(name: str, kind: Kind, about: str, **more: Any) -> Option:
+    """Make a row of the job that only one platform needs, which `agent-eval.yml` may not say.
+
+    The file comes with the code under test: it may not say where a token goes, nor choose the baseline.
+    """
+    field_name = name.replace("-", "_")
+    fields = {"goes_to": f"platform.{field_name}", "commands": (CI,), "in_file": False, **more}
+    return Option(name, kind, about, **fields)
+
+
+def number_in(text: str | None) -> int | None:
+    """Read a number that a platform's variable holds; None where it holds none."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 18 else None
+
+
+def commit_in(text: str | None) -> str | None:
+    """Read a commit that a platform's variable holds; None where it holds none, such as `HEAD`."""
+    return text if text and COMMIT.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
     """The platform's terms in sentences that people read.
 
-    Example:
-        >>> Words(change="merge request", full_report="job's artifacts").change
-        'merge request'
-
-    Args:
+    Attributes:
         change: What is under review, such as `merge request`.
         full_report: Where the job leaves the full report, such as `job's artifacts`.
+        earlier_run: What it calls an earlier run, such as `pipeline`.
     """
 
     change: str
     full_report: str
+    earlier_run: str = "run"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
     """Steps that a user can take where the platform refuses something; phrases without a full stop.
 
-    Example:
-        >>> Remedies(read_runs="Grant the token the scope `read_api`.").read_runs
-        'Grant the token the scope `read_api`.'
-
-    Args:
+    Attributes:
         read_runs: For a job that may not read earlier runs; a sentence.
         write_comment: For a job that may not write the comment.
         write_from_fork: For the job of a fork that may not write the comment.
@@ -59,58 +75,42 @@ class PlatformSpec:
     Example:
         >>> spec = PlatformSpec(
         ...     name="gitlab",
-        ...     platform="agent_eval.ci.platforms.gitlab:GitLab",
         ...     detect=lambda environ: environ.get("GITLAB_CI") == "true",
-        ...     comment_limit=1_000_000,
-        ...     summary_limit=1 << 20,
         ...     words=Words(change="merge request", full_report="job's artifacts"),
         ...     secret_names=frozenset({"CI_JOB_TOKEN"}),
         ... )
         >>> spec.keeps_from_agents("CI_JOB_TOKEN")
         True
 
-    Args:
+    Attributes:
         name: How the catalog calls it.
-        platform: The `Platform`, as `module:Class`; called with settings, environment and stream.
         detect: Whether this job runs there, given the environment variables.
+        words: Its terms.
         comment_limit: Characters that the platform accepts in a comment.
         summary_limit: Bytes of UTF-8 that the platform accepts as the full report.
-        words: Its terms.
         inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
         input_prefix: What begins the variables in which its runner passes inputs; the input's name follows in
             upper case, hyphens kept. Empty where it passes none.
-        reporter: The `Reporter` that tells of settings that cannot be read, as `module:Class`; called with
-            environment and stream. Empty where that is the caller's task.
-        workspace_variable: The variable with the path of the checkout; empty: the working directory.
         secret_names: Variables with the job's own secrets. No agent may see them, on any platform.
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
-        job_files: A regular expression of the files, by path in the repository, that say what its jobs run;
-            letters of either case. Empty where the repository holds none.
         remedies: Its remedies.
-        comments_elsewhere: Opens the comments of a change that it hosts for a job on another platform, as
-            `module:function`; called with a `HostedChange`. Empty where it hosts no code.
         shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
 
     name: str
-    platform: str
     detect: Callable[[Mapping[str, str]], bool]
-    comment_limit: int
-    summary_limit: int
     words: Words
+    comment_limit: int = 65_536
+    summary_limit: int = 1 << 20
     inputs: tuple[Option, ...] = ()
     input_prefix: str = ""
-    reporter: str = ""
-    workspace_variable: str = ""
     secret_names: frozenset[str] = frozenset()
     secret_prefixes: tuple[str, ...] = ()
     command_files: tuple[str, ...] = ()
-    job_files: str = ""
     remedies: Remedies = Remedies()
-    comments_elsewhere: str = ""
     shows_tests: bool = False
     alert_boxes: bool = False
 
@@ -122,3 +122,22 @@ class PlatformSpec:
     def input_variable(self, name: str) -> str:
         """The variable in which the platform's runner passes an input; empty where it passes none."""
         return f"{self.input_prefix}{name.upper()}" if self.input_prefix else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlatformSettings:
+    """The settings of a job that its platform reads.
+
+    Attributes:
+        comment_id: The evaluation whose comment is written.
+        baseline_artifact: Name under which the evidence is found again.
+        report_run_id: The run whose evidence is reported on; None where the job evaluates.
+        out: The output directory of the job.
+        own: Values of the rows of every platform, by field; each platform reads its own.
+    """
+
+    comment_id: str
+    baseline_artifact: str
+    report_run_id: int | None = None
+    out: Path
+    own: Mapping[str, Any] = field(repr=False)

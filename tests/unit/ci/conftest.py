@@ -11,9 +11,9 @@ import pytest
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.platforms.build import platform_for
-from agent_eval.ci.platforms.github.job import GitHub
-from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.catalog import platform_for
+from agent_eval.ci.platforms.github import GitHub
+from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.errors import AgentEvalError
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import Runner

@@ -8,9 +8,9 @@ import pytest
 
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import comment_words
-from agent_eval.ci.platforms.github.api import GitHubApi, PullRequestComments, graphql_url
-from agent_eval.ci.platforms.github.spec import GITHUB
-from agent_eval.http.client import Session
+from agent_eval.ci.platforms.github import GITHUB
+from agent_eval.ci.platforms.github_api import PullRequestComments, connected
+from agent_eval.ci.platforms.rest import Connector
 from agent_eval.http.retry import Patience
 from tests.fakes.github import BOT, REPOSITORY, TOKEN, FakeGitHub, sha
 
@@ -25,14 +25,9 @@ def github() -> Iterator[FakeGitHub]:
         yield server
 
 
-def api(github: FakeGitHub) -> GitHubApi:
-    session = Session(
-        github.url,
-        secret_headers={"Authorization": f"Bearer {TOKEN}"},
-        patience=Patience(attempts=2),
-        sleep=lambda _: None,
-    )
-    return GitHubApi(session, graphql_url=graphql_url(github.url), repository=REPOSITORY)
+def comments_of(github: FakeGitHub, author: str = "") -> PullRequestComments:
+    connect = Connector(lambda _: None, Patience(attempts=2))
+    return PullRequestComments(connected(connect, github.url, TOKEN), REPOSITORY, PULL, author, github.url)
 
 
 def say(
@@ -47,8 +42,9 @@ def say(
     fork: bool = False,
 ) -> Published:
     marker = Marker(comment_id, sha, run, attempt)
-    comments = PullRequestComments(api(github), PULL, author)
-    return publish(comments, marker, f"{marker}\n{text}", words=comment_words(GITHUB, from_fork=fork))
+    return publish(
+        comments_of(github, author), marker, f"{marker}\n{text}", words=comment_words(GITHUB, from_fork=fork)
+    )
 
 
 def test_first__creates_one(github: FakeGitHub) -> None:
@@ -217,7 +213,7 @@ def test_refusal__is_a_warning_that_says_what_to_do(
 
 def test_deletion__of_a_comment_that_is_gone_is_fine(github: FakeGitHub) -> None:
     github.fail("DELETE", "/comments/", 404)
-    api(github).delete_comment(5)
+    comments_of(github).delete(5)
 
 
 def test_answer__that_is_not_what_github_documents_is_no_crash(github: FakeGitHub) -> None:

@@ -24,9 +24,3 @@ def test_marker__is_read_back_from_the_start_of_a_body(marker: Marker, rest: str
 def test_marker__of_another_evaluation_is_not_read(one: Marker, other: Marker) -> None:
     expected = other if one.comment_id == other.comment_id else None
     assert one.read(str(other)) == expected
-
-
-@given(markers, markers)
-def test_marker__exactly_one_of_two_runs_is_newer(one: Marker, other: Marker) -> None:
-    same = (one.run_id, one.attempt) == (other.run_id, other.attempt)
-    assert one.is_newer_than(other) + other.is_newer_than(one) == (0 if same else 1)

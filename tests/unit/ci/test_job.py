@@ -151,7 +151,7 @@ def test_answer__that_is_no_json_is_an_outage(runner: InProcess, github: FakeGit
 def test_summary__that_is_full_is_not_broken(
     runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github.step.MAX_SUMMARY_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.platforms.github.MAX_SUMMARY_BYTES", 100)
     runner.write_suite(*orders())
     step = runner.pull_request()
     assert step.code == 0

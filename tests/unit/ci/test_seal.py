@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.seal import Altered, guarded
 from agent_eval.errors import ExitCode, InvalidInput, StorageError
 from agent_eval.storage import snapshot

@@ -277,7 +277,7 @@ def test_comment__that_a_limit_prevents_names_the_limit(
 def test_artifacts__are_looked_for_on_every_page(
     runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github.api.PAGE", 1)
+    monkeypatch.setattr("agent_eval.ci.platforms.github_api.PAGE", 1)
     github.add_run(420, head_sha=BASE_SHA)
     runner.upload(evidence, 420, name="agent-eval-evidence", expired=True)
     runner.upload(evidence, 420)

@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.detail import COMMENT, FULL
 from agent_eval.reports.story import SIGNS

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.platforms.settings import PlatformSettings
+from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.errors import AgentEvalError
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import STRICT

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import io
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TypeGuard
 
 import pytest
 
+from agent_eval.ci import platforms
 from agent_eval.ci.agents import check_agent
 from agent_eval.ci.inputs import PLATFORM_INPUTS
-from agent_eval.ci.platforms.build import platform_for, reporter_for
+from agent_eval.ci.platforms import catalog
+from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (
     detected_platform,
     is_secret_of_a_job,
-    load,
+    platform_for,
     platform_specs,
+    reporter_for,
 )
-from agent_eval.ci.platforms.github.spec import GITHUB
+from agent_eval.ci.platforms.github import GITHUB, GitHub
 from agent_eval.ci.platforms.local import LOCAL, LocalDirectory
 from agent_eval.ci.platforms.spec import PlatformSpec, Words
 from agent_eval.config.options import CI, Option
@@ -24,7 +30,6 @@ from tests.unit.ci.jobs import make_job, settings_of
 
 ELSEWHERE = PlatformSpec(
     name="elsewhere",
-    platform="nowhere:Elsewhere",
     detect=lambda environ: environ.get("ELSEWHERE") == "yes",
     comment_limit=1_000,
     summary_limit=1_000,
@@ -35,18 +40,29 @@ ELSEWHERE = PlatformSpec(
 )
 
 
+class Elsewhere(LocalDirectory):
+    spec = ELSEWHERE
+
+
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> PlatformSpec:
     """A further platform that this job does not run on."""
-    specs = (GITHUB, ELSEWHERE, LOCAL)
-    monkeypatch.setattr("agent_eval.ci.platforms.catalog.platform_specs", lambda: specs)
+    rows = (GitHub, Elsewhere, LocalDirectory)
+    monkeypatch.setattr("agent_eval.ci.platforms.catalog.platforms", lambda: rows)
     return ELSEWHERE
 
 
-def test_every_row_names_code_that_is_there() -> None:
-    for spec in platform_specs():
-        assert callable(load(spec.platform))
-        assert not spec.reporter or callable(load(spec.reporter))
+def test_every_platform_that_is_written_has_its_row() -> None:
+    modules = [import_module(f"{platforms.__name__}.{row.name}") for row in iter_modules(platforms.__path__)]
+    written = [value for module in modules for value in vars(module).values()]
+    assert {value for value in written if _is_platform(value)} == set(catalog.platforms())
+    assert {value.name for value in written if isinstance(value, PlatformSpec)} == {
+        spec.name for spec in platform_specs()
+    }
+
+
+def _is_platform(value: object) -> TypeGuard[type[Platform]]:
+    return isinstance(value, type) and issubclass(value, Platform) and value is not Platform
 
 
 def test_names_are_unique_and_the_last_platform_takes_every_job() -> None:

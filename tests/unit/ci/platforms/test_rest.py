@@ -45,7 +45,7 @@ def test_an_answer_that_is_no_such_object_is_an_error_with_a_remedy(
 
 def test_a_listing_is_read_row_by_row(api: RestApi, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.session, "request", answers(b'[{"id": 1}, {"id": 2}]'))
-    assert [row.id for row in api.rows(Row, "/rows", page=100, max_pages=1)] == [1, 2]
+    assert [row.id for row in api.rows(Row, "/rows", max_pages=1)] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -56,4 +56,4 @@ def test_a_listing_with_something_else_in_it_is_an_error(
 ) -> None:
     monkeypatch.setattr(api.session, "request", answers(body))
     with pytest.raises(RemoteError, match=why):
-        list(api.rows(Row, "/rows", page=100, max_pages=1))
+        list(api.rows(Row, "/rows", max_pages=1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.ci.platforms.buildkite import same_repository
-from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
 from tests.unit.ci.platforms.build_runner import EVIDENCE
@@ -38,12 +37,6 @@ def test_regressed__change_fails_the_job_and_annotates_the_build(runner: Buildki
     style, body = runner.annotation()
     assert style == "error"
     assert "order-2" in body
-
-
-def test_nearest__build_before_the_base_counts_where_the_base_has_none(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400, commit=runner.earlier)
-    assert "1 commit before the base" in runner.pull_request().report
 
 
 @pytest.mark.parametrize(
@@ -181,12 +174,3 @@ def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
 )
 def test_addresses__of_one_repository(first: str, second: str, same: bool) -> None:
     assert same_repository(first, second) is same
-
-
-def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
-    assert history.exists()
-    runner.pull_request()
-    assert not history.exists()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.ci.platforms.github.step import command, escape_data, escape_property
+from agent_eval.ci.platforms.github import command, escape_data, escape_property
 
 
 def test_a_message_stays_on_one_line():

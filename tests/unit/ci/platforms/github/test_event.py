@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci.platforms.github.event import GitHubEvent, read_event
+from agent_eval.ci.platforms.github import GitHubEvent, read_event
 from agent_eval.errors import InvalidInput, UsageError
 from tests.fakes.github import sha
 

@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
-from agent_eval.ci.job import run_job
-from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.gitlab import GitLab
-from agent_eval.ci.platforms.settings import PlatformSettings
-from agent_eval.errors import AgentEvalError
-from agent_eval.http.retry import Patience
-from tests.e2e.runner import STRICT
-from tests.factories import make_suite
 from tests.fakes.gitlab import FORK, JOB_TOKEN, PROJECT, TOKEN, WEB, FakeGitLab
-from tests.unit.ci.platforms.repository import Repository
-
-EVIDENCE = "agent-eval-out/evidence.zip"
+from tests.unit.ci.platforms.build_runner import EVIDENCE, BuildRunner, Step
 
 
-@dataclass(frozen=True)
-class Step:
-    """How the job ended, and what it left."""
-
-    code: int
-    log: str
-    report: str
-
-
-class GitLabRunner:
+class GitLabRunner(BuildRunner):
     """One project's runner. The checkout has two commits on main, `earlier` and `base`.
 
     Args:
@@ -41,16 +19,9 @@ class GitLabRunner:
     """
 
     def __init__(self, root: Path, gitlab: FakeGitLab) -> None:
+        super().__init__(root, GitLab, (TOKEN, JOB_TOKEN))
         self.gitlab = gitlab
-        self.repository = Repository(root / "checkout")
-        self.earlier = self.repository.git("rev-parse", "HEAD")
-        self.base = self.repository.commit()
-        self.waits: list[float] = []
         self._job = 90_000
-
-    def write_suite(self, *cases: dict[str, object]) -> None:
-        """A suite in the checkout."""
-        (self.repository.top / "suite.json").write_text(json.dumps(make_suite(*cases, dataset_id="shop")))
 
     def push(
         self, pipeline: int, *, branch: str = "main", commit: str = "", source: str = "push", **inputs: str
@@ -102,9 +73,7 @@ class GitLabRunner:
     def _start(self, pipeline: int, variables: Mapping[str, str], inputs: Mapping[str, str]) -> Step:
         self._job += 1
         self.gitlab.branches["main"] = self.base
-        given = {"suite": "suite.json", "gitlab_token": TOKEN, **STRICT, **inputs}
-        environ = {
-            **self.repository.environ,
+        job = {
             "GITLAB_CI": "true",
             "CI_PROJECT_ID": str(PROJECT),
             "CI_PROJECT_DIR": str(self.repository.top),
@@ -116,35 +85,10 @@ class GitLabRunner:
             "CI_PIPELINE_ID": str(pipeline),
             "CI_COMMIT_SHA": "c" * 40,
             "CI_DEFAULT_BRANCH": "main",
-            "AGENT_EVAL_CLOCK": "2026-01-13T08:00:00+00:00",
-            **{f"AGENT_EVAL_{name.upper()}": value for name, value in given.items()},
-            **variables,
         }
-        code, log = self.execute(environ)
-        report = self.repository.top / "agent-eval-out" / "report.md"
-        step = Step(code, log, report.read_text() if report.exists() else "")
-        self._nothing_leaks(step)
+        step = self.start({**job, **variables}, {"gitlab_token": TOKEN, **inputs})
+        assert not any(token in "".join(self.gitlab.bodies()) for token in (TOKEN, JOB_TOKEN))
         return step
-
-    def execute(self, environ: Mapping[str, str]) -> tuple[int, str]:
-        """Run the job in this process; its exit code and everything it printed."""
-        stream = io.StringIO()
-        try:
-            code = int(run_job({}, environ, stream, make_platform=self._platform))
-        except AgentEvalError as error:
-            code = int(error.exit_code)
-            print(f"Error: {error.message} {error.remedy}", file=stream)
-        return code, stream.getvalue()
-
-    def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
-        return GitLab(settings, environ, stream, sleep=self.waits.append, patience=Patience(attempts=2))
-
-    def _nothing_leaks(self, step: Step) -> None:
-        written = b"".join(self.artifacts().values()).decode("utf-8", "replace")
-        issues = "".join(row["title"] + row["description"] for row in self.gitlab.issues.values())
-        everything = step.log + step.report + "".join(self.gitlab.bodies()) + issues + written
-        assert TOKEN not in everything
-        assert JOB_TOKEN not in everything
 
 
 __all__ = ["EVIDENCE", "FORK", "GitLabRunner", "Step"]

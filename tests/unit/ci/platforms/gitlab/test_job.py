@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import SOMEONE_ELSE, FakeGitLab
@@ -259,12 +258,3 @@ def test_rate_limit__of_gitlab_is_waited_for(runner: GitLabRunner, gitlab: FakeG
     gitlab.fail("GET", "/pipelines$", 429, headers={"Retry-After": "7"})
     assert runner.merge_request().code == 0
     assert 7 in [round(wait) for wait in runner.waits]
-
-
-def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
-    assert history.exists()
-    runner.merge_request()
-    assert not history.exists()

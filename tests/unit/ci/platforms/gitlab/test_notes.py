@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.ci.platforms.gitlab_api import GitLabApi, MergeRequestNotes, without_quick_actions
+from agent_eval.ci.platforms.gitlab import MergeRequestNotes, without_quick_actions
+from agent_eval.ci.platforms.rest import Connector
 from agent_eval.errors import RemoteError
-from agent_eval.http.client import Session
 from agent_eval.text.escape import code_span, fence, plain, prose
 from tests.e2e.runner import order
 from tests.fakes.gitlab import PROJECT, TOKEN, FakeGitLab
@@ -41,8 +41,8 @@ SETTINGS = {"text": str, "code": code_span, "block": fence, "name": plain, "sent
 
 @pytest.fixture
 def notes(gitlab: FakeGitLab) -> MergeRequestNotes:
-    session = Session(gitlab.url, secret_headers={"PRIVATE-TOKEN": TOKEN})
-    return MergeRequestNotes(GitLabApi(session, project=PROJECT, by_job_token=False), 7, "")
+    api = Connector().open(gitlab.url, {"PRIVATE-TOKEN": TOKEN}, name="GitLab", field="gitlab-api-url")
+    return MergeRequestNotes(api, PROJECT, 7, "")
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -56,14 +56,15 @@ def test_quick_action__ends_as_text(
     assert len(gitlab.notes) == 1
 
 
-def test_quick_action__that_is_not_rewritten_would_be_obeyed(gitlab: FakeGitLab) -> None:
-    session = Session(gitlab.url, secret_headers={"PRIVATE-TOKEN": TOKEN})
-    api = GitLabApi(session, project=PROJECT, by_job_token=False)
+def test_quick_action__that_is_not_rewritten_would_be_obeyed(
+    notes: MergeRequestNotes, gitlab: FakeGitLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.ci.platforms.gitlab.without_quick_actions", str)
     with pytest.raises(RemoteError, match="quick action"):
-        api.create_note(7, fence("```\n/merge\n```"))
+        notes.create(fence("```\n/merge\n```"))
     number = gitlab.add_note("before")
     with pytest.raises(RemoteError, match="quick action"):
-        api.update_note(7, number, "text\n/close")
+        notes.update(number, "text\n/close")
     assert gitlab.obeyed == ["/merge", "/close"]
     assert gitlab.notes == {}
 

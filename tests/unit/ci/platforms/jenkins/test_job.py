@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from agent_eval.history.evidence import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.jenkins import FOLDER, FakeJenkins
 from tests.unit.ci.platforms.jenkins.runner import JenkinsRunner
@@ -37,14 +36,6 @@ def test_regressed__change_fails_the_build(runner: JenkinsRunner, jenkins: FakeJ
     step = runner.pull_request()
     assert step.code == 1, step.log
     assert "order-2" in step.report
-
-
-def test_nearest__build_before_the_base_counts_where_the_base_has_none(
-    runner: JenkinsRunner, jenkins: FakeJenkins
-) -> None:
-    jenkins.builds[f"{FOLDER}/job/main"] = []
-    runner.push(40, commit=runner.earlier)
-    assert "1 commit before the base" in runner.pull_request().report
 
 
 @pytest.mark.parametrize("result", ["ABORTED", "NOT_BUILT", None])
@@ -122,12 +113,3 @@ def test_address__that_is_no_jobs_is_an_error(runner: JenkinsRunner) -> None:
     step = runner.pull_request(environ={"JOB_URL": "https://ci.example/"})
     assert step.code == 2
     assert "JOB_URL" in step.log
-
-
-def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: JenkinsRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
-    assert history.exists()
-    runner.pull_request()
-    assert not history.exists()

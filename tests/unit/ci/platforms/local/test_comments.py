@@ -8,8 +8,7 @@ import pytest
 
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import comment_words
-from agent_eval.ci.platforms.local import LOCAL
-from agent_eval.ci.platforms.local_store import FileComments
+from agent_eval.ci.platforms.local import LOCAL, FileComments
 
 HEAD = "a" * 40
 

@@ -13,6 +13,7 @@ from agent_eval.ci.earlier import Asked, NoHistory
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.errors import ExitCode
+from agent_eval.storage.redaction import Redactor
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.jobs import settings_of
@@ -80,6 +81,17 @@ def test_prose_is_printed_without_what_a_terminal_obeys(local: LocalDirectory, p
     local.warn("mind this")
     local.fail("no")
     assert printed.getvalue() == "one[2J\ntwo\nWarning: mind this\nError: no\n"
+
+
+def test_what_a_platform_itself_warns_of_is_redacted(tmp_path: Path, printed: io.StringIO) -> None:
+    store = tmp_path / "ghs_0123456789"
+    store.write_text("a file in the place of the store")
+    settings = settings_of(baseline_store=str(store))
+    local = LocalDirectory(settings.for_platform, {}, printed).redacted_by(Redactor(["ghs_0123456789"]))
+    local.write_outputs({"outcome": "passed"})
+    assert "The outputs could not be written" in printed.getvalue()
+    assert "[redacted]" in printed.getvalue()
+    assert "ghs_" not in printed.getvalue()
 
 
 def test_without_a_store_the_comment_is_printed(local: LocalDirectory, printed: io.StringIO) -> None:

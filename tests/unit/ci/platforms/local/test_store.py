@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.earlier import Skipped
-from agent_eval.ci.platforms.local_store import Store
+from agent_eval.ci.earlier import Skipped, Withheld
+from agent_eval.ci.platforms.local import Store
 from agent_eval.errors import StorageError
 
 FACTS = {"artifact": "evidence", "branch": "main", "commit": None, "created_at": "2026-11-21T08:00:00+00:00"}
@@ -32,20 +32,19 @@ def keep(store: Store, data: bytes = b"an archive") -> Path:
 def test_the_newest_run_comes_first_beyond_nine(store: Store) -> None:
     for _ in range(11):
         keep(store)
-    assert [run.number for run in store.runs([])] == list(range(11, 0, -1))
+    assert store.numbers() == list(range(11, 0, -1))
 
 
 def test_a_run_without_evidence_is_none(store: Store) -> None:
     store.new_run()
-    notes: list[str] = []
-    assert (list(store.runs(notes)), store.run(1, notes), notes) == ([], None, [])
+    assert store.run(1) is None
 
 
 def test_other_entries_are_no_runs(store: Store, tmp_path: Path) -> None:
     keep(store)
     for name in ("notes", "007", "-1", "²"):
         (tmp_path / "store" / "runs" / name).mkdir()
-    assert [run.number for run in store.runs([])] == [1]
+    assert store.numbers() == [1]
     assert store.new_run().name == "2"
 
 
@@ -62,20 +61,20 @@ def test_a_run_whose_description_is_wrong_is_passed_over(
 ) -> None:
     file = keep(store) / "run.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
-    notes: list[str] = []
-    assert list(store.runs(notes)) == []
-    assert [why in note for note in notes] == [True]
+    with pytest.raises(Withheld, match=why):
+        store.run(1)
 
 
 def test_a_description_that_is_not_json_is_passed_over(store: Store) -> None:
     (keep(store) / "run.json").write_text("{")
-    notes: list[str] = []
-    assert (list(store.runs(notes)), len(notes)) == ([], 1)
+    with pytest.raises(Withheld, match="cannot be read"):
+        store.run(1)
 
 
 def test_an_archive_that_grew_or_is_missing_is_skipped(store: Store) -> None:
     directory = keep(store)
-    (run,) = store.runs([])
+    run = store.run(1)
+    assert run is not None
     assert store.evidence(run) == b"an archive"
     (directory / "evidence.zip").write_bytes(b"a longer archive")
     with pytest.raises(Skipped, match="run 1"):

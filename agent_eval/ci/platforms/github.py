@@ -1,0 +1,575 @@
+"""GitHub Actions: the event, what the runner obeys in the log, earlier runs, the comment."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Literal
+
+from agent_eval.ci.comment import Marker, Published
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Skipped,
+    Withheld,
+    checked_archive,
+    refuse_large_archive,
+)
+from agent_eval.ci.git import Remote
+from agent_eval.ci.place import Refs
+from agent_eval.ci.platforms.base import CiRun, Platform, Reporter, before_own
+from agent_eval.ci.platforms.github_api import (
+    PUBLIC_API,
+    USUAL_AUTHOR,
+    Artifact,
+    GitHubApi,
+    PullRequestComments,
+    WorkflowRun,
+    connected,
+    pull_request_comments,
+    upload_artifact,
+)
+from agent_eval.ci.platforms.rest import NOT_FOUND
+from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
+from agent_eval.config.options import CI, Option
+from agent_eval.config.table import options_of
+from agent_eval.errors import AgentEvalError, StorageError, UsageError
+from agent_eval.http.errors import HttpError
+from agent_eval.storage.atomic import append_file
+from agent_eval.storage.json import Limits, read_json
+from agent_eval.text.escape import many_lines, prose
+
+GITHUB = PlatformSpec(
+    name="github",
+    detect=lambda environ: environ.get("GITHUB_ACTIONS") == "true",
+    alert_boxes=True,
+    words=Words(change="pull request", full_report="job summary"),
+    inputs=(
+        own_input(
+            "github-token",
+            "secret",
+            "Token for the baseline artifact and the comment.",
+            action_default="${{ github.token }}",
+        ),
+        own_input(
+            "github-api-url",
+            "url",
+            "REST address of GitHub, for GitHub Enterprise. Default: GITHUB_API_URL, which the runner sets.",
+        ),
+        own_input(
+            "baseline-workflow",
+            "text",
+            "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
+            in_file=True,
+        ),
+        own_input(
+            "upload-evidence",
+            "switch",
+            "Upload the evidence archive as the artifact `baseline-artifact` from within this step, not by "
+            "a later one.",
+            default="false",
+            in_file=True,
+        ),
+        own_input(
+            "comment-author",
+            "text",
+            "Login under which the token writes comments, for tokens that cannot say it themselves. "
+            f"Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
+            in_file=True,
+        ),
+    ),
+    input_prefix="INPUT_",
+    secret_names=frozenset(
+        {"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_ENTERPRISE_TOKEN", "RUNNER_TOKEN"}
+    ),
+    secret_prefixes=("INPUT_", "ACTIONS_"),
+    command_files=("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+    remedies=Remedies(
+        read_runs="Grant the job `actions: read`, and check `baseline-workflow` where it is set.",
+        write_comment="The token may not write comments: grant the job `pull-requests: write`",
+        write_from_fork="A pull request from a fork runs with a token that may only read",
+        run_fork="Use `on: pull_request`: there a fork's code has no secrets and a token that may only read.",
+        set_variable="Set it in the step's `env`; a fork's pull request has no secrets",
+    ),
+)
+
+ACTION_INPUTS: tuple[Option, ...] = (*options_of(CI), *GITHUB.inputs)
+"""Inputs of the action, in the order of `action.yml`."""
+
+MAX_SUMMARY_BYTES = 1 << 20
+"""GitHub drops a step's summary beyond this size."""
+
+OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
+"""Events whose runs have the repository's own code and workflow."""
+
+_PULL_REQUEST_EVENTS = frozenset(
+    {"pull_request", "pull_request_target", "pull_request_review", "pull_request_review_comment"}
+)
+_WITH_SECRETS = frozenset({"pull_request_target", "workflow_run"})
+"""Events that a fork can cause, and whose jobs have the secrets and the token of the repository itself."""
+_MAY_REPORT = frozenset({"workflow_run", "workflow_dispatch"})
+"""Events whose jobs run the default branch's workflow, and which no change can alter."""
+_COMMAND = re.compile(r"[a-z][a-z-]*")
+_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,100}")
+_EVENT_LIMITS = Limits(max_bytes=32 << 20)
+_BRANCH, _TAG = "refs/heads/", "refs/tags/"
+
+
+class GitHubStep(Reporter):
+    """One step of a workflow. It needs no settings and no event.
+
+    Example:
+        >>> import sys
+        >>> GitHubStep({}, sys.stdout).warn("The baseline is missing.")
+        ::warning title=agent-eval::The baseline is missing.
+    """
+
+    def keep_summary(self, markdown: str) -> None:
+        """Append to the step's summary. A text that does not fit is left out, or GitHub would drop all."""
+        if not (path := self._environ.get("GITHUB_STEP_SUMMARY", "")):
+            return
+        data = markdown.encode("utf-8", "replace") + b"\n"
+        try:
+            present = Path(path).stat().st_size
+        except OSError:
+            present = 0
+        if present + len(data) > MAX_SUMMARY_BYTES:
+            self.warn("The job summary is full; the report is in the output directory.")
+            return
+        self._append(path, data, "The job summary")
+
+    def keep_outputs(self, values: Mapping[str, str]) -> None:
+        """Set the step's outputs. No value can set another one, because the delimiter cannot be guessed."""
+        delimiter = f"agent-eval-{secrets.token_hex(16)}"
+        lines = [f"{name}<<{delimiter}\n{value}\n{delimiter}\n" for name, value in values.items()]
+        if path := self._environ.get("GITHUB_OUTPUT", ""):
+            self._append(path, "".join(lines).encode("utf-8", "replace"), "The step's outputs")
+
+    def log_prose(self, text: str) -> None:
+        """Print prose while the runner obeys no command."""
+        token = secrets.token_hex(16)
+        super().log_prose(f"::stop-commands::{token}\n{text}\n::{token}::")
+
+    def log_note(self, kind: Literal["warning", "error"], text: str) -> None:
+        """Print an annotation."""
+        super().log_prose(command(kind, text, title="agent-eval"))
+
+    def log_at_line(self, kind: Literal["warning", "error"], text: str, path: str, line: int) -> None:
+        """Print an annotation of a line of a file."""
+        super().log_prose(command(kind, text, title="agent-eval", file=path, line=line))
+
+    def _append(self, path: str, data: bytes, what: str) -> None:
+        try:
+            append_file(Path(path), data)
+        except StorageError as error:
+            self.warn(f"{what} could not be written: {error.message}")
+
+
+def escape_data(text: str) -> str:
+    """Encode the message of a command: per cent signs and line breaks; other controls are dropped."""
+    visible = many_lines(text, limit=10_000)
+    return visible.replace("%", "%25").replace("\n", "%0A")
+
+
+def escape_property(text: str) -> str:
+    """Encode the value of a command's property: as `escape_data`, and colons and commas."""
+    return escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def command(name: str, message: str, **properties: str | int) -> str:
+    """Write a workflow command on one line, without a line break at its end.
+
+    Example:
+        >>> command("warning", "100 %", title="agent-eval")
+        '::warning title=agent-eval::100 %25'
+
+    Raises:
+        ValueError: `name` or the name of a property is not a lower-case word.
+    """
+    for word in (name, *properties):
+        if not _COMMAND.fullmatch(word.lower()):
+            raise ValueError(f"not the name of a workflow command or property: {word!r}")
+    listed = ",".join(f"{key}={escape_property(str(value))}" for key, value in properties.items())
+    return f"::{name}{' ' + listed if listed else ''}::{escape_data(message)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GitHubEvent:
+    """The trigger of a workflow run. Fields that an event does not have are None.
+
+    Attributes:
+        name: As in `on:` of the workflow.
+        repository: `owner/name` in whose Actions the job runs.
+        repository_id: Its number, which survives renames.
+        attempt: Which attempt of the run, from 1.
+        head_sha: The commit under review; for a pull request its head, not the trial merge.
+        queue_base: The commit onto which the merge queue puts the change.
+        base_branch: The branch that the change goes into.
+        branch: The branch that the job runs on; None for pull requests and tags.
+        from_fork: Whether the change comes from another repository, or the payload does not show that it
+            comes from this one.
+    """
+
+    name: str
+    repository: str
+    repository_id: int | None
+    run_id: int | None
+    attempt: int
+    run_url: str | None
+    head_sha: str | None
+    queue_base: str | None = None
+    base_branch: str | None = None
+    branch: str | None = None
+    tag: str | None = None
+    default_branch: str | None = None
+    pull_request: int | None = None
+    from_fork: bool = False
+
+    @property
+    def has_secrets(self) -> bool:
+        """Whether a job of this event has the repository's secrets, also when a fork caused it."""
+        return self.name in _WITH_SECRETS
+
+
+def read_event(environ: Mapping[str, str]) -> GitHubEvent:
+    """Read the event of this job.
+
+    Raises:
+        UsageError: `GITHUB_REPOSITORY` is not `owner/name`.
+        InvalidInput: The event's payload is not valid JSON.
+    """
+    repository = environ.get("GITHUB_REPOSITORY", "")
+    if not _REPOSITORY.fullmatch(repository):
+        raise UsageError(
+            f"GITHUB_REPOSITORY is not owner/name: {repository[:200]!r}",
+            remedy="Run this inside GitHub Actions, or unset GITHUB_ACTIONS.",
+            field="GITHUB_REPOSITORY",
+        )
+    path, name = environ.get("GITHUB_EVENT_PATH", ""), environ.get("GITHUB_EVENT_NAME", "")
+    payload = read_json(Path(path), limits=_EVENT_LIMITS) if path and Path(path).is_file() else {}
+    run_id = number_in(environ.get("GITHUB_RUN_ID"))
+    server = environ.get("GITHUB_SERVER_URL") or "https://github.com"
+    reference, sha = environ.get("GITHUB_REF", ""), commit_in(environ.get("GITHUB_SHA"))
+    repository_id = number_in(environ.get("GITHUB_REPOSITORY_ID")) or _int(payload, "repository", "id")
+    event = GitHubEvent(
+        name=name,
+        repository=repository,
+        repository_id=repository_id,
+        run_id=run_id,
+        attempt=number_in(environ.get("GITHUB_RUN_ATTEMPT")) or 1,
+        run_url=f"{server}/{repository}/actions/runs/{run_id}" if run_id else None,
+        default_branch=_text(payload, "repository", "default_branch"),
+        head_sha=sha,
+    )
+    if name in _PULL_REQUEST_EVENTS:
+        head, base = (_int(payload, "pull_request", side, "repo", "id") for side in ("head", "base"))
+        return replace(
+            event,
+            pull_request=_int(payload, "pull_request", "number"),
+            head_sha=commit_in(_text(payload, "pull_request", "head", "sha")),
+            base_branch=_text(payload, "pull_request", "base", "ref"),
+            # A head without a repository is of a deleted fork; without a base nothing shows that it is none.
+            from_fork=base is None or head != base,
+        )
+    if name == "merge_group":
+        return replace(
+            event,
+            head_sha=commit_in(_text(payload, "merge_group", "head_sha")) or sha,
+            queue_base=commit_in(_text(payload, "merge_group", "base_sha")),
+            base_branch=_branch(_text(payload, "merge_group", "base_ref") or ""),
+        )
+    if name == "workflow_run":
+        source = _int(payload, "workflow_run", "head_repository", "id")
+        if source is None or source != repository_id:
+            head_sha = commit_in(_text(payload, "workflow_run", "head_sha"))
+            return replace(event, head_sha=head_sha, base_branch=_branch(reference), from_fork=True)
+    tag = reference.removeprefix(_TAG) if reference.startswith(_TAG) else None
+    return replace(event, branch=_branch(reference), tag=tag)
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _text(payload: Any, *keys: str) -> str | None:
+    value = _at(payload, *keys)
+    return value if isinstance(value, str) and value else None
+
+
+def _int(payload: Any, *keys: str) -> int | None:
+    value = _at(payload, *keys)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _branch(reference: str) -> str | None:
+    return reference.removeprefix(_BRANCH) if reference.startswith(_BRANCH) else None
+
+
+class GitHub(GitHubStep, Platform):
+    """One job of GitHub Actions."""
+
+    spec, reporter = GITHUB, GitHubStep
+    comments_on = staticmethod(pull_request_comments)
+
+    def begin(self) -> None:
+        """Read the event, and open the API where there is a token."""
+        self._trigger, environ = read_event(self._environ), self._environ
+        self._token: str = self._own["github_token"] or environ.get("GITHUB_TOKEN", "").strip()
+        self._base = self._own["github_api_url"] or environ.get("GITHUB_API_URL") or PUBLIC_API
+        if self._token:
+            self._api = connected(self._connect, self._base, self._token)
+
+    @property
+    def event(self) -> GitHubEvent:
+        """What triggered the job; of a job that reports on another run, with the change of that run."""
+        return self._trigger if self._reported is None else self._reported.event
+
+    @cached_property
+    def _reported(self) -> ReportedRun | None:
+        run_id = self._settings.report_run_id
+        if run_id is None:
+            return None
+        if self._api is None or not self._own["baseline_workflow"]:
+            lacking = "github-token" if self._api is None else "baseline-workflow"
+            raise UsageError(
+                f"`report-run-id` needs `{lacking}`.",
+                remedy=f"Set `{lacking}`: a run does not say itself what it is to be compared with.",
+                field=lacking,
+            )
+        return find_reported(self._github, self._trigger, run_id)
+
+    @cached_property
+    def workspace(self) -> Path:
+        """The directory in which `actions/checkout` puts the repository."""
+        return Path(self._environ.get("GITHUB_WORKSPACE", "").strip() or Path.cwd())
+
+    @cached_property
+    def run(self) -> CiRun:
+        """The workflow run, as the runner's environment and the event describe it."""
+        event, reported = self.event, self._reported
+        page = event.run_url if reported is None else reported.run.html_url
+        runs_code = reported is None and event.from_fork and event.has_secrets
+        return CiRun(
+            head_sha=event.head_sha,
+            run_url=event.run_url,
+            run_name=f"github-{event.run_id}-{event.attempt}" if event.run_id else None,
+            evidence_url=f"{page}#artifacts" if page else None,
+            from_fork=event.from_fork,
+            fork_event=event.name if runs_code else "",
+            # It may be another repository's code.
+            reported=self._earlier(reported.run, self._of_change) if reported is not None else None,
+        )
+
+    @cached_property
+    def refs(self) -> Refs:
+        """The branches as the event names them."""
+        event, default = self.event, self.event.default_branch
+        if default is None and self._api is not None:
+            default = self._github.repository().default_branch
+        server = self._environ.get("GITHUB_SERVER_URL") or "https://github.com"
+        return Refs(
+            default_branch=default,
+            branch=event.branch,
+            tag=event.tag,
+            target=event.base_branch,
+            queue_base=event.queue_base,
+            remote=Remote.by_token(f"{server}/{event.repository}.git", "x-access-token", self._token),
+        )
+
+    def tip(self, branch: str) -> str | None:
+        """Ask GitHub; None without a token."""
+        return self._github.tip(branch) if self._api is not None else None
+
+    @property
+    def _github(self) -> GitHubApi:
+        return GitHubApi(self._reads(), self._trigger.repository)
+
+    @cached_property
+    def _repository_id(self) -> int:
+        return self._trigger.repository_id or self._github.repository().id
+
+    def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
+        """Yield the runs of the commit, then the newest of each branch and event."""
+        workflow: str | int = self._own["baseline_workflow"]
+        own = self.event.run_id
+        if not workflow:
+            if own is None:
+                raise NoHistory("This job is no workflow run (GITHUB_RUN_ID), so it has no earlier ones.")
+            workflow = self._github.run(own).workflow_id
+        of_commit = [{"head_sha": asked.commit}] if asked.commit is not None else []
+        of_branches = [
+            {"branch": branch, "event": event, "exclude_pull_requests": "true"}
+            for branch in asked.branches
+            for event in OWN_EVENTS
+        ]
+        for query in (*of_commit, *of_branches):
+            runs = (run for run in self._github.runs(workflow, **query) if run.status == "completed")
+            yield from before_own((self._earlier(run, self._usable) for run in runs), own, asked)
+
+    def find_run(self, number: int) -> EarlierRun:
+        """Find a run of this repository."""
+        run = self._github.run(number)
+        if not self._is_of_repository(run):
+            why = f"The code of workflow run {number} is not from {self._trigger.repository}."
+            raise self._no_such_run(why)
+        return self._earlier(run, self._usable)
+
+    def _is_of_repository(self, run: WorkflowRun) -> bool:
+        """Compare by number: anyone can open a pull request from a fork whose branch is called `main`."""
+        own, head = self._repository_id, run.head_repository
+        return head is not None and run.repository.id == own and head.id == own
+
+    def _earlier(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> EarlierRun:
+        return EarlierRun(
+            number=run.id,
+            label=f"run {run.id}",
+            commits=frozenset({run.head_sha}),
+            branch=run.head_branch or "",
+            created_at=run.created_at,
+            url=run.html_url,
+            is_own_code=run.event in OWN_EVENTS and self._is_of_repository(run),
+            fetch=partial(self._fetch, run, find),
+        )
+
+    def _fetch(self, run: WorkflowRun, find: Callable[[WorkflowRun], Artifact]) -> bytes:
+        artifact, label = find(run), f"run {run.id}"
+        data = self._github.download(artifact.id, label=label)
+        recorded = artifact.digest.removeprefix("sha256:") if artifact.digest is not None else None
+        return checked_archive(data, recorded, label)
+
+    def _usable(self, run: WorkflowRun) -> Artifact:
+        artifact = self._of_change(run)
+        owner = artifact.workflow_run
+        if owner is not None and owner.repository_id != owner.head_repository_id:
+            raise Withheld(f"The artifact of run {run.id} was made by another repository's code.", loud=True)
+        return artifact
+
+    def _of_change(self, run: WorkflowRun) -> Artifact:
+        """Find the newest artifact of a run: every attempt may have left one."""
+        name = self._settings.baseline_artifact
+        try:
+            named = self._github.artifacts(run.id, name)
+        except HttpError as error:
+            if error.status != NOT_FOUND:
+                raise
+            raise Withheld(f"Run {run.id} is listed, and GitHub does not find its artifacts.") from error
+        if not named:
+            raise Skipped(f"Run {run.id} left no artifact `{name}`.")
+        artifact = max(named, key=lambda row: row.id)
+        if artifact.expired:
+            raise Expired(f"The artifact of run {run.id} has expired.")
+        refuse_large_archive(artifact.size_in_bytes, f"run {run.id}")
+        return artifact
+
+    def keep_evidence(self, archive: Path) -> None:
+        """Upload the archive where the settings ask for it; else a step of the workflow does."""
+        if not self._own["upload_evidence"]:
+            return
+        name = self._settings.baseline_artifact
+        try:
+            upload_artifact(name, archive, self._environ, self._connect)
+        except AgentEvalError as error:
+            why = f"The evidence was not uploaded: {error.message} {error.remedy}".strip()
+            self.warn(why)
+            self.write_summary(f"> ⚠️ {prose(why, limit=1_000)}\n")
+        else:
+            self.say(f"Uploaded the evidence as the artifact {name}.")
+
+    def write_comment(self, body: Callable[[str], str]) -> Published:
+        """Create or update this evaluation's comment on the pull request, where there is one."""
+        event, reported = self.event, self._reported
+        if reported is not None and reported.why_no_comment:
+            return self._not_written(reported.why_no_comment)
+        if event.pull_request is None and event.name not in _PULL_REQUEST_EVENTS:
+            return Published("none")
+        if event.pull_request is None:
+            return self._not_written("The event's payload (GITHUB_EVENT_PATH) names no pull request.")
+        if self._api is None:
+            return self._not_written("There is no token: set `github-token`, or `comment: never`.")
+        marker = Marker(self._settings.comment_id, event.head_sha, event.run_id or 0, event.attempt)
+        author = self._own["comment_author"]
+        comments = PullRequestComments(self._api, event.repository, event.pull_request, author, self._base)
+        return self._publish(comments, marker, body, from_fork=event.from_fork and reported is None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedRun:
+    """The finished run of a pull request that a second, trusted job reports on.
+
+    The first job ran the code and the workflow of a fork, so nothing that it wrote says whose comment is
+    written. Commit, fork and pull request come from GitHub, by the number of the run that the runner passes.
+
+    Attributes:
+        run: As GitHub describes it.
+        event: The event of this job, with the change that the run evaluated.
+        why_no_comment: Why no comment is written, as a sentence; empty where one is.
+    """
+
+    run: WorkflowRun
+    event: GitHubEvent
+    why_no_comment: str = ""
+
+
+def find_reported(api: GitHubApi, event: GitHubEvent, run_id: int) -> ReportedRun:
+    """Read a run and find its pull request.
+
+    Args:
+        api: Of the repository.
+        event: That triggered this job.
+        run_id: Of the run.
+
+    Raises:
+        UsageError: This job is not one that no change can alter; or there is no such run, or it is not a
+            finished run of a pull request into this repository.
+        RemoteError: GitHub refuses or cannot be reached.
+    """
+    if event.name not in _MAY_REPORT:
+        raise _wrong_report(
+            f"A job of `{event.name or 'no event'}` runs a workflow that the change itself may have written.",
+            "Use `on: workflow_run`.",
+        )
+    repository_id = event.repository_id or api.repository().id
+    try:
+        run = api.run(run_id)
+    except HttpError as error:
+        if error.status != NOT_FOUND:
+            raise
+        raise _wrong_report(f"There is no workflow run {run_id} in this repository.") from error
+    if run.repository.id != repository_id or run.event != "pull_request":
+        raise _wrong_report(f"Run {run_id} is no run of a pull request into this repository.")
+    if run.status != "completed":
+        raise _wrong_report(f"Run {run_id} is not finished.", "Use `types: [completed]`.")
+    pulls = api.pulls_of(run, repository_id)
+    why_none = ""
+    if not pulls:
+        why_none = f"No open pull request has the commit of run {run.id} as its newest one."
+    elif len(pulls) > 1:
+        numbers = ", ".join(str(pull.number) for pull in pulls)
+        why_none = f"Run {run.id} may belong to any of the pull requests {numbers}."
+    pull = pulls[0] if len(pulls) == 1 else None
+    change = replace(
+        event,
+        # The comment's marker names the run that evaluated: of two reports the one on the newer run stays.
+        run_id=run.id,
+        attempt=run.run_attempt,
+        head_sha=run.head_sha,
+        base_branch=pull.base.ref if pull is not None else event.default_branch,
+        branch=None,
+        tag=None,
+        pull_request=pull.number if pull is not None else None,
+        # As a fork's, so that only the base branch's rules count.
+        from_fork=True,
+    )
+    return ReportedRun(run=run, event=change, why_no_comment=why_none)
+
+
+def _wrong_report(why: str, remedy: str = "Correct `report-run-id`.") -> UsageError:
+    return UsageError(why, remedy=remedy, field="report-run-id")

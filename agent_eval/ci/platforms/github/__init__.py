@@ -1,1 +1,0 @@
-"""GitHub Actions: the runner, its events and its REST API."""

@@ -1,0 +1,396 @@
+"""GitHub's REST API, with typed answers, the comment that is written through it, and the artifact service.
+
+Only documented parameters are sent: GitHub ignores others silently.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from pydantic import BaseModel
+
+from agent_eval.ci.comment import Comment, Comments
+from agent_eval.ci.earlier import MAX_ARCHIVE_BYTES
+from agent_eval.ci.platforms.base import HostedChange
+from agent_eval.ci.platforms.rest import NOT_FOUND, PAGE, Connector, Params, RestApi
+from agent_eval.errors import InvalidInput, RemoteError
+from agent_eval.http.client import Session
+from agent_eval.http.errors import HttpError, RateLimited
+from agent_eval.storage.files import read_bytes, sha256_bytes
+from agent_eval.storage.json import parse
+
+PUBLIC_API = "https://api.github.com"
+API_VERSION = "2022-11-28"
+USUAL_AUTHOR = "github-actions[bot]"
+"""The author of what is written with a workflow's own token."""
+ARTIFACT_SERVICE = "/twirp/github.actions.results.api.v1.ArtifactService"
+ARTIFACT_VERSION = 4
+_MAX_COMMENT_PAGES = 50
+_MAX_ARTIFACT_PAGES = 10
+_PAGE_OF_CHANGE = re.compile(
+    r"https://[^/]+/(?P<repository>[\w.-]+/[\w.-]+)/pull/(?P<number>[1-9][0-9]{0,9})"
+)
+_VIEWER = "query { viewer { login } }"
+_SCOPE = "Actions.Results"
+_ALREADY_THERE = 409
+_UPLOAD_SECONDS = 600.0
+_UPLOAD_LATER = "Upload it by a later step with `actions/upload-artifact`."
+
+
+class Author(BaseModel):
+    """An account: the author of a comment, the owner of a repository."""
+
+    login: str
+
+
+class Repository(BaseModel):
+    """A repository, as other objects refer to it."""
+
+    id: int
+    default_branch: str | None = None
+    owner: Author | None = None
+
+
+class WorkflowRun(BaseModel):
+    """A run of a workflow. `head_repository` is None where the fork was deleted."""
+
+    id: int
+    run_attempt: int = 1
+    workflow_id: int
+    event: str
+    status: str | None
+    head_sha: str
+    head_branch: str | None
+    created_at: str
+    html_url: str
+    repository: Repository
+    head_repository: Repository | None
+
+
+class ArtifactRun(BaseModel):
+    """The run that an artifact belongs to."""
+
+    repository_id: int | None = None
+    head_repository_id: int | None = None
+
+
+class Artifact(BaseModel):
+    """A file that a run uploaded. `digest` is `sha256:<hex>` of its zip; older servers have none."""
+
+    id: int
+    name: str
+    size_in_bytes: int
+    expired: bool
+    digest: str | None = None
+    workflow_run: ArtifactRun | None = None
+
+
+class Side(BaseModel):
+    """A branch that a pull request joins. `repo` is None where the fork was deleted."""
+
+    ref: str
+    sha: str
+    repo: Repository | None
+
+
+class PullRequest(BaseModel):
+    """A pull request: `head` is to be merged into `base`."""
+
+    number: int
+    head: Side
+    base: Side
+
+
+class _Comment(BaseModel):
+    """A comment. `user` is None where the account was deleted."""
+
+    id: int
+    html_url: str
+    body: str | None = None
+    user: Author | None = None
+
+    def as_comment(self) -> Comment:
+        return Comment(self.id, self.user.login if self.user else "", self.body or "", self.html_url)
+
+
+class _Runs(BaseModel):
+    total_count: int = 0
+    workflow_runs: list[WorkflowRun]
+
+
+class _Artifacts(BaseModel):
+    total_count: int = 0
+    artifacts: list[Artifact]
+
+
+class _Commit(BaseModel):
+    sha: str
+
+
+class _Pull(BaseModel):
+    head: _Commit
+
+
+def connected(connect: Connector, address: str, token: str) -> RestApi:
+    """Open GitHub's API.
+
+    Raises:
+        UsageError: The address is not https.
+    """
+    headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
+    secret = {"Authorization": f"Bearer {token}"}
+    return connect.open(address, secret, name="GitHub", field="github-api-url", headers=headers)
+
+
+class GitHubApi:
+    """GitHub's API for one repository, `owner/name`."""
+
+    def __init__(self, api: RestApi, repository: str) -> None:
+        self._api, self._root = api, f"/repos/{repository}"
+
+    def repository(self) -> Repository:
+        """Read the repository itself."""
+        return self._api.get(Repository, self._root)
+
+    def run(self, run_id: int) -> WorkflowRun:
+        """Read one workflow run."""
+        return self._api.get(WorkflowRun, f"{self._root}/actions/runs/{run_id}")
+
+    def runs(self, workflow: str | int, **query: str) -> list[WorkflowRun]:
+        """List the newest hundred finished runs of a workflow, narrowed by `query`."""
+        path = f"{self._root}/actions/workflows/{quote(str(workflow), safe='')}/runs"
+        answer = self._api.get(_Runs, path, {"status": "completed", "per_page": PAGE, **query})
+        _refuse_missing_rows(answer.workflow_runs, answer.total_count, path)
+        return answer.workflow_runs
+
+    def artifacts(self, run_id: int, name: str) -> list[Artifact]:
+        """List a run's artifacts of that name; there are several when attempts each uploaded one.
+
+        Older servers ignore the name and list all of the run's artifacts, over several pages.
+        """
+        path = f"{self._root}/actions/runs/{run_id}/artifacts"
+        params: Params = {"name": name, "per_page": PAGE}
+        artifacts: list[Artifact] = []
+        for answer in self._api.session.pages(path, params=params, max_pages=_MAX_ARTIFACT_PAGES):
+            page = self._api.validate(_Artifacts, self._api.decode(answer, path), path)
+            _refuse_missing_rows(page.artifacts, page.total_count, path)
+            artifacts += [row for row in page.artifacts if row.name == name]
+        return artifacts
+
+    def download(self, artifact_id: int, *, label: str) -> bytes:
+        """Download the artifact's zip. Raises as `RestApi.evidence`."""
+        return self._api.evidence(f"{self._root}/actions/artifacts/{artifact_id}/zip", label=label)
+
+    def tip(self, branch: str) -> str | None:
+        """Find the commit that a branch points to; None where there is no such branch."""
+        path = f"{self._root}/commits/{quote(f'heads/{branch}', safe='')}?per_page=1"
+        commit = self._api.find(_Commit, path, none=(NOT_FOUND, 422))
+        return commit.sha if commit is not None else None
+
+    def pulls_of(self, run: WorkflowRun, repository_id: int) -> list[PullRequest]:
+        """List the open pull requests into the repository that point at the commit and the fork of a run.
+
+        Each is compared with the run, whatever GitHub's filter let pass.
+        """
+        source = run.head_repository
+        if source is None or source.owner is None or not run.head_branch:
+            return []
+        params: Params = {"state": "open", "head": f"{source.owner.login}:{run.head_branch}"}
+        wanted = (run.head_sha, source.id, repository_id)
+        return [
+            pull
+            for pull in self._api.rows(PullRequest, f"{self._root}/pulls", max_pages=1, params=params)
+            if pull.head.repo is not None and pull.base.repo is not None
+            if (pull.head.sha, pull.head.repo.id, pull.base.repo.id) == wanted
+        ]
+
+
+def _refuse_missing_rows(rows: Sequence[BaseModel], total: int, path: str) -> None:
+    """Refuse an empty list of something that GitHub counts: it would pass for "there is none"."""
+    if total and not rows:
+        raise RemoteError(
+            f"GitHub answered {path} with an empty list, and says that it has {total:,} rows.",
+            remedy="Run the job again; if it persists, check GitHub's status page.",
+            path=path,
+        )
+
+
+class PullRequestComments:
+    """The comments of one pull request.
+
+    Args:
+        api: With a token that may write.
+        repository: `owner/name`.
+        number: The pull request.
+        author: The login of the token as the user says it; empty to ask GitHub.
+        api_url: The API's base address.
+    """
+
+    def __init__(self, api: RestApi, repository: str, number: int, author: str, api_url: str) -> None:
+        self._api, self._author, self._api_url = api, author, api_url
+        self._root, self._number = f"/repos/{repository}", number
+        self._listing = f"{self._root}/issues/{number}/comments"
+
+    def listed(self) -> Iterable[Comment]:
+        """Yield all comments, over all pages, the oldest first."""
+        rows = self._api.rows(_Comment, self._listing, max_pages=_MAX_COMMENT_PAGES)
+        return (row.as_comment() for row in rows)
+
+    def create(self, body: str) -> Comment:
+        """Write a new one. The request is not repeated when it may have been carried out."""
+        return self._api.send(_Comment, "POST", self._listing, {"body": body}).as_comment()
+
+    def update(self, comment_id: int, body: str) -> Comment:
+        """Replace the body of one."""
+        path = f"{self._root}/issues/comments/{comment_id}"
+        return self._api.send(_Comment, "PATCH", path, {"body": body}).as_comment()
+
+    def delete(self, comment_id: int) -> None:
+        """Remove one; that it does not exist any more is fine."""
+        path = f"{self._root}/issues/comments/{comment_id}"
+        self._api.session.request("DELETE", path, accept=(NOT_FOUND,))
+
+    def author(self) -> str:
+        """The login of the token: as the user says, as GitHub says, else the usual bot.
+
+        Raises:
+            RateLimited: GitHub limits requests: what it would say is not known.
+        """
+        if self._author:
+            return self._author
+        # Enterprise Server has GraphQL beside the REST API's `/api/v3`, at `/api/graphql`.
+        url = f"{self._api_url.rstrip('/').removesuffix('/v3')}/graphql"
+        try:
+            answer = self._api.session.request("POST", url, json={"query": _VIEWER}, repeatable=True)
+            value = self._api.decode(answer, "/graphql")
+        except RateLimited:
+            raise
+        except RemoteError:
+            return USUAL_AUTHOR
+        if _is_limited(value):
+            raise RateLimited(
+                "GitHub limits requests to its GraphQL API and does not say until when.",
+                remedy="Run the job again later, or name the login in `comment-author`.",
+                method="POST",
+                url=url,
+            )
+        for key in ("data", "viewer", "login"):
+            value = value.get(key) if isinstance(value, dict) else None
+        return value if isinstance(value, str) and value else USUAL_AUTHOR
+
+    def current_head(self) -> str | None:
+        """The commit that the pull request points to now."""
+        return self._api.get(_Pull, f"{self._root}/pulls/{self._number}").head.sha
+
+
+def _is_limited(answer: Any) -> bool:
+    """Tell whether an answer of GraphQL, with the status of a success, says that requests are limited."""
+    errors = answer.get("errors") if isinstance(answer, dict) else None
+    rows = errors if isinstance(errors, list) else []
+    return any(isinstance(row, dict) and row.get("type") == "RATE_LIMITED" for row in rows)
+
+
+def pull_request_comments(change: HostedChange) -> Comments | None:
+    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token.
+
+    Raises:
+        UsageError: The API address is not https.
+    """
+    page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["github_token"]
+    base = change.api_address(change.own["github_api_url"], public="github.com", of_public=PUBLIC_API)
+    if page is None or not token or base is None:
+        return None
+    api = connected(change.connect, base, token)
+    number, author = int(page["number"]), change.own["comment_author"]
+    return PullRequestComments(api, page["repository"], number, author, base)
+
+
+class _Created(BaseModel):
+    ok: bool
+    signed_upload_url: str
+
+
+class _Finalized(BaseModel):
+    ok: bool
+
+
+def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connect: Connector) -> None:
+    """Upload a zip archive as an artifact of this run, as `actions/upload-artifact` does.
+
+    The runner gives address and token of the service to actions, in containers too, and to no other step. The
+    service creates an artifact and returns a signed address of the storage; the file goes there without the
+    token, and the service gets its size and digest. GitHub Enterprise Server has no such service.
+
+    Raises:
+        InvalidInput: The archive is larger than what later runs read, or cannot be read.
+        RemoteError: This step has no access to the service, or the service refuses or cannot be reached.
+    """
+    token, address = environ.get("ACTIONS_RUNTIME_TOKEN", ""), environ.get("ACTIONS_RESULTS_URL", "")
+    if not token or not address:
+        raise RemoteError(
+            "The runner gave this step no access to the artifact service (ACTIONS_RUNTIME_TOKEN and "
+            "ACTIONS_RESULTS_URL). It does for actions, not for `run` steps, and not on Enterprise Server.",
+            remedy=_UPLOAD_LATER,
+        )
+    data = read_bytes(archive, max_bytes=MAX_ARCHIVE_BYTES)
+    session = Session(
+        _origin_of(address),
+        secret_headers={"Authorization": f"Bearer {token}"},
+        patience=connect.patience,
+        sleep=connect.sleep,
+    )
+    api = RestApi(session, name="the artifact service", remedy=_UPLOAD_LATER)
+    named = {**_backend_ids(token), "name": name}
+    version = {"version": ARTIFACT_VERSION}
+    try:
+        created = api.send(_Created, "POST", f"{ARTIFACT_SERVICE}/CreateArtifact", {**named, **version})
+    except HttpError as error:
+        if error.status != _ALREADY_THERE:
+            raise
+        raise RemoteError(
+            f"This run has an artifact `{name}` already.",
+            remedy="Give each of several evaluations its own `baseline-artifact`, and upload it once.",
+        ) from error
+    if not created.ok:
+        raise RemoteError("The artifact service created no artifact.", remedy=_UPLOAD_LATER)
+    # No credential goes to the signed address, and no message shows it.
+    storage = Session(
+        _origin_of(created.signed_upload_url),
+        headers={"x-ms-blob-type": "BlockBlob"},
+        patience=connect.patience,
+        sleep=connect.sleep,
+    )
+    storage.request(
+        "PUT",
+        created.signed_upload_url,
+        body=data,
+        content_type="application/zip",
+        seconds=_UPLOAD_SECONDS,
+    )
+    ends = {**named, "size": str(len(data)), "hash": f"sha256:{sha256_bytes(data)}"}
+    if not api.send(_Finalized, "POST", f"{ARTIFACT_SERVICE}/FinalizeArtifact", ends).ok:
+        raise RemoteError("The artifact service did not accept the upload.", remedy=_UPLOAD_LATER)
+
+
+def _origin_of(address: str) -> str:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _backend_ids(token: str) -> dict[str, str]:
+    """Read from the token which run and job it is for, in the service's own numbering."""
+    try:
+        claims = token.split(".")[1]
+        value = parse(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)), source="ACTIONS_RUNTIME_TOKEN")
+        scopes = [scope.split(":") for scope in str(value["scp"]).split()]
+    except (IndexError, KeyError, TypeError, ValueError, InvalidInput):
+        scopes = []
+    for scope in scopes:
+        if len(scope) == 3 and scope[0] == _SCOPE:
+            return {"workflow_run_backend_id": scope[1], "workflow_job_run_backend_id": scope[2]}
+    raise RemoteError("ACTIONS_RUNTIME_TOKEN does not say which run it is for.", remedy=_UPLOAD_LATER)
