@@ -13,15 +13,17 @@ from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_regis
 from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.definitions import Redefinition, define
+from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.first_run import first_run_of, make_packs, measure_base, runs_live, take_packs
 from agent_eval.ci.history import add_to_history, counts_used, read_history_of_main
 from agent_eval.ci.inputs import CONFIG_FILE
+from agent_eval.ci.judges_of_tip import with_usable_judges
 from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
-from agent_eval.ci.rules import Rules, Versions
+from agent_eval.ci.rules import Rules
 from agent_eval.ci.signing import admission_by, sign, signer_of
-from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
-from agent_eval.ci.terms import with_terms_of_the_job
+from agent_eval.ci.terms import lost_datasets, with_terms_of_the_job
+from agent_eval.ci.versions import Versions
+from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport
@@ -49,14 +51,9 @@ from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.paths import any_of_conversations
-from agent_eval.text.escape import one_line
-from agent_eval.text.numbers import count
 
 COMPARISON = "compare/baseline_delta.json"
 DECISION = "compare/gate_decision.json"
-
-_NAMED, _NAME_LIMIT = 3, 60
-"""Datasets that a sentence names, and characters of a name: it is to be read to its end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +144,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += [*lost_datasets(search), *defined.notes]
+    job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     search.warnings += agents.edited()
@@ -230,22 +228,6 @@ def search_baselines(job: JobContext, slugs: list[str]) -> Search:
     if settings.baseline_run_id is not None:
         return find_named(job.platform.run_named(settings.baseline_run_id), ground)
     return find_baselines(job.platform.earlier_runs, ground)
-
-
-def lost_datasets(search: Search) -> list[str]:
-    """Warn of datasets of the baseline that no suite of the run evaluates any more."""
-    if not search.gone:
-        return []
-    named = []
-    for dataset, cases in sorted(search.gone.items())[:_NAMED]:
-        name = one_line(dataset, limit=_NAME_LIMIT).replace("`", "'").strip()
-        named.append(f"`{name or '∅'}` ({count(cases, 'case')})")
-    more = len(search.gone) - _NAMED
-    others = f" and {count(more, 'more dataset')}" if more > 0 else ""
-    return [
-        f"The baseline has evidence of {', '.join(named)}{others}, which no suite of this run evaluates. If "
-        "it was removed or renamed, these cases are compared with nothing."
-    ]
 
 
 def _why_unfit(summary: RunSummary) -> str:

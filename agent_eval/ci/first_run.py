@@ -15,9 +15,9 @@ from pathlib import Path
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Baseline, Origin, Search, packs_below
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.definitions import Target
 from agent_eval.ci.rerunning import first_share
 from agent_eval.ci.sides import Side
-from agent_eval.ci.suites import Target
 from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.engine.progress import RunProgress

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TextIO
 
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.command_files import guarded
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
     Settings,
+    base_branches_in,
     gather,
     gather_for_comment,
     refuse_unknown_variables,
@@ -34,23 +34,29 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
-from agent_eval.ci.place import JobPlace, find_place, read_base_branches
+from agent_eval.ci.place import JobPlace, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
-    MAX_BYTES,
     Held,
-    Versions,
     hold,
     left_evidence,
     refuse_fork_with_secrets,
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.suites import JUNIT_NAME, REPORT_NAME, html_name
-from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
+from agent_eval.ci.seal import guarded
+from agent_eval.ci.versions import MAX_BYTES, Versions
+from agent_eval.ci.workspace import (
+    JUNIT_NAME,
+    REPORT_NAME,
+    give_to_owner,
+    html_name,
+    refuse_link_out,
+    refuse_to_overwrite,
+)
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
 from agent_eval.evidence.reader import open_pack
@@ -62,7 +68,6 @@ from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import new_directory, write_file
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
-from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.escape import clean, prose
 
 MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
@@ -146,16 +151,15 @@ class _Sources:
         return settings_from(gather(self.flags, self.environ, named, content=content))
 
 
-def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> list[str]:
+def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> tuple[str, ...]:
     """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
     if file is None or file.startswith(".."):
-        return []
+        return ()
     try:
         data = clone.file(Path(file).as_posix(), tip)
-        values = parse_yaml(data, source=file) if data is not None else None
-        return read_base_branches(values, source=file) if isinstance(values, dict) else []
+        return base_branches_in(Path(file), data) if data is not None else ()
     except AgentEvalError:
-        return []
+        return ()
 
 
 def run_job(

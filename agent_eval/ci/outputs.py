@@ -17,7 +17,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.base import CiRun
-from agent_eval.ci.suites import REPORT_NAME
+from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode

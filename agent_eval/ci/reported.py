@@ -10,17 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.definitions import Target
 from agent_eval.ci.earlier import EarlierRun, Skipped
-from agent_eval.ci.evaluate import (
-    Evaluation,
-    decide_on,
-    judge,
-    lost_datasets,
-    search_baselines,
-    unknown_cases,
-)
+from agent_eval.ci.evaluate import Evaluation, decide_on, judge, search_baselines, unknown_cases
 from agent_eval.ci.history import read_history_of_main
-from agent_eval.ci.suites import Target, is_of_the_job
+from agent_eval.ci.terms import lost_datasets
+from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack

@@ -75,7 +75,8 @@ def demo(out: Path, conversations: bool) -> int:
 
     from agent_eval.ci.demonstration import run_conversations, run_demonstration
 
-    return int((run_conversations if conversations else run_demonstration)(out, os.environ, sys.stdout))
+    run = run_conversations if conversations else run_demonstration
+    return int(run(out, os.environ, sys.stdout))
 
 
 @click.command(cls=TableCommand, path="init")

@@ -55,10 +55,7 @@ COMMANDS: Mapping[str, str] = {
 }
 """By command, as it is typed after `agent-eval`."""
 
-TRIALS_AUTO = (
-    "Write a number, such as `trials: 2`: more trials show smaller losses. Cases that newly fail are "
-)
-TRIALS_AUTO += "run again by themselves."
+TRIALS_AUTO = "Write a number, such as `trials: 2`: cases that newly fail are run again by themselves."
 """What to do in place of `trials: auto`."""
 
 _MOVED = (
@@ -98,12 +95,7 @@ def gone_command(name: str) -> UsageError | None:
 
 
 def gone_option(name: str, written: str | None = None) -> UsageError | None:
-    """The error for an option that is gone; None for any other name.
-
-    Args:
-        name: As an option without dashes, such as `base-cache`.
-        written: As the person wrote it, where that is not `--NAME`.
-    """
+    """The error for an option that is gone, as it was `written` if not as `--NAME`; None for another name."""
     sentence = OPTIONS.get(name)
     if sentence is None:
         return None
@@ -111,11 +103,7 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
 
 
 def gone_variable(names: Iterable[str]) -> UsageError | None:
-    """The error for the first environment variable that passes an option that is gone; None without one.
-
-    Args:
-        names: Of the variables that are set and not empty.
-    """
+    """The error for the first variable of these, which are set, that passes an option that is gone."""
     gone = {spelt: name for name in OPTIONS for spelt in (variable(name), f"INPUT_{name.upper()}")}
     gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in OPTIONS}
     passed = sorted(gone.keys() & set(names))
@@ -123,13 +111,10 @@ def gone_variable(names: Iterable[str]) -> UsageError | None:
 
 
 def gone_policy_key(key: str, value: object) -> str | None:
-    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None.
-
-    Args:
-        key: The key.
-        value: What the file says of it.
-    """
-    names = _plain_names(value)
+    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None."""
+    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
+    if not all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names):
+        names = []  # YAML would not read each of them as it is
     if names and key == "zero_tolerance":
         return f"Write `safety: [{', '.join(names)}]`: each of them blocks at once."
     if names and key in ("zero_tolerance_repeat", "zero_tolerance_ceiling"):
@@ -143,9 +128,3 @@ def gone_policy_key(key: str, value: object) -> str | None:
             lines = ", ".join(f"`{name}: {value[name]}`" for name in rules)
             return f"Write its rules as keys of the policy: {lines}."
     return POLICY_KEYS.get(key)
-
-
-def _plain_names(value: object) -> list[str]:
-    """The names in a list or mapping; none where YAML would not read each of them as it is."""
-    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
-    return names if all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names) else []

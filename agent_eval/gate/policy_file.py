@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.config.gone import gone_policy_key
-from agent_eval.config.rules import RULES
+from agent_eval.config.rows.gate import THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
@@ -86,9 +86,10 @@ def refuse_no_numbers(thresholds: Thresholds) -> None:
 
 
 def _bad_threshold(name: str, value: object) -> UsageError:
-    rule = next(rule for rule in RULES if rule.field == name)
+    option = next(option for option in THRESHOLDS if option.field == name)
+    wanted = "a whole number from 0 on" if option.kind == "count" else "a share from 0 to 1"
     return UsageError(
-        f"{name} must be {rule.limits}, not {value!r}",
-        remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
+        f"{name} must be {wanted}, not {value!r}",
+        remedy=f"Give {option.flag} {wanted}, or leave it out.",
         field=name,
     )

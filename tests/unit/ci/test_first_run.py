@@ -10,9 +10,9 @@ import pytest
 from agent_eval.ci import first_run
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Search
+from agent_eval.ci.definitions import find_targets
 from agent_eval.ci.first_run import ProgressLines, make_packs, take_packs
 from agent_eval.ci.place import JobPlace
-from agent_eval.ci.suites import find_targets
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import InvalidInput
 from tests.e2e.runner import orders

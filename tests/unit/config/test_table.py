@@ -233,6 +233,9 @@ def test_an_input_under_two_names_is_refused(row: Option, alias: str) -> None:
     text, _ = sample(row)
     with pytest.raises(UsageError, match=f"{row.name} is given twice"):
         job({}, {f"INPUT_{row.name.upper()}": text, f"INPUT_{alias.upper()}": text})
+    if row.in_file:
+        with pytest.raises(UsageError, match=f"{row.name} is given twice"):
+            job({}, file=f"{row.name}: {text}\n{alias}: {text}\n")
 
 
 @pytest.mark.parametrize("option", [pytest.param(row, id=row.name) for row in INPUTS if row.default])
