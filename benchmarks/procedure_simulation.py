@@ -26,8 +26,7 @@ from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
 from agent_eval.gate.answer import Answer, answer
-from agent_eval.gate.procedure import HISTORY
-from agent_eval.gate.question import Counts, LeftOut, question
+from agent_eval.gate.procedure import HISTORY, Counts, LeftOut, question
 from agent_eval.gate.rerun import BaseAgent, Cut, rerun
 
 RESULTS = Path(__file__).with_name("results")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
@@ -15,13 +15,13 @@ from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 
+_NAMED, _LONGEST = 5, 200
+_COMPARED = 10_000
+"""Ids that a suggestion is looked for among; the search takes a second for some 50,000."""
+
 
 def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
-    """Build a policy from the content of a file.
-
-    Args:
-        values: The parsed file.
-        source: Name of the file for error messages.
+    """Build a policy from the parsed content of a file, which errors call `source`.
 
     Raises:
         InvalidInput: A key is gone (says what to write instead) or unknown (names the nearest), or a value is
@@ -35,9 +35,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
             nearest = get_close_matches(str(name), known, n=1)
             hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
             raise _invalid(source, str(name), f"there is no such key; {hint}")
-    rules = {name: value for name, value in values.items() if name in Thresholds.model_fields}
     try:
-        parse_thresholds(rules)
+        parse_thresholds({name: value for name, value in values.items() if name in Thresholds.model_fields})
         return GatePolicy.model_validate(values)
     except UsageError as error:
         raise _invalid(source, str(error.details.get("field")), error.message) from None
@@ -92,3 +91,33 @@ def _bad_threshold(name: str, value: object) -> UsageError:
         remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
         field=name,
     )
+
+
+def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: str) -> list[str]:
+    """Warn of every case in quarantine that does not exist, with the nearest id that does.
+
+    A misspelt case would go on blocking without a word. One sentence each for the first five, with ids in
+    backticks, and one for the others.
+
+    Example:
+        >>> held = [{"case": "refnd", "reason": "flaky", "until": "2027-03-31"}]
+        >>> unknown_case_warnings(GatePolicy(quarantine=held), ["refund"], where="neither run has it")
+        ['`quarantine` of the policy lists `refnd`, but neither run has it. Did you mean `refund`?']
+    """
+    existing = set(known)
+    unknown = [
+        name for name in dict.fromkeys(entry.case for entry in policy.quarantine) if name not in existing
+    ]
+    candidates = sorted(existing) if len(existing) <= _COMPARED else []
+    sentences = []
+    for case_id in unknown[:_NAMED]:
+        nearest = get_close_matches(case_id[:_LONGEST], candidates, n=1)
+        guess = f" Did you mean {_code(nearest[0])}?" if nearest else ""
+        sentences.append(f"`quarantine` of the policy lists {_code(case_id)}, but {where}.{guess}")
+    more = len(unknown) - _NAMED
+    return [*sentences, f"The policy lists {more:,} more such ids."] if more > 0 else sentences
+
+
+def _code(case_id: str) -> str:
+    quoted = case_id[:_LONGEST].replace("`", "'")
+    return f"`{quoted}`"

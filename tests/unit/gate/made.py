@@ -11,8 +11,7 @@ from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
 from agent_eval.gate.decide import Material
-from agent_eval.gate.procedure import Question
-from agent_eval.gate.question import Counts, LeftOut, question
+from agent_eval.gate.procedure import Counts, LeftOut, Question, question
 from agent_eval.gate.rerun import Cut
 
 Cell = int | tuple[int, int] | CaseRecord

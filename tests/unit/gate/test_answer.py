@@ -426,7 +426,7 @@ def test_without_a_record_an_agent_that_could_run_again_is_decided_as_recorded()
 
 
 def test_what_a_waiver_covers_fails_no_rerun() -> None:
-    from agent_eval.gate.question import LeftOut
+    from agent_eval.gate.procedure import LeftOut
 
     left_out = LeftOut(covered={"a": frozenset({"policy"})})
     assert answered(steady(left_out=left_out), Script(change=failing("a"))).again == {"a"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.gate.drift import LATEST, drift, welch
+from agent_eval.gate.release import LATEST, drift
+from agent_eval.gate.statistics import welch
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Reruns
-from agent_eval.gate.figures import figure_changes, figures_in_doubt
-from agent_eval.gate.question import Counts
+from agent_eval.gate.limits import figure_changes, figures_in_doubt
+from agent_eval.gate.procedure import Counts
 
 
 def run_of(costs: list[float | None], definition: str = "d") -> RunRecord:

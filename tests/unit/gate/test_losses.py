@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import RunSummary
-from agent_eval.gate.losses import why_too_little
+from agent_eval.gate.decide import why_too_little
 from tests.unit.gate.made import reference, run
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import product
@@ -13,25 +14,23 @@ import pytest
 from agent_eval.gate.procedure import (
     ALPHA,
     Case,
-    Count,
-    at_most_by_chance,
+    Question,
     blamed,
     budget,
-    fisher,
-    holm,
     is_enough,
-    is_low,
     next_side,
-    queue,
-    sign_flip,
     suite_round,
-    tarone,
     violates,
 )
+from agent_eval.gate.statistics import Count, at_most_by_chance, fisher, holm, sign_flip, tarone
 
 
 def case(passed: int, trials: int, before: int, of: int, **more: Any) -> Case:
     return Case(now=Count(passed, trials), main=Count(before, of), **more)
+
+
+def order(cases: Mapping[str, Case], seed: str) -> list[str]:
+    return Question(cases=cases, seed=seed).order
 
 
 OLD = case(0, 1, 20, 20)
@@ -40,7 +39,7 @@ BROKEN = replace(OLD, base=Count(8, 8), change=Count(0, 8))
 
 def test_a_suspect_lost_half_of_its_share_and_the_steadiest_comes_first() -> None:
     fell = [(0, 1, 10, 20), (0, 1, 9, 20), (0, 1, 0, 0), (2, 4, 80, 80), (3, 4, 80, 80), (0, 1, 1, 1)]
-    assert queue({str(k): case(*four) for k, four in enumerate(fell)}, "s") == ["3", "5", "0"]
+    assert order({str(k): case(*four) for k, four in enumerate(fell)}, "s") == ["3", "5", "0"]
 
 
 def test_a_case_that_could_not_be_judged_passed_in_no_trial() -> None:
@@ -59,9 +58,9 @@ def test_steady_takes_ten_trials() -> None:
 
 def test_ties_are_drawn_by_the_commit_and_by_no_order_of_ids() -> None:
     many = {f"c{k}": OLD for k in range(30)}
-    assert queue(many, "x") != queue(many, "y")
-    assert queue(many, "x") == queue(dict(reversed(many.items())), "x")
-    assert queue({"lone \ud800 surrogate": OLD}, "x")
+    assert order(many, "x") != order(many, "y")
+    assert order(many, "x") == order(dict(reversed(many.items())), "x")
+    assert order({"lone \ud800 surrogate": OLD}, "x")
 
 
 @pytest.mark.parametrize(("cases", "most"), [(8, 20), (200, 20), (205, 20), (400, 40), (1000, 100)])
@@ -150,11 +149,16 @@ def test_enough_confirmed_cases_end_the_search() -> None:
 
 
 def test_a_low_run_is_below_every_run_of_main_and_not_for_a_case_or_two() -> None:
-    on_main = [Fraction(41), Fraction(45)]
-    assert is_low(Fraction(40), 10, on_main)
-    assert not is_low(Fraction(41), 9, on_main)
-    assert not is_low(Fraction(15), 2, [Fraction(17)])
-    assert not is_low(Fraction(1), 9, [])
+    def is_low(total: int, fell: int, *on_main: int) -> bool:
+        cases = {f"c{k}": OLD if k < fell else case(1, 1, 20, 20) for k in range(50)}
+        return Question(
+            cases=cases, total=Fraction(total) if on_main else None, on_main=[*map(Fraction, on_main)]
+        ).is_low
+
+    assert is_low(40, 10, 41, 45)
+    assert not is_low(41, 9, 41, 45)
+    assert not is_low(15, 2, 17)
+    assert not is_low(1, 9)
 
 
 def test_rounds_of_the_suite_go_on_while_they_may_still_tell() -> None:
@@ -165,7 +169,7 @@ def test_rounds_of_the_suite_go_on_while_they_may_still_tell() -> None:
 
 def test_recorded_cases_that_cannot_reach_the_level_cost_the_others_nothing() -> None:
     mixed = {f"f{k}": (Count(2, 4), Count(3, 4)) for k in range(40)} | {"a": (Count(0, 4), Count(4, 4))}
-    assert tarone(mixed) == {"a"}
+    assert tarone(mixed, ALPHA) == {"a"}
     assert not holm({name: fisher(*now, *before) for name, (now, before) in mixed.items()}, ALPHA)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.procedure import Count
-from agent_eval.gate.question import LeftOut
+from agent_eval.gate.procedure import LeftOut
+from agent_eval.gate.statistics import Count
 from tests.unit.gate.made import asked, row, run, runs
 
 

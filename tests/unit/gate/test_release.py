@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.procedure import Count
-from agent_eval.gate.question import Counts
-from agent_eval.gate.release import interval, release_answer, tango_interval
+from agent_eval.gate.procedure import Counts
+from agent_eval.gate.release import interval, release_answer
+from agent_eval.gate.statistics import Count, tango_interval
 from tests.unit.gate.test_limits import counts, one_trial
 
 RELEASE = GatePolicy(preset="release", margin=0.05)
