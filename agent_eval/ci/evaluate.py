@@ -39,7 +39,8 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
+from agent_eval.gate.decide import Material, decide_by_policy, question_of
+from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
@@ -360,7 +361,7 @@ def _run_again(
             question=question_of(material, policy, generated_at=now),
             baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
         )
-        if needs_figures(material, policy):
+        if figures_in_doubt(material.counts, policy):
             in_doubt.add(slug)
     return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
 

@@ -58,13 +58,7 @@ class Confusion:
 
 
 def confusion(labelled: Sequence[Labelled], judge: str | None = None) -> Confusion:
-    """Count cases by their labelled trials, or by those with one verdict of the judge.
-
-    Example:
-        >>> both = [Labelled("refund", "passed", "passed"), Labelled("refund", "failed", "passed")]
-        >>> confusion(both).right, confusion(both, "failed").cases
-        (Fraction(1, 2), 0)
-    """
+    """Count cases by their labelled trials, or by those with one verdict of the judge."""
     rows = [row for row in labelled if judge in (None, row.judge)]
     trials = Counter(row.case_id for row in rows)
     cells: defaultdict[tuple[str, ...], Fraction] = defaultdict(Fraction)
@@ -98,43 +92,37 @@ def kappa(cells: Confusion) -> Estimate:
     rarely; half a case more in each cell mends that. Where all verdicts are the same, there is no kappa.
     """
     rows = [[cells.both_passed, cells.wrongly_failed], [cells.wrongly_passed, cells.both_failed]]
-    value = _kappa([[float(cell) for cell in row] for row in rows])[0]
-    smoothed, error = _kappa([[float(cell) + 0.5 for cell in row] for row in rows])
+    value = _kappa(rows, 0.0)[0]
+    smoothed, error = _kappa(rows, 0.5)
     assert smoothed is not None
     half = z_two_sided(0.95) * error
     return Estimate(value, Interval(max(-1.0, smoothed - half), min(1.0, smoothed + half)))
 
 
-def _kappa(cells: list[list[float]]) -> tuple[float | None, float]:
-    total = sum(map(sum, cells))
-    shares = [[cell / total for cell in row] for row in cells] if total else [[1.0, 0.0], [0.0, 0.0]]
-    rows = [sum(row) for row in shares]
-    columns = [sum(column) for column in zip(*shares, strict=True)]
-    observed = shares[0][0] + shares[1][1]
-    expected = sum(row * column for row, column in zip(rows, columns, strict=True))
-    if expected >= 1.0:
+def _kappa(cells: Sequence[Sequence[Fraction]], more: float) -> tuple[float | None, float]:
+    """Kappa and its standard error, of cells with so much more in each."""
+    total = sum(float(cell) + more for row in cells for cell in row)
+    shares = [[(float(cell) + more) / total if total else 0.0 for cell in row] for row in cells]
+    rows, columns = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
+    expected = rows[0] * columns[0] + rows[1] * columns[1]
+    if not total or expected >= 1.0:
         return None, 1.0
-    value = (observed - expected) / (1 - expected)
+    value = (shares[0][0] + shares[1][1] - expected) / (1 - expected)
     of_agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * (1 - value)) ** 2 for i in (0, 1))
     of_others = (1 - value) ** 2 * sum(
         shares[i][j] * (columns[i] + rows[j]) ** 2 for i, j in ((0, 1), (1, 0))
     )
     by_chance = (value - expected * (1 - value)) ** 2
-    variance = max(0.0, of_agreed + of_others - by_chance)
-    return value, sqrt(variance) / ((1 - expected) * sqrt(total))
+    return value, sqrt(max(0.0, of_agreed + of_others - by_chance)) / ((1 - expected) * sqrt(total))
 
 
 def pass_rate(labelled: Sequence[Labelled], judged_passed: Fraction, judged: int) -> Estimate:
     """Estimate the share of cases that people would pass, from labels of each of the judge's verdicts.
 
     The share that people pass is measured among those that the judge passed and among those that it failed,
-    and weighted by how often the judge gives each verdict. So labels may be drawn by verdict, as they are
-    where failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
-
-    Args:
-        labelled: What people found.
-        judged_passed: Sum over all cases, labelled or not, of the share of trials that the judge passed.
-        judged: Number of all cases that the judge passed or failed.
+    and weighted by how often the judge gives each verdict: `judged_passed` sums the shares of trials that it
+    passed over all `judged` cases, labelled or not. So labels may be drawn by verdict, as they are where
+    failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
     """
     if not judged:
         return Estimate(None, Interval(0.0, 1.0))

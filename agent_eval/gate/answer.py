@@ -6,10 +6,10 @@ of itself but counts: a case is open where its reruns are not complete, whatever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
 from agent_eval.contracts import Comparison
 from agent_eval.contracts.policy import GatePolicy
@@ -37,23 +37,14 @@ ViolationState = Literal["blocks", "did-not-repeat", "known-on-main", "open", "w
 
 SuiteState = Literal["worse", "not-worse", "open"]
 
-OpenReason = Literal[
-    "cut",
-    "unjudged",
-    "altered",
-    "fails-on-both",
-    "control-fails",
-    "base-cannot-run",
-    "no-base-agent",
-    "not-rerun",
-    "recorded",
-]
-"""Why a case is open: its reruns ended early; no judge could judge one; a side's set-up or agent altered
-what the other, or it, runs; it passes in no rerun of the change, and the base does not either, does not run
-here at all, cannot be built, or has no agent to run; it is beyond the budget, and the suite was not run
-again; its recorded trials are too few to blame the change."""
+NeverPasses = Literal["fails-on-both", "control-fails", "base-cannot-run", "no-base-agent"]
+"""It passes in no rerun of the change, and the base does not either, does not run here at all, cannot be
+built, or has no agent to run."""
 
-_NEVER_PASSES = ("fails-on-both", "control-fails", "base-cannot-run", "no-base-agent")
+OpenReason = Literal["cut", "unjudged", "altered", "not-rerun", "recorded"] | NeverPasses
+"""Why a case is open: its reruns ended early; no judge could judge one; a side's set-up or agent altered
+what the other, or it, runs; it is beyond the budget, and the suite was not run again; its recorded trials are
+too few to blame the change; or it never passes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,43 +94,78 @@ def answer(question: Question, record: Reruns | None) -> Answer:
         InvalidInput: The record is of more than the procedure runs.
     """
     if record is None or not question.may_rerun:
-        return _of_recorded(replace(question, may_rerun=False))
-    _refuse_contradictions(record)
-    order = [] if record.agent_unchanged else question.order
+        question, record = replace(question, may_rerun=False), Reruns()
+        ends, order, asked = _of_recorded(question), question.order, set(question.order)
+        pairs = recorded_pairs(question)
+        suite: SuiteState | None = "worse" if recorded_chance(pairs) <= ALPHA else "not-worse"
+        suite = suite if pairs else None
+    else:
+        _refuse_contradictions(record)
+        order = [] if record.agent_unchanged else question.order
+        asked = {row.case_id for row in _reruns(record)}
+        ends, suite = _of_reruns(question, record, order), _of_suite(question, record)
+    states = {place: violation_state(question, record, *place) for place in question.violations}
+    rest = [case_id for case_id in order if case_id not in ends.broken.union(ends.open, ends.on_main)]
+    return Answer(
+        broken=frozenset(ends.broken),
+        unsafe=frozenset(place for place, state in states.items() if state == "blocks"),
+        open=ends.open,
+        open_safety=frozenset(place for place, state in states.items() if state in ("open", "waiting")),
+        on_main=frozenset(ends.on_main),
+        again=frozenset(asked.intersection(rest)),
+        not_rerun=frozenset(rest) - asked,
+        suite=suite,
+        max_regressed=question.max_regressed,
+    )
+
+
+class _Ends(NamedTuple):
+    """Cases that broke, that are open, and that fail on main as well."""
+
+    broken: set[str]
+    open: dict[str, OpenReason]
+    on_main: set[str]
+
+
+def _of_reruns(question: Question, record: Reruns, order: Sequence[str]) -> _Ends:
+    ends = _Ends(blamed_cases(question, record), {}, set())
     asked = {row.case_id for row in _reruns(record)}
-    broken = blamed_cases(question, record)
     late = set(late_cases(question, record)) if record.rounds else set()
-    is_blamed = len(broken) > question.max_regressed
-    open_: dict[str, OpenReason] = {}
-    on_main: set[str] = set()
     for place, case_id in enumerate(order):
         case = counted(question, record, case_id)
-        if case_id in broken:
+        if case_id in ends.broken:
             continue
         if place >= budget(len(question.cases)) and case_id not in late:
             if case.is_reliable and not record.rounds:
-                open_[case_id] = "not-rerun"
+                ends.open[case_id] = "not-rerun"
             continue
         reason = _why_open(case, record)
         is_excused = case.fails_on_main or (record.base_runs == "isolated" and _base_runs(record))
-        if reason in _NEVER_PASSES and is_excused:
-            on_main.add(case_id)
-        elif reason is not None and not (reason == "cut" and is_blamed and case_id not in asked):
-            # Once enough cases are confirmed, no other is run again.
-            open_[case_id] = reason
-    states = {place: violation_state(question, record, *place) for place in question.violations}
-    named = broken.union(open_, on_main)
-    return Answer(
-        broken=frozenset(broken),
-        unsafe=frozenset(place for place, state in states.items() if state == "blocks"),
-        open=open_,
-        open_safety=frozenset(place for place, state in states.items() if state in ("open", "waiting")),
-        on_main=frozenset(on_main),
-        again=frozenset(case_id for case_id in order if case_id in asked and case_id not in named),
-        not_rerun=frozenset(case_id for case_id in order if case_id not in asked and case_id not in named),
-        suite=_of_suite(question, record),
-        max_regressed=question.max_regressed,
-    )
+        # Once enough cases are confirmed, no other is run again.
+        is_left = reason == "cut" and len(ends.broken) > question.max_regressed and case_id not in asked
+        if reason in get_args(NeverPasses) and is_excused:
+            ends.on_main.add(case_id)
+        elif reason is not None and not is_left:
+            ends.open[case_id] = reason
+    return ends
+
+
+def _of_recorded(question: Question) -> _Ends:
+    """Nothing can be run again: an exact test of several trials; of one, a flip of a reliable case."""
+    pairs = recorded_pairs(question)
+    counts = {name: (question.cases[name].now, question.cases[name].main) for name in pairs}
+    ends = _Ends(tarone(counts, ALPHA), {}, set())
+    for name in question.order:
+        case = question.cases[name]
+        if case.cannot_tell or (case.is_reliable and not case.now.trials):
+            ends.open[name] = "unjudged"
+        elif case.is_reliable and case.fails_on_main:
+            ends.on_main.add(name)
+        elif case.is_reliable and name not in pairs:
+            ends.broken.add(name)
+        elif case.is_reliable and not case.now.passed and name not in ends.broken:
+            ends.open[name] = "recorded"
+    return ends._replace(broken=ends.broken - ends.on_main)
 
 
 def _refuse_contradictions(record: Reruns) -> None:
@@ -203,7 +229,7 @@ def _count(trials: Iterable[Rerun], covered: frozenset[str]) -> Count:
     judged = [trial for trial in trials if not _is_unjudged(trial, covered)]
     named = [{*trial.failing, *trial.unjudged} for trial in judged]
     passes = (
-        trial.result == "passed" or bool(of) and of <= covered
+        trial.result == "passed" or (bool(of) and of <= covered)
         for trial, of in zip(judged, named, strict=True)
     )
     return Count(sum(passes), len(judged))
@@ -316,37 +342,6 @@ def _of_suite(question: Question, record: Reruns) -> SuiteState | None:
     return "worse" if state == "worse" else "not-worse" if state == "done" else "open"
 
 
-def _of_recorded(question: Question) -> Answer:
-    """Nothing can be run again: an exact test of several trials; of one, a flip of a reliable case."""
-    pairs = recorded_pairs(question)
-    broken = tarone({name: (question.cases[name].now, question.cases[name].main) for name in pairs}, ALPHA)
-    open_: dict[str, OpenReason] = {}
-    on_main: set[str] = set()
-    for name in question.order:
-        case = question.cases[name]
-        if case.cannot_tell or (case.is_reliable and not case.now.trials):
-            open_[name] = "unjudged"
-        elif case.is_reliable and case.fails_on_main:
-            on_main.add(name)
-        elif case.is_reliable and name not in pairs:
-            broken.add(name)
-        elif case.is_reliable and not case.now.passed and name not in broken:
-            open_[name] = "recorded"
-    broken -= on_main
-    states = {place: violation_state(question, Reruns(), *place) for place in question.violations}
-    suite: SuiteState = "worse" if recorded_chance(pairs) <= ALPHA else "not-worse"
-    named = broken.union(open_, on_main)
-    return Answer(
-        broken=frozenset(broken),
-        unsafe=frozenset(place for place, state in states.items() if state == "blocks"),
-        open=open_,
-        on_main=frozenset(on_main),
-        again=frozenset(name for name in question.order if name not in named),
-        suite=suite if pairs else None,
-        max_regressed=question.max_regressed,
-    )
-
-
 def recorded_pairs(question: Question) -> dict[str, tuple[Count, Count]]:
     """Recorded trials of the baseline and of the run, by case, where both have several."""
     pairs = {
@@ -398,8 +393,8 @@ def redefined(
 ) -> Redefined:
     """Sort the cases that the change alters or removes; what failed on main cannot break.
 
-    The comparison judged stored trajectories by either definition; `by_main` are cases that the change's agent
-    ran as main defines them, and `left_out` those in quarantine or waived.
+    The comparison judged stored trajectories by either definition; `by_main` are cases that the change's
+    agent ran as main defines them, and `left_out` those in quarantine or waived.
     """
     trials = {row.case_id: row.change for row in by_main}
     failing = {case_id: failing_judges(rows) for case_id, rows in trials.items()}

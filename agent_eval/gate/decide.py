@@ -18,13 +18,12 @@ from agent_eval.gate.limits import (
     Measured,
     apply_limits,
     figure_changes,
-    figures_in_doubt,
     measure,
     measure_counts,
     measure_run,
 )
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.procedure import Counts, LeftOut, Question, question
+from agent_eval.gate.procedure import Counts, Question, question
 from agent_eval.gate.release import release_answer
 from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
@@ -91,13 +90,7 @@ def question_of(
         UsageError: `generated_at` names no point in time.
     """
     excuses = excuses or material.excuses(policy, generated_at=generated_at)
-    left_out = LeftOut(quarantined=excuses.quarantine, waived=excuses.waived, covered=excuses.covered)
-    return question(material.counts, policy, left_out, seed=material.seed, may_rerun=material.may_rerun)
-
-
-def needs_figures(material: Material, policy: GatePolicy) -> bool:
-    """Whether cost or latency seems to break its limit, so that both sides are to be measured once more."""
-    return figures_in_doubt(material.counts, policy)
+    return question(material.counts, policy, excuses, seed=material.seed, may_rerun=material.may_rerun)
 
 
 def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: str) -> GateDecision:
@@ -160,7 +153,6 @@ def _facts(
     measured = measure_counts(
         counts.own, counts.baseline, quarantined=excuses.quarantine, broken=result.broken
     )
-    left_out = excuses.quarantine | excuses.waived
     by_main = reruns.by_main if reruns is not None else ()
     may_vary = not (policy.deterministic or material.is_recorded)
     facts = Facts(
@@ -168,9 +160,9 @@ def _facts(
         answer=result,
         reruns=reruns,
         rules=apply_limits(policy.thresholds, measured, may_vary=may_vary),
-        release=release_answer(counts, policy, left_out) if policy.is_release else None,
+        release=release_answer(counts, policy, excuses.left_out) if policy.is_release else None,
         figures=figure_changes(counts, policy, reruns, may_rerun=asks.may_rerun),
-        redefined=redefined(counts, material.comparison, by_main, policy, left_out),
+        redefined=redefined(counts, material.comparison, by_main, policy, excuses.left_out),
         quarantined=sorted(
             name
             for name, row in counts.own.cases.items()

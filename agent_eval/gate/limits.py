@@ -1,4 +1,4 @@
-"""Hold a run against the limits of a policy, or of thresholds alone; and its cost and latency against the base's.
+"""Hold a run against the limits of a policy or of thresholds alone, its cost and latency against the base's.
 
 To the letter, or for an agent that can vary where it is significant: a rate that one noisy run misses by
 chance says nothing of the agent. Every rate is a number of cases over a number of cases, or of trials where

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -14,6 +13,7 @@ from agent_eval.config.rules import RULES
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.text.spelling import nearest
 
 _NAMED, _LONGEST = 5, 200
 _COMPARED = 10_000
@@ -32,8 +32,8 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         if (instead := gone_policy_key(str(name), value)) is not None:
             raise InvalidInput(f"{source}: {name} is gone", remedy=instead, file=source, field=str(name))
         if name not in known:
-            nearest = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+            like = nearest(str(name), known, 0.6)
+            hint = f"did you mean {like!r}?" if like else f"known are {', '.join(known)}"
             raise _invalid(source, str(name), f"there is no such key; {hint}")
     try:
         parse_thresholds({name: value for name, value in values.items() if name in Thresholds.model_fields})
@@ -105,14 +105,13 @@ def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: st
         ['`quarantine` of the policy lists `refnd`, but neither run has it. Did you mean `refund`?']
     """
     existing = set(known)
-    unknown = [
-        name for name in dict.fromkeys(entry.case for entry in policy.quarantine) if name not in existing
-    ]
-    candidates = sorted(existing) if len(existing) <= _COMPARED else []
+    listed = dict.fromkeys(entry.case for entry in policy.quarantine)
+    unknown = [case_id for case_id in listed if case_id not in existing]
+    candidates = existing if len(existing) <= _COMPARED else ()
     sentences = []
     for case_id in unknown[:_NAMED]:
-        nearest = get_close_matches(case_id[:_LONGEST], candidates, n=1)
-        guess = f" Did you mean {_code(nearest[0])}?" if nearest else ""
+        like = nearest(case_id[:_LONGEST], candidates, 0.6)
+        guess = f" Did you mean {_code(like)}?" if like else ""
         sentences.append(f"`quarantine` of the policy lists {_code(case_id)}, but {where}.{guess}")
     more = len(unknown) - _NAMED
     return [*sentences, f"The policy lists {more:,} more such ids."] if more > 0 else sentences

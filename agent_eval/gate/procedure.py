@@ -19,6 +19,7 @@ from typing import Literal
 from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.statistics import NONE, Count, Name, fisher, holm, sign_flip
+from agent_eval.gate.waivers import Excuses
 
 ALPHA = 0.05
 """Level of each of the three tests: of steady cases, of other cases, of the suite."""
@@ -315,38 +316,21 @@ class Counts:
         return rows or ([of_baseline] if of_baseline is not None else [])
 
 
-@dataclass(frozen=True, kw_only=True)
-class LeftOut:
-    """What is no question of the procedure, by whose word.
-
-    Attributes:
-        quarantined: Cases that the policy's quarantine names.
-        waived: Cases whose failure waivers cover wholly.
-        covered: Judges by case whose failure a waiver covers.
-    """
-
-    quarantined: frozenset[str] = frozenset()
-    waived: frozenset[str] = frozenset()
-    covered: Mapping[str, frozenset[str]] = field(default_factory=dict)
-
-
-def question(
-    counts: Counts, policy: GatePolicy, left_out: LeftOut, *, seed: str, may_rerun: bool
-) -> Question:
+def question(counts: Counts, policy: GatePolicy, excuses: Excuses, *, seed: str, may_rerun: bool) -> Question:
     """Build the question of one suite from the counts of its first run and of main's."""
     own, runs = counts.own, counts.runs
     newest = counts.newest if counts.newest and counts.newest.run.key == own.run.key else None
     cases, violations = {}, {}
     for case_id in sorted(own.cases):
         row, rows = own.cases[case_id], counts.rows(case_id)
-        covered = left_out.covered.get(case_id, frozenset())
+        covered = excuses.covered.get(case_id, frozenset())
         for judge_id in row.failing.keys() & policy.safety.keys() - covered:
             violations[case_id, judge_id] = Violation(
                 at_once=policy.mode_of(judge_id) == "at-once",
                 seen=sum(judge_id in before.failing for before in rows),
                 runs=len(rows),
             )
-        if case_id in left_out.quarantined or case_id in left_out.waived:
+        if case_id in excuses.left_out:
             continue
         on_main = [Count(before.passed, before.trials) for before in rows]
         of_newest = counts.row(newest, case_id)
@@ -369,7 +353,7 @@ def question(
         total=_total(own, common) if whole else None,
         on_main=[_total(run, common) for run in whole],
         violations=dict(sorted(violations.items(), key=lambda each: (each[1].seen > 0, each[0]))),
-        covered=left_out.covered,
+        covered=excuses.covered,
         max_regressed=policy.max_regressed_cases,
         may_rerun=may_rerun,
         before={

@@ -138,7 +138,7 @@ class Drift:
 
 
 def drift(release: Sequence[float], main: Sequence[float], cases: int) -> Drift:
-    """Hold the totals of main's last runs, the newest first, against those of a release: passed of `cases`."""
+    """Hold the totals of main's last runs, the newest first, against those of a release."""
     latest = list(main[:LATEST])
     enough = min(len(latest), len(release)) >= FEWEST
     p_value = welch(release, latest) if enough else None

@@ -11,7 +11,8 @@ from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
-from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
+from agent_eval.gate.decide import Material, decide_by_policy, question_of
+from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.rerun import BaseAgent, rerun
 from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, counts_of, material, row, run, runs
 
@@ -31,7 +32,7 @@ def decided(
     policy = policy or GatePolicy()
     if script is not None:
         question = question_of(found, policy, generated_at=NOW)
-        doubt = frozenset({"shop"}) if needs_figures(found, policy) else frozenset[str]()
+        doubt = frozenset({"shop"}) if figures_in_doubt(found.counts, policy) else frozenset[str]()
         records = rerun({"shop": question}, script, base or BaseAgent("beside"), figures_in_doubt=doubt)
         found = replace(found, reruns=records["shop"])
     return decide_by_policy(found, policy, generated_at=NOW)

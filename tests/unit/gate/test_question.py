@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.gate.procedure import LeftOut
 from agent_eval.gate.statistics import Count
+from agent_eval.gate.waivers import Excuses
 from tests.unit.gate.made import asked, row, run, runs
 
 
@@ -55,7 +55,7 @@ def test_an_error_is_a_failure_and_what_no_judge_could_judge_is_neither() -> Non
 
 
 def test_quarantined_and_waived_cases_are_left_out() -> None:
-    left_out = LeftOut(quarantined=frozenset("a"), waived=frozenset("b"))
+    left_out = Excuses(quarantine=frozenset("a"), waived=frozenset("b"))
     question = asked(dict.fromkeys("abc", 0), runs(dict.fromkeys("abc", 1)), left_out=left_out)
     assert list(question.cases) == ["c"]
 
@@ -104,7 +104,7 @@ def test_a_violation_blocks_at_once_in_a_release_and_where_the_policy_says_so(po
 
 def test_a_violation_in_quarantine_counts_and_a_waived_one_does_not() -> None:
     now = {name: row(name, 0, failing={"tool_abuse": 1}) for name in "ab"}
-    left_out = LeftOut(quarantined=frozenset("a"), covered={"b": frozenset({"tool_abuse"})})
+    left_out = Excuses(quarantine=frozenset("a"), covered={"b": frozenset({"tool_abuse"})})
     assert list(asked(now, runs({"a": 1, "b": 1}), left_out=left_out).violations) == [("a", "tool_abuse")]
 
 
