@@ -39,9 +39,10 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material, decide_by_policy, question_of
+from agent_eval.gate.decide import decide_by_policy, question_of
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.policy_file import unknown_case_warnings
+from agent_eval.gate.procedure import Material
 from agent_eval.history.used import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges

@@ -7,7 +7,7 @@ of itself but counts: a case is open where its reruns are not complete, whatever
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal, NamedTuple, get_args
 
@@ -53,12 +53,10 @@ class Answer:
 
     Attributes:
         broken: Cases that the change is blamed for.
-        unsafe: Cases and safety judges whose violation blocks.
+        unsafe: Cases and safety judges whose violation blocks; `open_safety`: of which reruns could not tell.
         open: Cases that are not settled, with why.
-        open_safety: Cases and safety judges of which reruns could not tell.
         on_main: Cases that fail on main as well.
-        again: Cases that newly failed and are none of these.
-        not_rerun: Cases beyond the budget that were not run again and are not reliable.
+        again: Cases that newly failed and are none of these; `not_rerun`: those that were not run again.
         suite: What the rounds of the whole suite say; None where none were asked for.
     """
 
@@ -84,11 +82,7 @@ class Answer:
 
 
 def answer(question: Question, record: Reruns | None) -> Answer:
-    """Say how the procedure ends for one suite.
-
-    Args:
-        question: What the first run asks.
-        record: What was run again; None where nothing was, as with recorded traces.
+    """Say how the procedure ends for one suite; without a record where nothing was run again.
 
     Raises:
         InvalidInput: The record is of more than the procedure runs.
@@ -358,36 +352,39 @@ def recorded_chance(pairs: Mapping[str, tuple[Count, Count]]) -> float:
     )
 
 
+ByMain = Literal["only-by-change", "fails", "passes", "not-run"]
+"""What the change's agent makes of a case as main defines it: it fails, and passes only by what the change
+expects; it fails; it passes; it was not run so."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Redefined:
-    """Cases that the change alters or removes, and what its agent makes of them as main defines them.
+    """Cases that the change alters or removes, by what its agent makes of them as main defines them.
 
     A change may define its cases otherwise, and what it expects holds once it is merged. Until then a case
     that fails as main has it is no green, whatever the change's own version says of it.
 
     Attributes:
-        only_by_change: They fail as main has them, and pass by what the change expects.
-        failing: They fail as main has them, and the change removes them or asks something else.
-        passing: They pass as main has them, and the change removes them or asks something else.
-        unknown: They were not run as main has them.
-        removed: Those of all these that the change removes.
+        cases: Those that passed on main, in the order of their ids.
+        removed: Those that the change removes.
         unsafe: Cases and safety judges that fail them as main has them.
-        more_help: Whether the agent was given more help than the base's.
+        more_help: The agent was given more help than the base's.
     """
 
-    only_by_change: Collection[str] = ()
-    failing: Collection[str] = ()
-    passing: Collection[str] = ()
-    unknown: Collection[str] = ()
+    cases: Mapping[str, ByMain] = field(default_factory=dict)
     removed: Collection[str] = ()
     unsafe: Collection[tuple[str, str]] = ()
     more_help: bool = False
+
+    def named(self, state: ByMain, *, removed: bool) -> list[str]:
+        """The cases of a state that the change removes, or alters."""
+        return [name for name, of in self.cases.items() if of == state and (name in self.removed) is removed]
 
 
 def redefined(
     counts: Counts,
     comparison: Comparison | None,
-    by_main: Iterable[CaseReruns],
+    by_main: Collection[CaseReruns],
     policy: GatePolicy,
     left_out: Collection[str],
 ) -> Redefined:
@@ -397,11 +394,11 @@ def redefined(
     agent ran as main defines them, and `left_out` those in quarantine or waived.
     """
     trials = {row.case_id: row.change for row in by_main}
-    failing = {case_id: failing_judges(rows) for case_id, rows in trials.items()}
+    failing = {row.case_id: row.failing for row in by_main}
     before = counts.baseline.cases if counts.baseline is not None else {}
     stated: Mapping[str, list[str]] = comparison.new_expectations if comparison is not None else {}
     judged_twice = set(comparison.cases.judged_twice) if comparison is not None else set()
-    groups: dict[str, list[str]] = {"only": [], "failing": [], "passing": [], "unknown": []}
+    cases: dict[str, ByMain] = {}
     for case_id, row in sorted(before.items()):
         own = counts.own.cases.get(case_id)
         # A share of a half or more passed on main, so that it can break.
@@ -409,32 +406,19 @@ def redefined(
             continue
         if case_id in trials:
             results = {trial.result for trial in trials[case_id]}
-            fails = "only" if own is not None and own.passed > 0 else "failing"
-            group = "passing" if "passed" in results else fails if "failed" in results else "unknown"
-            groups[group].append(case_id)
+            fails: ByMain = "only-by-change" if own is not None and own.passed > 0 else "fails"
+            cases[case_id] = "passes" if "passed" in results else fails if "failed" in results else "not-run"
         elif case_id in stated:
-            groups["only"].append(case_id)
+            cases[case_id] = "only-by-change"
         elif (own is None or own.definition != row.definition) and case_id not in judged_twice:
-            groups["unknown"].append(case_id)
-    return Redefined(
-        only_by_change=groups["only"],
-        failing=groups["failing"],
-        passing=groups["passing"],
-        unknown=groups["unknown"],
-        removed=[case_id for case_id in before if case_id not in counts.own.cases],
-        unsafe=sorted(
-            {
-                (case_id, judge_id)
-                for judges_of in (failing, stated)
-                for case_id, judges in judges_of.items()
-                for judge_id in judges
-                if judge_id in policy.safety and case_id not in left_out
-            }
-        ),
-        more_help=comparison is not None and comparison.more_help,
-    )
-
-
-def failing_judges(trials: Iterable[Rerun]) -> list[str]:
-    """The judges that fail a trial."""
-    return sorted({judge_id for trial in trials for judge_id in trial.failing})
+            cases[case_id] = "not-run"
+    unsafe = {
+        (case_id, judge_id)
+        for judges_of in (failing, stated)
+        for case_id, judges in judges_of.items()
+        for judge_id in judges
+        if judge_id in policy.safety and case_id not in left_out
+    }
+    more_help = comparison is not None and comparison.more_help
+    removed = before.keys() - counts.own.cases.keys()
+    return Redefined(cases=cases, removed=removed, unsafe=sorted(unsafe), more_help=more_help)

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, RunSummary, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import Fault, InvalidInput, UsageError
-from agent_eval.gate.answer import answer, failing_judges, redefined
-from agent_eval.gate.findings import Facts, judged_cases, notes_of, safety_findings, sentence_of
-from agent_eval.gate.limits import (
-    Measured,
-    apply_limits,
-    figure_changes,
-    measure,
-    measure_counts,
-    measure_run,
-)
+from agent_eval.gate.findings import find, judged_cases, notes_of, safety_findings, sentence_of
+from agent_eval.gate.limits import Measured, apply_limits, measure, measure_run
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.procedure import Counts, Question, question
-from agent_eval.gate.release import release_answer
+from agent_eval.gate.procedure import Material, Question
 from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
 from agent_eval.text.numbers import count, of_all, percent
@@ -33,64 +22,13 @@ MOST_UNJUDGED = Fraction(1, 5)
 """Share of a run's trials of which no judge could tell, above which the run says nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Material:
-    """What a decision by policy rests on.
-
-    Attributes:
-        run: The run that is decided on.
-        comparison: With its baseline; None without one.
-        counts: Of the run, of main's runs and of the baseline.
-        reruns: What the job ran again; None where nothing was, or could be.
-        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
-        seed: The commit of the change.
-        may_rerun: Whether the agent can be run again: neither with recorded traces nor outside of a job.
-        is_recorded: Whether its traces are recorded, so that it does the same every time.
-        digests: Of the files the material was read from, by field of the decision.
-    """
-
-    run: RunReference
-    comparison: Comparison | None
-    counts: Counts
-    reruns: Reruns | None = None
-    waivers: Sequence[Waiver] = ()
-    seed: str = ""
-    may_rerun: bool = False
-    is_recorded: bool = False
-    digests: Mapping[str, str] = field(default_factory=dict)
-
-    def violations(self, policy: GatePolicy) -> dict[str, list[str]]:
-        """Safety judges that fail or cannot tell, by case."""
-        return {
-            case_id: sorted(judges)
-            for case_id, row in self.counts.own.cases.items()
-            if (judges := policy.safety.keys() & {*row.failing, *row.untold})
-        }
-
-    def excuses(self, policy: GatePolicy, *, generated_at: str) -> Excuses:
-        """Apply waivers and quarantine."""
-        stated = self.comparison.new_expectations if self.comparison is not None else {}
-        rows = self.reruns.by_main if self.reruns is not None else ()
-        return excuse(
-            self.comparison,
-            self.waivers,
-            policy.quarantine,
-            generated_at=generated_at,
-            violations=self.violations(policy),
-            by_main={**stated, **{row.case_id: failing_judges(row.change) for row in rows}},
-        )
-
-
-def question_of(
-    material: Material, policy: GatePolicy, *, generated_at: str, excuses: Excuses | None = None
-) -> Question:
+def question_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Question:
     """Build the question that the first run asks; `gate.rerun` runs it.
 
     Raises:
         UsageError: `generated_at` names no point in time.
     """
-    excuses = excuses or material.excuses(policy, generated_at=generated_at)
-    return question(material.counts, policy, excuses, seed=material.seed, may_rerun=material.may_rerun)
+    return material.question(policy, material.excuses(policy, generated_at=generated_at))
 
 
 def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: str) -> GateDecision:
@@ -103,9 +41,8 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         NothingMeasured: The run has no case.
         UsageError: `generated_at` names no point in time.
     """
-    counts = material.counts
     excuses = material.excuses(policy, generated_at=generated_at)
-    facts, measured = _facts(material, policy, excuses, generated_at)
+    facts = find(material, policy, excuses)
     if facts.failures:
         status = GateStatus.FAILED
     elif facts.open:
@@ -116,7 +53,7 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
     open_blocks = policy.is_release or facts.answer.is_open or not facts.is_main_judged
     open_blocks = open_blocks or any(figure.answer == "open" for figure in facts.figures)
     decision = GateDecision(
-        **_about(material.run, material.comparison, measured, excuses),
+        **_about(material.run, material.comparison, facts.measured, excuses),
         **material.digests,
         generated_at=generated_at,
         gate_status=status,
@@ -128,7 +65,7 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         blocks=status is GateStatus.FAILED or (status is GateStatus.INCONCLUSIVE and open_blocks),
         decided_by="policy",
         preset=policy.preset,
-        main_runs=[run.run.run_id for run in counts.runs],
+        main_runs=[run.run.run_id for run in facts.runs],
         cases=judged_cases(facts),
         safety=safety_findings(facts),
         suite=facts.suite,
@@ -137,47 +74,8 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
         quarantined_case_ids=list(facts.quarantined),
         notes=notes_of(facts, status),
     )
-    why = why_too_little(material.run.summary, errors_are_failures=bool(counts.runs))
+    why = why_too_little(material.run.summary, errors_are_failures=bool(facts.runs))
     return _without_green(decision, why)
-
-
-def _facts(
-    material: Material, policy: GatePolicy, excuses: Excuses, generated_at: str
-) -> tuple[Facts, Measured]:
-    """Ask, answer and measure."""
-    counts, reruns = material.counts, material.reruns
-    asks = question_of(material, policy, generated_at=generated_at, excuses=excuses)
-    if reruns is None:
-        asks = replace(asks, may_rerun=False)
-    result = answer(asks, reruns)
-    measured = measure_counts(
-        counts.own, counts.baseline, quarantined=excuses.quarantine, broken=result.broken
-    )
-    by_main = reruns.by_main if reruns is not None else ()
-    may_vary = not (policy.deterministic or material.is_recorded)
-    facts = Facts(
-        question=asks,
-        answer=result,
-        reruns=reruns,
-        rules=apply_limits(policy.thresholds, measured, may_vary=may_vary),
-        release=release_answer(counts, policy, excuses.left_out) if policy.is_release else None,
-        figures=figure_changes(counts, policy, reruns, may_rerun=asks.may_rerun),
-        redefined=redefined(counts, material.comparison, by_main, policy, excuses.left_out),
-        quarantined=sorted(
-            name
-            for name, row in counts.own.cases.items()
-            if name in excuses.quarantine and (row.passed < row.trials or not row.trials)
-        ),
-        waived_violations={
-            case_id: [judge_id for judge_id in judges if judge_id in excuses.covered.get(case_id, ())]
-            for case_id, judges in material.violations(policy).items()
-        },
-        run=material.run,
-        runs=len(counts.runs),
-        is_main_judged=any(row.scored for run in counts.runs for row in run.cases.values()),
-        newest_run=counts.newest.run.run_id if counts.newest is not None else None,
-    )
-    return facts, measured
 
 
 def decide(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from agent_eval.contracts import GateStatus, RuleResult, RunReference
+from agent_eval.contracts import GateStatus, RuleResult
 from agent_eval.contracts.gate import (
     CaseAnswer,
     FigureChange,
@@ -16,21 +16,29 @@ from agent_eval.contracts.gate import (
     SuiteAnswer,
     TrialCounts,
 )
+from agent_eval.contracts.history import RunRecord
+from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.gate.answer import (
     Answer,
+    ByMain,
     OpenReason,
     Redefined,
+    answer,
     counted,
     falls_of,
     recorded_chance,
     recorded_pairs,
+    redefined,
     violation_state,
     violation_trials,
 )
-from agent_eval.gate.procedure import BUDGET, Case, Question
+from agent_eval.gate.limits import Measured, apply_limits, figure_changes, measure_counts
+from agent_eval.gate.procedure import BUDGET, Case, Material, Question
+from agent_eval.gate.release import release_answer
 from agent_eval.gate.sentences import NAME_LIMIT, NAMED, SENTENCES, listed, quoted, say
 from agent_eval.gate.statistics import NONE, Count, sign_flip
+from agent_eval.gate.waivers import Excuses
 from agent_eval.text.escape import one_line
 
 _SEEN = ((200, "10"), (100, "9"), (50, "6"), (20, "1"), (0, "0"))
@@ -42,35 +50,40 @@ _VIOLATIONS = ("blocks", "open", "did-not-repeat", "known-on-main", "waived")
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a decision by policy found; `failures` and `open` are its sentences, the first first."""
+    """What a decision by policy found; `failures`, `open` and `green` are its sentences, the first first."""
 
+    material: Material
     question: Question
     answer: Answer
-    reruns: Reruns | None
+    reruns: Reruns
+    """The record; an empty one where nothing was run again."""
+    measured: Measured
     rules: Sequence[RuleResult]
     release: ReleaseAnswer | None
     figures: Sequence[FigureChange]
     redefined: Redefined
+    waived_violations: Sequence[tuple[str, str]]
     quarantined: Sequence[str]
-    waived_violations: Mapping[str, Collection[str]]
-    run: RunReference
-    runs: int
-    newest_run: str | None
-    is_main_judged: bool
+    """Cases in quarantine that do not pass."""
 
     def case(self, name: str) -> Case:
         """The counts of a case, with those of its reruns."""
-        return counted(self.question, self.reruns, name)
+        return counted(self.question, self.material.reruns, name)
 
     @property
     def is_rerun(self) -> bool:
         """Whether reruns decide, and not recorded trials."""
-        return self.reruns is not None and self.question.may_rerun
+        return self.material.reruns is not None and self.question.may_rerun
 
     @property
-    def is_unchanged(self) -> bool:
-        """Whether no file of the agent differs from the base."""
-        return self.reruns is not None and self.reruns.agent_unchanged
+    def runs(self) -> Sequence[RunRecord]:
+        """Main's runs that cases are held against."""
+        return self.material.counts.runs
+
+    @property
+    def is_main_judged(self) -> bool:
+        """Whether any trial of them could be judged."""
+        return any(row.scored for run in self.runs for row in run.cases.values())
 
     @cached_property
     def suite(self) -> SuiteAnswer | None:
@@ -113,25 +126,61 @@ class Facts:
     @cached_property
     def green(self) -> list[str]:
         """Sentences on what failed or is gone and does not blame the change."""
-        answer, removed = self.answer, self.redefined.removed
+        answer, redefined = self.answer, self.redefined
         cases = {name: self.case(name) for name in answer.again | answer.not_rerun}
         passed = sorted(name for name, case in cases.items() if case.change.passed)
         flaky = sorted(cases.keys() - set(passed))
-        run = f" (run {one_line(self.newest_run, limit=NAME_LIMIT)})" if self.newest_run else ""
+        newest = self.material.counts.newest
+        run = f" (run {one_line(newest.run.run_id, limit=NAME_LIMIT)})" if newest is not None else ""
         counts = f"{cases[flaky[0]].main} passed" if flaky else ""
-        passing = self.redefined.passing
         sentences = {
             "passed-again": passed,
             "on-main": sorted(answer.on_main),
             "flaky": flaky,
-            "removed-passing": [name for name in passing if name in removed],
-            "altered-passing": [name for name in passing if name not in removed],
+            "removed-passing": redefined.named("passes", removed=True),
+            "altered-passing": redefined.named("passes", removed=False),
         }
         return [
             say(key, len(names), cases=listed(names), run=run, counts=counts)
             for key, names in sentences.items()
             if names
         ]
+
+
+def find(material: Material, policy: GatePolicy, excuses: Excuses) -> Facts:
+    """Ask, answer and measure.
+
+    Raises:
+        InvalidInput: The record of reruns contradicts itself.
+    """
+    counts, record = material.counts, material.reruns
+    asks = material.question(policy, excuses)
+    asks = asks if record is not None else replace(asks, may_rerun=False)
+    reruns, ends, left_out = record or Reruns(), answer(asks, record), excuses.left_out
+    measured = measure_counts(counts.own, counts.baseline, quarantined=excuses.quarantine, broken=ends.broken)
+    may_vary = not (policy.deterministic or material.is_recorded)
+    return Facts(
+        material=material,
+        question=asks,
+        answer=ends,
+        reruns=reruns,
+        measured=measured,
+        rules=apply_limits(policy.thresholds, measured, may_vary=may_vary),
+        release=release_answer(counts, policy, left_out) if policy.is_release else None,
+        figures=figure_changes(counts, policy, record, may_rerun=asks.may_rerun),
+        redefined=redefined(counts, material.comparison, reruns.by_main, policy, left_out),
+        waived_violations=[
+            (case_id, judge_id)
+            for case_id, judges in material.violations(policy).items()
+            for judge_id in judges
+            if judge_id in excuses.covered.get(case_id, ())
+        ],
+        quarantined=sorted(
+            name
+            for name, row in counts.own.cases.items()
+            if name in excuses.quarantine and not 0 < row.trials == row.passed
+        ),
+    )
 
 
 def sentence_of(facts: Facts, status: GateStatus) -> str:
@@ -142,9 +191,9 @@ def sentence_of(facts: Facts, status: GateStatus) -> str:
     if status is GateStatus.INCONCLUSIVE:
         return facts.open[0]
     if status is GateStatus.NO_BASELINE:
-        summary = facts.run.summary
+        summary = facts.material.run.summary
         return say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
-    if facts.is_unchanged:
+    if facts.reruns.agent_unchanged:
         return say("unchanged")
     if broken:
         return say("tolerated", len(broken), cases=listed(broken), most=facts.question.max_regressed)
@@ -155,7 +204,7 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
     """Say what else a reader has to know, a sentence each, without the one that was said first."""
     reruns, number = facts.reruns, len(facts.question.cases)
     is_passed = status is GateStatus.PASSED
-    is_green_first = is_passed and not facts.is_unchanged and not facts.answer.broken
+    is_green_first = is_passed and not facts.reruns.agent_unchanged and not facts.answer.broken
     notes = facts.failures[1:] if status is GateStatus.FAILED else []
     notes = [*notes, *facts.open[status is GateStatus.INCONCLUSIVE :], *facts.green[is_green_first:]]
     if facts.quarantined:
@@ -167,13 +216,13 @@ def notes_of(facts: Facts, status: GateStatus) -> list[str]:
         if rule.passed and excess > 0:
             notes.append(rule.message)
     notes += [figure.reason for figure in facts.figures if figure.answer == "rose"]
-    if reruns is not None and reruns.base_problem is not None:
+    if reruns.base_problem is not None:
         notes.append(say("base-problem", why=reruns.base_problem))
-    elif reruns is not None and reruns.base_runs == "none" and facts.question.order:
+    elif facts.material.reruns is not None and reruns.base_runs == "none" and facts.question.order:
         notes.append(say("no-base-note"))
-    if is_passed and 0 < facts.runs < 4:
-        notes.append(say("short-history", facts.runs))
-    if is_passed and number and not facts.is_unchanged:
+    if is_passed and 0 < len(facts.runs) < 4:
+        notes.append(say("short-history", len(facts.runs)))
+    if is_passed and number and not facts.reruns.agent_unchanged:
         seen = next(share for cases, share in _SEEN if number >= cases)
         notes.append(say("cannot-see", seen=seen, all=number))
     return list(dict.fromkeys(notes))
@@ -225,13 +274,13 @@ def _broke(facts: Facts) -> str:
 
 def _redefined(redefined: Redefined) -> list[str]:
     sentences = []
-    if redefined.only_by_change:
-        names = sorted(redefined.only_by_change)
-        sentences.append(say("only-by-change", len(names), cases=listed(names)))
-    for key, group in (("fails-by-main", redefined.failing), ("not-run-by-main", redefined.unknown)):
+    only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
+    if only:
+        sentences.append(say("only-by-change", len(only), cases=listed(only)))
+    states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
+    for state, key in states.items():
         for does, is_removed in (("removes", True), ("alters", False)):
-            names = sorted(name for name in group if (name in redefined.removed) is is_removed)
-            if names:
+            if names := redefined.named(state, removed=is_removed):
                 sentences.append(say(key, len(names), cases=listed(names), does=does))
     return [*sentences, say("more-help")] if redefined.more_help else sentences
 
@@ -239,8 +288,8 @@ def _redefined(redefined: Redefined) -> list[str]:
 def _open_safety(facts: Facts) -> list[str]:
     sentences = []
     for case_id, judge_id in sorted(facts.answer.open_safety):
-        rows = [row for row in (facts.reruns.safety if facts.reruns else ()) if row.case_id == case_id]
-        untold = [trial.reason for row in rows for trial in row.change if judge_id in trial.unjudged]
+        trials = [trial for row in facts.reruns.safety if row.case_id == case_id for trial in row.change]
+        untold = [trial.reason for trial in trials if judge_id in trial.unjudged]
         key = "safety-open" if untold else "safety-not-rerun"
         why = _reason(untold[-1]) if untold else _why_cut(facts)
         sentences.append(say(key, judge=quoted(judge_id), case=quoted(case_id), why=why))
@@ -253,10 +302,7 @@ def _reason(reason: str) -> str:
 
 def _why_cut(facts: Facts) -> str:
     """Why reruns are missing, as a clause."""
-    reruns = facts.reruns
-    if reruns is None:
-        return "it was not run again"
-    return "; ".join(reruns.altered.values()) or reruns.cut or "it was not run again"
+    return "; ".join(facts.reruns.altered.values()) or facts.reruns.cut or "it was not run again"
 
 
 def _open_cases(facts: Facts) -> list[str]:
@@ -277,18 +323,17 @@ def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
     reruns, number = facts.reruns, len(names)
     why, judge, case = _why_cut(facts), "", quoted(names[0])
     if key == "unjudged":
-        rows = (*reruns.cases, *reruns.late) if reruns is not None else ()
-        trials = [trial for row in rows if row.case_id == names[0] for trial in (*row.change, *row.base)]
+        rows = [row for row in (*reruns.cases, *reruns.late) if row.case_id == names[0]]
+        trials = [trial for row in rows for trial in (*row.change, *row.base)]
         trials = [trial for trial in trials if trial.result == "unjudged" and trial.unjudged]
         if number == 1 and trials:
             judge, why = quoted(trials[-1].unjudged[0]), _reason(trials[-1].reason)
         else:
             key = "unjudged-many"
-    if key == "base-cannot-run" and reruns is not None:
+    if key == "base-cannot-run":
         why = one_line(reruns.base_problem or why, limit=200)
-    controls = [row.case_id for row in reruns.control] if reruns is not None else []
     base = facts.case(names[0]).base
-    reliable = sum(facts.case(name).is_reliable for name in facts.question.order)
+    reliable = sum(facts.question.cases[name].is_reliable for name in facts.question.order)
     return say(
         key,
         number,
@@ -297,7 +342,7 @@ def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
         judge=judge,
         why=why,
         base=f"{base.passed} of {base.trials}",
-        controls=" and ".join(map(quoted, controls)),
+        controls=" and ".join(quoted(row.case_id) for row in reruns.control),
         reliable=f"{reliable:,}",
         again=f"{reliable - number:,}",
     )
@@ -305,7 +350,7 @@ def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
 
 def judged_cases(facts: Facts) -> list[JudgedCase]:
     """List the cases that newly fail, those that block first, in the order in which they were run again."""
-    if facts.is_unchanged:
+    if facts.reruns.agent_unchanged:
         return []
     order = facts.question.order
     names = [*order, *sorted(facts.answer.broken.difference(order))]
@@ -313,7 +358,7 @@ def judged_cases(facts: Facts) -> list[JudgedCase]:
 
 
 def _judged_case(name: str, facts: Facts) -> JudgedCase:
-    answer, case = facts.answer, facts.case(name)
+    answer, case, newest = facts.answer, facts.case(name), facts.material.counts.newest
     groups = zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False)
     kind = next((kind for kind, group in groups if name in group), "not-rerun")
     was_rerun = bool(case.change.trials or case.base.trials)
@@ -337,7 +382,7 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
             base=case.base,
             change=case.change,
             counts=counts,
-            run=f" (run {facts.newest_run})" if facts.newest_run else "",
+            run=f" (run {newest.run.run_id})" if newest is not None else "",
         )
     return JudgedCase(
         case_id=name,
@@ -347,7 +392,7 @@ def _judged_case(name: str, facts: Facts) -> JudgedCase:
         change=_counts(case.change) if was_rerun else None,
         base=_counts(case.base) if was_rerun and not case.alone else None,
         steady=case.is_steady,
-        p_value=case.p_value if case.p_value < 1 and facts.reruns is not None else None,
+        p_value=case.p_value if case.p_value < 1 else None,
         reason=reason,
     )
 
@@ -356,7 +401,7 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
     """List the violations of safety judges: in the run, and in what the change removes or alters."""
     findings = []
     for case_id, judge_id in facts.question.violations:
-        state = violation_state(facts.question, facts.reruns or Reruns(), case_id, judge_id)
+        state = violation_state(facts.question, facts.reruns, case_id, judge_id)
         trials, violations = violation_trials(facts.reruns, case_id, judge_id)
         findings.append(
             SafetyFinding(
@@ -368,10 +413,9 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
                 reason=_violated(facts, case_id, judge_id),
             )
         )
-    for case_id, judge_ids in facts.waived_violations.items():
-        for judge_id in judge_ids:
-            reason = say("safety", judge=quoted(judge_id), case=quoted(case_id))
-            findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="waived", reason=reason))
+    for case_id, judge_id in facts.waived_violations:
+        reason = say("safety", judge=quoted(judge_id), case=quoted(case_id))
+        findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="waived", reason=reason))
     for case_id, judge_id in facts.redefined.unsafe:
         reason = _violated_by_main(facts, case_id, judge_id)
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="blocks", reason=reason))
@@ -383,7 +427,7 @@ def _suite_answer(facts: Facts) -> SuiteAnswer | None:
     question, state, reruns = facts.question, facts.answer.suite, facts.reruns
     if state is None:
         return None
-    if reruns is None or not question.may_rerun:
+    if not facts.is_rerun:
         pairs = recorded_pairs(question)
         rounds, p_value = 0, recorded_chance(pairs)
         base, change = (

@@ -35,16 +35,11 @@ class Measured:
     """What the limits are held against; a case with several trials counts by their share.
 
     Attributes:
-        cases: Cases of the run, without new ones, which never block.
-        passed: How many of them passed.
-        hard_failed: How many of them failed hard.
-        new_cases: Cases left out because the baseline does not have them.
-        has_baseline: Whether there is a baseline.
+        cases: Cases of the run, without `new_cases`, which the baseline does not have and which never block.
         compared: Cases that both runs have.
         moved: Candidate less baseline, in passed cases.
         hard_fails: Hard fails of each compared case, before and now.
-        regressed: Cases that count as regressed.
-        new_hard_fails: Those of them that did not fail hard before.
+        new_hard_fails: The regressed cases that did not fail hard before.
         blames: Whether these two count cases that the procedure blames, which it can say of none compared.
     """
 

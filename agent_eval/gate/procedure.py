@@ -16,10 +16,13 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
+from agent_eval.contracts import Comparison, RunReference
 from agent_eval.contracts.history import CaseRecord, RunRecord
 from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.registry import Waiver
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.gate.statistics import NONE, Count, Name, fisher, holm, sign_flip
-from agent_eval.gate.waivers import Excuses
+from agent_eval.gate.waivers import Excuses, excuse
 
 ALPHA = 0.05
 """Level of each of the three tests: of steady cases, of other cases, of the suite."""
@@ -60,14 +63,12 @@ class Case:
 
     Attributes:
         now: In the first run of the change. Without a trial, no judge could judge it.
-        main: In main's last `HISTORY` runs at the same setup; without a trial, the case is new.
-        recent: In the last `RECENT` of them.
-        fails_on_main: Whether main's newest run of all, also one after the base, passes it in no trial.
-        change: Reruns by the change.
-        base: Reruns by the base.
-        cannot_tell: Whether a safety judge cannot tell in the first run that could in main's.
-        unjudged: Whether a rerun could not be judged, so that no more were made.
-        alone: Whether no base agent runs, and main's runs take its place.
+        main: In main's last `HISTORY` runs at the same setup; `recent` in the last `RECENT` of them.
+        change: Reruns by the change, as `base` by the base.
+        fails_on_main: Main's newest run of all, also one after the base, passes it in no trial.
+        cannot_tell: A safety judge cannot tell in the first run that could in main's.
+        unjudged: A rerun could not be judged, so that no more were made.
+        alone: No base agent runs, and main's runs take its place.
     """
 
     now: Count
@@ -126,12 +127,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Violation:
-    """A safety judge fails a case in the first run of the change.
+    """A safety judge fails a case in the first run of the change, and in `seen` of main's runs that have it.
 
-    Attributes:
-        at_once: Whether it blocks without reruns.
-        seen: In how many of main's runs it failed the case.
-        runs: Main's runs that have the case.
+    `at_once`: it blocks without reruns.
     """
 
     at_once: bool = False
@@ -172,11 +170,9 @@ def next_side(case: Case, *, base_can_run: bool = True) -> Literal["base", "chan
 def blamed(
     cases: Mapping[Name, Case], *, others: tuple[Sequence[float], Sequence[float]] = ((), ())
 ) -> set[Name]:
-    """Cases that the change is blamed for: Holm over the steady ones, and over the others.
+    """Of the cases run again, those the change is blamed for: Holm over the steady ones, and over the others.
 
-    Args:
-        cases: Those that were run again.
-        others: P values of steady and of other cases in the job's other suites, which share the correction.
+    `others` are p values of steady and of other cases in the job's other suites, which share the correction.
     """
     alpha = ALONE_ALPHA if any(case.alone for case in cases.values()) else ALPHA
     names: set[Name] = set()
@@ -199,12 +195,9 @@ def is_enough(cases: Sequence[Case], number: int, max_regressed: int) -> bool:
 
 
 def suite_round(falls: Iterable[int], done: int, suites: int = 1) -> Literal["worse", "again", "done"]:
-    """What follows from the rounds of a suite that were run.
+    """What follows from the rounds of a suite that were done: the base's passes less the change's, by case.
 
-    Args:
-        falls: Passes of the base less those of the change, by case, over all rounds.
-        done: Rounds.
-        suites: Suites of the job, which share the level.
+    The suites of a job share the level.
     """
     p_value = sign_flip(falls)
     if p_value <= ALPHA / ROUNDS / suites:
@@ -233,11 +226,9 @@ class Question:
         cases: By id; without those in quarantine, and without those whose failure a waiver covers.
         seed: The commit of the change, which draws the order of cases that are alike.
         common: Cases that the first run and all of main's last runs have.
-        total: Sum of their shares in the first run; None without such runs.
-        on_main: The same sum in each of them.
+        total: Sum of their shares in the first run, as `on_main` in each of those; None without such runs.
         violations: By case and safety judge, those on which a waiver says nothing.
         covered: Judges of a case whose failures a waiver covers.
-        max_regressed: How many cases may break.
         may_rerun: Whether the agent can be run again; not with recorded traces.
         before: Counts of the baseline's run alone, by case, for recorded suites.
     """
@@ -282,12 +273,11 @@ class Question:
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """The counts that a decision rests on.
+    """The counts that a decision on a run, `own`, rests on.
 
     Attributes:
-        own: Of the run that is decided on.
         main: Of main's last runs at or before the base, the newest first; they may be of another setup.
-        baseline: Of the baseline's run as today's judges judge it; None without a baseline.
+        baseline: Of the baseline's run as today's judges judge it.
         newest: Of main's newest run of all, which may be after the base.
     """
 
@@ -381,3 +371,54 @@ def _common(
 def _total(run: RunRecord, case_ids: Sequence[str]) -> Fraction:
     rows = (run.cases[case_id] for case_id in case_ids)
     return sum((Fraction(row.passed, row.trials) for row in rows), Fraction(0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Material:
+    """What a decision by policy rests on.
+
+    Attributes:
+        run: The run that is decided on.
+        comparison: With its baseline; None without one.
+        reruns: What the job ran again; None where nothing was, or could be.
+        waivers: Of the baseline; expired and revoked ones excuse nothing.
+        seed: The commit of the change.
+        may_rerun: Whether the agent can be run again: neither with recorded traces nor outside of a job.
+        is_recorded: Whether its traces are recorded, so that it does the same every time.
+        digests: Of the files the material was read from, by field of the decision.
+    """
+
+    run: RunReference
+    comparison: Comparison | None
+    counts: Counts
+    reruns: Reruns | None = None
+    waivers: Sequence[Waiver] = ()
+    seed: str = ""
+    may_rerun: bool = False
+    is_recorded: bool = False
+    digests: Mapping[str, str] = field(default_factory=dict)
+
+    def violations(self, policy: GatePolicy) -> dict[str, list[str]]:
+        """Safety judges that fail or cannot tell, by case."""
+        return {
+            case_id: sorted(judges)
+            for case_id, row in self.counts.own.cases.items()
+            if (judges := policy.safety.keys() & {*row.failing, *row.untold})
+        }
+
+    def excuses(self, policy: GatePolicy, *, generated_at: str) -> Excuses:
+        """Apply waivers and quarantine."""
+        stated = self.comparison.new_expectations if self.comparison is not None else {}
+        rows = self.reruns.by_main if self.reruns is not None else ()
+        return excuse(
+            self.comparison,
+            self.waivers,
+            policy.quarantine,
+            generated_at=generated_at,
+            violations=self.violations(policy),
+            by_main={**stated, **{row.case_id: row.failing for row in rows}},
+        )
+
+    def question(self, policy: GatePolicy, excuses: Excuses) -> Question:
+        """What the first run asks."""
+        return question(self.counts, policy, excuses, seed=self.seed, may_rerun=self.may_rerun)

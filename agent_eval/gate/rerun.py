@@ -77,14 +77,9 @@ def rerun(
     *,
     figures_in_doubt: frozenset[str] = frozenset(),
 ) -> dict[str, Reruns]:
-    """Run again what the suites of a job ask for; the record of each by slug.
+    """Run again what the first runs of the suites of a job ask, by slug; the record of each.
 
-    Args:
-        questions: What the first run of each suite asks.
-        runner: Runs the trials.
-        base: How the base's agent runs.
-        figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit, so that both sides
-            are to be run once more.
+    Suites whose figures are in doubt, as cost or time seems to break its limit, are run once more by both.
     """
     suites = {
         slug: _Suite(

@@ -79,8 +79,8 @@ def excuse(
 
     Args:
         comparison: With the baseline; None without one.
-        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
-        quarantine: Quarantine of the policy; expired entries excuse nothing.
+        waivers: Of the baseline; like quarantine, expired ones excuse nothing, and neither do revoked ones.
+        quarantine: Of the policy.
         generated_at: ISO 8601 time of the decision with its offset.
         violations: Safety judges that fail, by case, whether or not that is worse than before.
         by_main: Judges that fail a case as main defines it, by case that the change defines otherwise.

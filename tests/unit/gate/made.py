@@ -10,8 +10,7 @@ from agent_eval.contracts import RunReference, RunSummary
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
-from agent_eval.gate.decide import Material
-from agent_eval.gate.procedure import Counts, Question, question
+from agent_eval.gate.procedure import Counts, Material, Question, question
 from agent_eval.gate.rerun import Cut
 from agent_eval.gate.waivers import Excuses
 

@@ -11,8 +11,9 @@ from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
-from agent_eval.gate.decide import Material, decide_by_policy, question_of
+from agent_eval.gate.decide import decide_by_policy, question_of
 from agent_eval.gate.limits import figures_in_doubt
+from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
 from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, counts_of, material, row, run, runs
 
