@@ -84,36 +84,20 @@ def share(right: Fraction, cases: int) -> Estimate:
     return Estimate(float(right / cases) if cases else None, wilson(right, cases))
 
 
-def kappa(cells: Confusion) -> Estimate:
-    """Compute Cohen's kappa, with an interval that covers from 20 cases on.
+def kappa(cells: Confusion) -> float | None:
+    """Compute Cohen's kappa; None where all verdicts are the same.
 
-    The standard error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, Large sample standard errors of
-    kappa and weighted kappa, Psychological Bulletin 72 (1969) 323-327. With few cases it covers far too
-    rarely; half a case more in each cell mends that. Where all verdicts are the same, there is no kappa.
+    Source: J. Cohen, A coefficient of agreement for nominal scales, Educational and Psychological Measurement
+    20 (1960) 37-46.
     """
-    rows = [[cells.both_passed, cells.wrongly_failed], [cells.wrongly_passed, cells.both_failed]]
-    value = _kappa(rows, 0.0)[0]
-    smoothed, error = _kappa(rows, 0.5)
-    assert smoothed is not None
-    half = z_two_sided(0.95) * error
-    return Estimate(value, Interval(max(-1.0, smoothed - half), min(1.0, smoothed + half)))
-
-
-def _kappa(cells: Sequence[Sequence[Fraction]], more: float) -> tuple[float | None, float]:
-    """Kappa and its standard error, of cells with so much more in each."""
-    total = sum(float(cell) + more for row in cells for cell in row)
-    shares = [[(float(cell) + more) / total if total else 0.0 for cell in row] for row in cells]
-    rows, columns = [sum(row) for row in shares], [sum(column) for column in zip(*shares, strict=True)]
-    expected = rows[0] * columns[0] + rows[1] * columns[1]
-    if not total or expected >= 1.0:
-        return None, 1.0
-    value = (shares[0][0] + shares[1][1] - expected) / (1 - expected)
-    of_agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * (1 - value)) ** 2 for i in (0, 1))
-    of_others = (1 - value) ** 2 * sum(
-        shares[i][j] * (columns[i] + rows[j]) ** 2 for i, j in ((0, 1), (1, 0))
+    human = (cells.both_passed + cells.wrongly_failed, cells.wrongly_passed + cells.both_failed)
+    judge = (cells.both_passed + cells.wrongly_passed, cells.wrongly_failed + cells.both_failed)
+    # Times the square of the cases.
+    by_chance = human[0] * judge[0] + human[1] * judge[1]
+    total = cells.cases**2
+    return (
+        float((cells.right * cells.cases - by_chance) / (total - by_chance)) if by_chance != total else None
     )
-    by_chance = (value - expected * (1 - value)) ** 2
-    return value, sqrt(max(0.0, of_agreed + of_others - by_chance)) / ((1 - expected) * sqrt(total))
 
 
 def pass_rate(labelled: Sequence[Labelled], judged_passed: Fraction, judged: int) -> Estimate:

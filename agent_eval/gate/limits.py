@@ -213,42 +213,47 @@ def _contradiction(field: str) -> InvalidInput:
     )
 
 
+class _Held(NamedTuple):
+    """How a limit ends, as in `RuleResult`."""
+
+    passed: bool
+    message: str
+    value: float | None = None
+    applied: bool = True
+
+
 def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> list[RuleResult]:
     """Apply every limit that is set, in their order.
 
     `may_vary`: the agent's answers vary, so that a rate breaks its limit only significantly.
     """
-    results = []
-    for name in type(limits).model_fields:
-        limit: float | None = getattr(limits, name)
-        if limit is None:
-            continue
-        is_rate, is_rise = name in ABSOLUTE, name == "max_hard_fail_increase"
-        if is_rate and not measured.cases:
-            results.append(_not_applied(name, limit, "was not applied: no case that counts could be judged."))
-        elif is_rate:
-            results.append(_rate(name, limit, measured, may_vary=may_vary))
-        elif not measured.compared and (is_rise or not measured.blames):
-            why = "needs a baseline and there is none, so it was not applied."
-            if measured.has_baseline:
-                why = "cannot hold: no case could be compared with the baseline."
-            results.append(_not_applied(name, limit, why, applied=measured.has_baseline))
-        elif is_rise:
-            results.append(_hard_fail_increase(limit, measured, may_vary=may_vary))
-        else:
-            number = measured.regressed if name == "max_regressed_cases" else measured.new_hard_fails
-            did = "regressed" if name == "max_regressed_cases" else "newly failed hard"
-            side = "above" if number > limit else "not above"
-            message = f"{count(number, 'case')} {did}, {side} {name} {limit:g}."
-            passed = number <= limit
-            results.append(
-                RuleResult(rule=name, threshold=limit, value=number, passed=passed, message=message)
-            )
-    return results
+    stated = {
+        name: limit for name in type(limits).model_fields if (limit := getattr(limits, name)) is not None
+    }
+    held = {name: _hold(name, limit, measured, may_vary=may_vary) for name, limit in stated.items()}
+    return [RuleResult(rule=name, threshold=stated[name], **each._asdict()) for name, each in held.items()]
 
 
-def _not_applied(name: str, limit: float, why: str, *, applied: bool = False) -> RuleResult:
-    return RuleResult(rule=name, threshold=limit, applied=applied, passed=False, message=f"{name} {why}")
+def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> _Held:
+    is_rise = name == "max_hard_fail_increase"
+    if name in ABSOLUTE and not measured.cases:
+        return _Held(False, f"{name} was not applied: no case that counts could be judged.", applied=False)
+    if name in ABSOLUTE:
+        return _hold_rate(name, limit, measured, may_vary=may_vary)
+    if not measured.has_baseline:
+        why = f"{name} needs a baseline and there is none, so it was not applied."
+        return _Held(False, why, applied=False)
+    if not measured.compared and (is_rise or not measured.blames):
+        return _Held(False, f"{name} cannot hold: no case could be compared with the baseline.")
+    if is_rise:
+        return _hold_increase(limit, measured, may_vary=may_vary)
+    is_regressed = name == "max_regressed_cases"
+    number = measured.regressed if is_regressed else measured.new_hard_fails
+    did, side = (
+        "regressed" if is_regressed else "newly failed hard",
+        "above" if number > limit else "not above",
+    )
+    return _Held(number <= limit, f"{count(number, 'case')} {did}, {side} {name} {limit:g}.", number)
 
 
 def _exact(value: float) -> Fraction:
@@ -256,7 +261,7 @@ def _exact(value: float) -> Fraction:
     return Fraction(repr(value))
 
 
-def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
+def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
     """Hold a rate of the run against its limit.
 
     With chance: an agent that keeps the limit passes so few cases in at most 5 % of runs (binomial). A case
@@ -285,16 +290,10 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
             f"{'so few' if is_floor else 'so many'} in {_chance(chance)} of runs."
         )
     left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""
-    return RuleResult(
-        rule=name,
-        threshold=threshold,
-        value=float(share),
-        passed=not is_beyond or (may_vary and chance > ALPHA),
-        message=message + left_out,
-    )
+    return _Held(not is_beyond or (may_vary and chance > ALPHA), message + left_out, float(share))
 
 
-def _hard_fail_increase(threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
+def _hold_increase(threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
     """Hold the rise of the hard-fail rate against its limit; with chance by an exact sign-flip test too."""
     before = sum((was for was, _ in measured.hard_fails), Fraction(0))
     now = sum((is_now for _, is_now in measured.hard_fails), Fraction(0))
@@ -304,23 +303,13 @@ def _hard_fail_increase(threshold: float, measured: Measured, *, may_vary: bool)
     falls = [round((is_now - was) * 60) for was, is_now in measured.hard_fails]
     chance = sign_flip(falls) if may_vary and is_beyond else 1.0
     is_chance = may_vary and is_beyond and chance > ALPHA
-    moved = (
-        "did not move" if not rise else f"{'rose' if rise > 0 else 'fell'} by {distance(float(rise))} points"
-    )
+    moved = f"{'rose' if rise > 0 else 'fell'} by {distance(float(rise))} points" if rise else "did not move"
     over = f"{_decimal(before)} to {_decimal(now)} of {measured.compared} compared cases"
     stated = f"max_hard_fail_increase {allowed(threshold).removesuffix('%')} points"
-    why = (
-        f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
-        if is_chance
-        else ""
-    )
-    return RuleResult(
-        rule="max_hard_fail_increase",
-        threshold=threshold,
-        value=float(rise),
-        passed=not is_beyond or is_chance,
-        message=f"The hard-fail rate {moved} ({over}), {'' if is_beyond else 'not '}above {stated}{why}.",
-    )
+    message = f"The hard-fail rate {moved} ({over}), {'' if is_beyond else 'not '}above {stated}"
+    if is_chance:
+        message += f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
+    return _Held(not is_beyond or is_chance, f"{message}.", float(rise))
 
 
 def _chance(chance: float) -> str:
