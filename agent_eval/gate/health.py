@@ -133,8 +133,8 @@ class GateHealth:
         return {
             "runs": self.runs,
             **{
-                kind: {name: {**asdict(each), "remark": each.remark} for name, each in sorted(found.items())}
-                for kind, found in (("judges", self.judges), ("cases", self.cases))
+                kind: {name: {**asdict(each), "remark": each.remark} for name, each in sorted(group.items())}
+                for kind, group in (("judges", self.judges), ("cases", self.cases))
             },
             "lost_trials": dict(sorted(self.lost().items())),
             "suggestions": self.suggestions(),

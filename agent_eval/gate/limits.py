@@ -82,12 +82,12 @@ def measure_counts(
         and before.trials
     }
     # A run of new cases alone is measured by them.
-    held = [row for name, row in rows.items() if name in pairs] or list(rows.values())
+    counting = [row for name, row in rows.items() if name in pairs] or list(rows.values())
     return Measured(
-        cases=len(held),
-        passed=sum(map(_passed, held), Fraction(0)),
-        hard_failed=sum(map(_hard, held), Fraction(0)),
-        new_cases=len(rows) - len(held),
+        cases=len(counting),
+        passed=sum(map(_passed, counting), Fraction(0)),
+        hard_failed=sum(map(_hard, counting), Fraction(0)),
+        new_cases=len(rows) - len(counting),
         has_baseline=baseline is not None,
         compared=len(pairs),
         moved=sum((_passed(now) - _passed(before) for before, now in pairs.values()), Fraction(0)),
@@ -230,8 +230,10 @@ def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> l
     stated = {
         name: limit for name in type(limits).model_fields if (limit := getattr(limits, name)) is not None
     }
-    held = {name: _hold(name, limit, measured, may_vary=may_vary) for name, limit in stated.items()}
-    return [RuleResult(rule=name, threshold=stated[name], **each._asdict()) for name, each in held.items()]
+    outcomes = {name: _hold(name, limit, measured, may_vary=may_vary) for name, limit in stated.items()}
+    return [
+        RuleResult(rule=name, threshold=stated[name], **each._asdict()) for name, each in outcomes.items()
+    ]
 
 
 def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> _Held:

@@ -1,6 +1,6 @@
 """Main and a release: the margin that a release may have lost, and drift, what main lost since.
 
-Drift is told by totals of runs, so that cases that fail together, as those of one topic or one hour do, count
+Drift is told by totals of runs, so that cases that fail together, as those of one kind or one hour do, count
 as they should.
 """
 
