@@ -34,8 +34,10 @@ from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.redacted import without_secrets
-from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
-from agent_eval.gate.listed_cases import unknown_case_warnings
+from agent_eval.gate.decide import decide_by_policy, question_of
+from agent_eval.gate.limits import figures_in_doubt
+from agent_eval.gate.policy_file import unknown_case_warnings
+from agent_eval.gate.procedure import Material
 from agent_eval.history.records import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
@@ -324,7 +326,7 @@ def _run_again(
                 pack=suite.pack,
                 question=question_of(material, policy, generated_at=now),
                 baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
-                figures_in_doubt=needs_figures(material, policy),
+                figures_in_doubt=figures_in_doubt(material.counts, policy),
             )
     done = run_again(job, agents, runs)
     for suite in judged:

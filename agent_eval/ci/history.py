@@ -13,8 +13,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.procedure import HISTORY
-from agent_eval.gate.question import Counts
+from agent_eval.gate.procedure import HISTORY, Counts
 from agent_eval.history.records import (
     MAX_BYTES,
     encode,

@@ -12,7 +12,7 @@ from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.listed_cases import unknown_case_warnings
+from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.records import read_history
 from agent_eval.operations.gate import parse_policy_file

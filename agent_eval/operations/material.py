@@ -9,7 +9,7 @@ from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import Waiver
 from agent_eval.evidence.layout import HISTORY_USED
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material
+from agent_eval.gate.procedure import Material
 from agent_eval.history.records import decode_used
 from agent_eval.operations.counts import counts_of
 from agent_eval.operations.packs import decision_in, listed_digests
