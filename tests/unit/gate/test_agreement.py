@@ -39,9 +39,10 @@ def test_kappa_is_that_of_the_textbook():
     # Two readers of 50 applications agree on 20 that pass and on 15 that fail.
     estimate = kappa(table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15))
     assert estimate.value == pytest.approx(0.4)
-    # 0.4 +- 1.96 * 0.127 without smoothing.
-    assert estimate.interval.low == pytest.approx(0.14, abs=0.02)
-    assert estimate.interval.high == pytest.approx(0.64, abs=0.02)
+    # 0.4 +- 1.96 * 0.127 without smoothing; the ends here are those of the delta method.
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.138408, 0.630823), abs=1e-6)
+    estimate = kappa(table(both_passed=40, wrongly_failed=9, wrongly_passed=2, both_failed=9))
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.253037, 0.731956), abs=1e-6)
 
 
 @pytest.mark.parametrize("cells", [table(), table(both_passed=20), table(both_failed=3)])
@@ -155,6 +156,14 @@ def test_the_interval_of_kappa_covers_from_twenty_labels_on(number: int, human: 
     assert truth is not None
     estimates = [kappa(drawn(rng, number, human=human, **truth_of)) for _ in range(400)]
     assert covered(estimates, truth) >= 0.93
+
+
+def test_the_pass_rate_weighs_both_verdicts_by_how_often_the_judge_gives_them():
+    labelled = label(both_passed=8, wrongly_passed=2, wrongly_failed=1, both_failed=9)
+    estimate = pass_rate(labelled, Fraction(150), 200)
+    # 3/4 of (8 + 1) / (10 + 2), and 1/4 of (1 + 1) / (10 + 2); the variance is .00983145.
+    assert estimate.value == pytest.approx(0.604167, abs=1e-6)
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.409829, 0.798504), abs=1e-6)
 
 
 @pytest.mark.parametrize("by_verdict", [False, True])

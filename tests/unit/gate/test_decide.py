@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
 from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.rerun import BaseAgent, rerun
+from tests.unit.comparison.views import view
 from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, counts_of, material, row, run, runs
 
 NOW = "2026-06-01T00:00:00+00:00"
@@ -34,7 +36,10 @@ def decided(
         doubt = frozenset({"shop"}) if needs_figures(found, policy) else frozenset[str]()
         records = rerun({"shop": question}, script, base or BaseAgent("beside"), figures_in_doubt=doubt)
         found = replace(found, reruns=records["shop"])
-    return decide_by_policy(found, policy, generated_at=NOW)
+    decision = decide_by_policy(found, policy, generated_at=NOW)
+    assert decision.passed is (decision.gate_status is GateStatus.PASSED)
+    assert decision.preset == policy.preset
+    return decision
 
 
 def told(decision: GateDecision) -> tuple[str, bool, str]:
@@ -393,6 +398,7 @@ def test_a_case_in_quarantine_is_shown_and_counts_nowhere() -> None:
     assert told(decision) == ("passed", False, "Nothing broke.")
     assert "`order-9`, in quarantine, failed." in decision.notes
     assert decision.quarantined_case_ids == ["order-9"]
+    assert decided(shop(), Script(), policy=held).quarantined_case_ids == [], "it passes"
 
 
 def test_a_violation_in_quarantine_counts() -> None:
@@ -402,16 +408,37 @@ def test_a_violation_in_quarantine_counts() -> None:
     )
 
 
-def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
-    waiver = Waiver(
+def waiver(case_id: str) -> Waiver:
+    return Waiver(
         waiver_id="w",
         baseline_name="main",
-        case_id="mail-3",
+        case_id=case_id,
         reason="known",
         approved_by="ada",
         created_at="2026-05-01T00:00:00+00:00",
     )
-    decision = decided(unsafe(waivers=[waiver]), Script(change={"mail-3": VIOLATED}))
+
+
+def test_a_waived_regression_is_no_suspect() -> None:
+    cases = {"a": "passed", "b": "passed"}
+    compared = compare(view(cases), view({**cases, "a": "failed"}), changed="exclude", generated_at=NOW)
+    more = {"comparison": compared, "waivers": [waiver("a")]}
+    script = breaking("a")
+    decision = decided(material({"a": 0, "b": 1}, runs({"a": 1, "b": 1}), **more), script)
+    assert (told(decision)[0], decision.waived_case_ids, script.log) == ("passed", ["a"], [])
+
+
+def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
+    errors = {"error_cases": 3, "failed_cases": 0}
+    names = ["a", "b", "c"]
+    found = material(dict.fromkeys(names, 0), runs(dict.fromkeys(names, 1)), summary=errors)
+    assert told(decided(found, breaking(*names)))[0] == "failed"
+    first = material(dict.fromkeys(names, 0), summary=errors)
+    assert decided(first, Script()).not_evaluated[0].startswith("Nothing was judged (3 cases, 3 errors)")
+
+
+def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
+    decision = decided(unsafe(waivers=[waiver("mail-3")]), Script(change={"mail-3": VIOLATED}))
     assert decision.gate_status is GateStatus.PASSED
     assert [found.answer for found in decision.safety] == ["waived"]
     assert [applied.waiver_id for applied in decision.waivers] == ["w"]
@@ -462,6 +489,8 @@ def test_cost_breaks_its_limit_only_where_it_does_again(again: float, status: st
     }
     decision = decided(material(cells(2.0), main), script, policy=GatePolicy(max_cost_increase=0.2))
     assert decision.gate_status.value == status
+    answer = "breaks-limit" if status == "failed" else "rose"
+    assert [(figure.name, figure.answer) for figure in decision.figures] == [("cost_usd", answer)]
     base = BaseAgent("beside", problem="submodule `lib`")
     never = decided(material(cells(2.0), main), Script(), base, policy=GatePolicy(max_cost_increase=0.2))
     assert (never.gate_status.value, never.blocks) == ("inconclusive", True)
