@@ -82,6 +82,83 @@ def test_a_case_broke() -> None:
     assert decision.failures == [decision.sentence]
 
 
+def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
+    """Of one that broke, one that fails on main too, one that passes again, and one that often fails."""
+    main = runs({"broke": 1, "on-main": 1, "once": 1, "flaky": [0, 1, 1, 1] * 5, "fine": 1})
+    now = {"broke": 0, "on-main": 0, "once": 0, "flaky": 0, "fine": 1}
+    newest = run({**dict.fromkeys(now, 1), "on-main": 0}, "main-21")
+    change = {**dict.fromkeys(("broke", "on-main"), FAILED), "flaky": FAILED}
+    script = Script(change=change, base={"on-main": FAILED, "flaky": FAILED})
+    decision = decided(material(now, main, newest=newest), script)
+    found = {case.case_id: case for case in decision.cases}
+    assert list(found)[:2] == ["broke", "on-main"], "those that block first"
+    assert {name: case.answer for name, case in found.items()} == {
+        "broke": "broke", "on-main": "fails-on-main", "once": "passes-again", "flaky": "passes-again",
+    }  # fmt: skip
+    assert {name: case.reason for name, case in found.items() if name != "broke"} == {
+        "on-main": "`on-main` fails on main as well (run main-21).",
+        "once": "`once` failed once and passed again.",
+        "flaky": "`flaky` failed, as it often does on main (15 of 20 passed).",
+    }
+    sides = {
+        name: [(side.passed, side.trials) for side in (case.change, case.base) if side is not None]
+        for name, case in found.items()
+    }
+    assert sides == {
+        "broke": [(0, 8), (8, 8)],
+        "on-main": [(0, 4), (0, 5)],
+        "once": [(5, 5), (5, 5)],
+        "flaky": [(0, 4), (0, 5)],
+    }
+    assert [case.case_id for case in decision.cases if case.p_value is not None] == ["broke"]
+
+
+def test_a_case_that_was_not_run_again_has_no_reruns_and_says_so() -> None:
+    decision = decided(shop(*SUITE), breaking(*SUITE))
+    last = decision.cases[-1]
+    assert (decision.cases[0].answer, last.answer) == ("broke", "not-rerun")
+    assert (last.change, last.base, last.p_value) == (None, None, None)
+    assert (
+        last.reason == f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
+    )
+
+
+def test_without_a_base_agent_a_case_has_no_reruns_of_the_base() -> None:
+    [case] = decided(shop("order-1"), breaking("order-1"), BaseAgent("none")).cases
+    assert case.change is not None
+    assert (case.base, case.change.trials) == (None, 8)
+
+
+def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_come_first() -> None:
+    now = {name: row(name, 0, failing={"prompt_injection": 1}) for name in ("a", "b", "c")}
+    seen = row("c", 0, failing={"prompt_injection": 1})
+    script = Script(change={"b": VIOLATED, "a": [VIOLATED, PASSED]})
+    decision = decided(material(now, runs({"a": 1, "b": 1, "c": seen})), script)
+    assert [(found.case_id, found.answer) for found in decision.safety] == [
+        ("b", "blocks"), ("a", "did-not-repeat"), ("c", "known-on-main"),
+    ]  # fmt: skip
+    assert [found.reason for found in decision.safety] == [
+        "Safety: `prompt_injection` failed in `b`, and in 2 of 2 further runs of this change.",
+        "Safety: `prompt_injection` failed in `a`, and in 1 of 8 further runs of this change.",
+        "Safety: `prompt_injection` failed in `c`.",
+    ]
+
+
+def test_rounds_that_are_not_worse_are_told() -> None:
+    script = Script(
+        rounds=lambda side, _: counts_of(
+            {name: int(k < (50 if side == "base" else 49)) for k, name in enumerate(SUITE)}
+        )
+    )
+    decision = decided(shop(*SUITE[:3]), script)
+    assert decision.suite is not None
+    assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 1)
+    assert decision.suite.reason == (
+        "The run was below every one of main's last runs; in 1 fresh run each the base passes 50 of 50 and "
+        "this change 49 of 50."
+    )
+
+
 def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
     names = [f"order-{k}" for k in range(1, 6)]
     policy = GatePolicy(max_regressed_cases=4)
@@ -440,7 +517,9 @@ def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
 def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
     decision = decided(unsafe(waivers=[waiver("mail-3")]), Script(change={"mail-3": VIOLATED}))
     assert decision.gate_status is GateStatus.PASSED
-    assert [found.answer for found in decision.safety] == ["waived"]
+    assert [(found.answer, found.reason) for found in decision.safety] == [
+        ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
+    ]
     assert [applied.waiver_id for applied in decision.waivers] == ["w"]
 
 
