@@ -11,7 +11,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, RoundCount, Side
 from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
 from agent_eval.gate.rerun import BaseAgent, rerun
 from tests.unit.comparison.views import view
@@ -145,17 +145,16 @@ def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_
 
 
 def test_rounds_that_are_not_worse_are_told() -> None:
-    script = Script(
-        rounds=lambda side, _: counts_of(
-            {name: int(k < (50 if side == "base" else 49)) for k, name in enumerate(SUITE)}
-        )
-    )
-    decision = decided(shop(*SUITE[:3]), script)
+    def rounds(side: Side, number: int) -> dict[str, RoundCount]:
+        passed = 48 if (side, number) == ("change", 0) else 50
+        return counts_of({name: int(k < passed) for k, name in enumerate(SUITE)})
+
+    decision = decided(shop(*SUITE[:3]), Script(rounds=rounds))
     assert decision.suite is not None
-    assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 1)
+    assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 3)
     assert decision.suite.reason == (
-        "The run was below every one of main's last runs; in 1 fresh run each the base passes 50 of 50 and "
-        "this change 49 of 50."
+        "The run was below every one of main's last runs; in 3 fresh runs each the base passes 150 of 150 and "
+        "this change 148 of 150."
     )
 
 
@@ -509,7 +508,8 @@ def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
     errors = {"error_cases": 3, "failed_cases": 0}
     names = ["a", "b", "c"]
     found = material(dict.fromkeys(names, 0), runs(dict.fromkeys(names, 1)), summary=errors)
-    assert told(decided(found, breaking(*names)))[0] == "failed"
+    decision = decided(found, breaking(*names))
+    assert (told(decision)[0], decision.not_evaluated) == ("failed", [])
     first = material(dict.fromkeys(names, 0), summary=errors)
     assert decided(first, Script()).not_evaluated[0].startswith("Nothing was judged (3 cases, 3 errors)")
 

@@ -198,6 +198,7 @@ def test_without_a_baseline_only_absolute_rules_apply() -> None:
     assert decision.baseline_run_id is None
     failing = decide_without_baseline(run, Thresholds(min_pass_rate=0.95), generated_at=NOW)
     assert failing.gate_status is GateStatus.FAILED
+    assert failing.failures == [failing.sentence] == [failing.rules[0].message]
 
 
 @pytest.mark.parametrize("thresholds", [Thresholds(), Thresholds(max_regressed_cases=0)])
@@ -294,7 +295,7 @@ def test_a_run_in_which_nothing_was_judged_is_not_evaluated(outcome: str, said: 
     ):
         assert (decision.gate_status, decision.blocks) == (GateStatus.INCONCLUSIVE, True)
         assert decision.not_evaluated[0] == f"Nothing was judged {said}, and that is no pass."
-        assert decision.sentence == decision.not_evaluated[0]
+        assert decision.sentence == decision.not_evaluated[0] == decision.failures[0]
 
 
 @pytest.mark.parametrize("outcome", ["skipped", "error"])

@@ -115,6 +115,7 @@ def test_a_case_with_several_trials_counts_by_their_share() -> None:
     measured = measure_counts(counts((3, 4), (4, 4)), counts((4, 4), (4, 4)))
     assert (measured.passed, measured.moved) == (Fraction(7, 4), Fraction(-1, 4))
     assert measured.pass_rate_change == -0.125
+    assert measure_counts(counts((3, 4), (4, 4), hard=1), None).hard_failed == Fraction(1, 4)
 
 
 def test_limits_of_compared_cases_are_not_applied_without_a_baseline() -> None:
