@@ -153,8 +153,8 @@ def test_rounds_that_are_not_worse_are_told() -> None:
     assert decision.suite is not None
     assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 3)
     assert decision.suite.reason == (
-        "The run was below every one of main's last runs; in 3 fresh runs each the base passes 150 of 150 and "
-        "this change 148 of 150."
+        "The run was below every one of main's last runs; in 3 fresh runs each the base passes 150 of 150 "
+        "and this change 148 of 150."
     )
 
 
