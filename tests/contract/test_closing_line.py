@@ -109,4 +109,4 @@ def test_the_line_names_what_failed_what_passed_and_what_was_left_out(monkeypatc
 
 def test_the_line_of_a_quick_run_says_what_runs_everything(monkeypatch) -> None:
     monkeypatch.setattr("tests.run_checks.FULL", False)
-    assert "make test-all" in closing_line({"tests": True}, Record(1))
+    assert "CI=true make test" in closing_line({"tests": True}, Record(1))

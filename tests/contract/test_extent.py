@@ -1,4 +1,4 @@
-"""A sample of combinations has each value, or each pair of values; the others are slow."""
+"""A sample of combinations has each value, or each pair of values; the others run at night."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_of_more_axes_each_pair_of_values_is_in_the_sample(sizes: tuple[int, ...
         assert {(row[one], row[other]) for row in chosen} == pairs
 
 
-def test_what_is_not_in_the_sample_is_slow() -> None:
+def test_what_is_not_in_the_sample_runs_at_night() -> None:
     mark = crossed(letter=["a", "b"], number=[1, 2, 3]).mark
     names, rows = mark.args
     assert names == ["letter", "number"]
@@ -34,4 +34,4 @@ def test_what_is_not_in_the_sample_is_slow() -> None:
     quick = [row.values for row in rows if not row.marks]
     assert {letter for letter, _ in quick} == {"a", "b"}
     assert sorted(number for _, number in quick) == [1, 2, 3]
-    assert all(mark.name == "slow" for row in rows for mark in row.marks)
+    assert all(mark.name == "cross" for row in rows for mark in row.marks)
