@@ -58,6 +58,11 @@ def test_a_case_that_passes_again_is_none() -> None:
     assert script.times("change", "a") == 5
 
 
+def test_the_record_names_both_commits() -> None:
+    record = rerun({"shop": steady()}, Script(), BaseAgent("beside", commit="ba5e"))["shop"]
+    assert (record.commit, record.base_commit) == ("c0ffee", "ba5e")
+
+
 def test_nothing_is_run_where_nothing_fails() -> None:
     script = Script()
     assert answered(steady(now={"a": 1}), script) == Answer(open={})
@@ -389,6 +394,8 @@ def test_more_violations_than_can_be_run_again_block() -> None:
     names = [f"v{k:02}" for k in range(21)]
     found = answered(unsafe(*names), Script())
     assert len(found.unsafe) == 21
+    script = Script(rounds=lambda *_: counts_of(dict.fromkeys(names[:20], 1)))
+    assert answered(unsafe(*names[:20]), script).unsafe == frozenset(), "twenty can"
 
 
 # Recorded traces.

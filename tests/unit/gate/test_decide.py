@@ -475,6 +475,9 @@ def test_a_case_in_quarantine_is_shown_and_counts_nowhere() -> None:
     assert "`order-9`, in quarantine, failed." in decision.notes
     assert decision.quarantined_case_ids == ["order-9"]
     assert decided(shop(), Script(), policy=held).quarantined_case_ids == [], "it passes"
+    held.quarantine.append(Quarantine(case="order-8", reason="flaky", until="2026-07-01"))
+    both = decided(shop("order-8", "order-9"), Script(), policy=held)
+    assert "2 cases in quarantine failed: `order-8`, `order-9`." in both.notes
 
 
 def test_a_violation_in_quarantine_counts() -> None:
