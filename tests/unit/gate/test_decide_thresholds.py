@@ -231,7 +231,6 @@ EDITS: list[tuple[dict[str, Any], str]] = [
     ({"overview": {"regressed_cases": 0}}, "overview.regressed_cases"),
     ({"overview": {"compared_cases": 1_000}}, "overview.compared_cases"),
     ({"cases": {"compared": 0}}, "overview.compared_cases"),
-    ({"cases": {"compared": 2}, "overview": {"compared_cases": 2}}, "case_regressions"),
     ({"metrics": {"pass_rate": {"candidate": 0.99}}}, "metrics.pass_rate"),
     ({"metrics": {"pass_rate": {"candidate": None}}}, "metrics.pass_rate"),
     ({"metrics": {"hard_fail_rate": {"baseline": 5.0}}}, "metrics.hard_fail_rate"),
