@@ -154,3 +154,11 @@ def test_the_estimated_pass_rate_covers_however_labels_are_drawn(by_verdict: boo
     assert (covered(alone, 0.8) < 0.1) is by_verdict
     width = sum(row.interval.high - row.interval.low for row in estimates) / len(estimates)
     assert width < 0.2
+
+
+def test_the_pass_rate_weighs_both_verdicts_by_how_often_the_judge_gives_them():
+    labelled = label(both_passed=8, wrongly_passed=2, wrongly_failed=1, both_failed=9)
+    estimate = pass_rate(labelled, Fraction(150), 200)
+    # 3/4 of (8 + 1) / (10 + 2), and 1/4 of (1 + 1) / (10 + 2); the variance is .00983145.
+    assert estimate.value == pytest.approx(0.604167, abs=1e-6)
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.409829, 0.798504), abs=1e-6)

@@ -59,6 +59,11 @@ def test_a_case_that_passes_again_is_none() -> None:
     assert script.times("change", "a") == 5
 
 
+def test_the_record_names_both_commits() -> None:
+    record = rerun({"shop": steady()}, Script(), BaseAgent("beside", commit="ba5e"))["shop"]
+    assert (record.commit, record.base_commit) == ("c0ffee", "ba5e")
+
+
 def test_nothing_is_run_where_nothing_fails() -> None:
     script = Script()
     assert answered(steady(now={"a": 1}), script) == Answer(open={})
@@ -240,6 +245,14 @@ def test_rounds_go_on_while_they_may_tell_and_three_are_the_most() -> None:
     assert (found.suite, found.failed, len(script.suites)) == ("not-worse", False, 3)
 
 
+def test_rounds_that_ended_before_they_told_leave_the_suite_open() -> None:
+    question = steady(MANY, dict.fromkeys(MANY[:3], 0))
+    script = Script(rounds=lambda side, done: rounds(30 if done else 28)(side, done))
+    record = rerun({"shop": question}, script, BESIDE)["shop"]
+    cut = record.model_copy(update={"rounds": record.rounds[:1], "cut": "the time of the run was used up"})
+    assert answer(question, cut).suite == "open"
+
+
 def test_a_run_that_is_as_good_as_one_of_mains_is_not_run_again() -> None:
     main = [
         *runs(dict.fromkeys(MANY, 1), 19),
@@ -292,13 +305,18 @@ def test_without_a_base_agent_the_change_is_held_against_mains_runs() -> None:
     assert (found.broken, script.log) == ({"a"}, [("change", "a")] * 8)
 
 
+def test_without_a_base_agent_four_runs_of_main_are_enough() -> None:
+    question = asked({"a": 0, "b": 1}, runs({"a": 1, "b": 1}, 4))
+    assert answered(question, Script(change=failing("a")), NONE).broken == {"a"}
+
+
 def test_without_a_base_agent_three_runs_of_main_blame_nobody_and_clear_only_what_passes() -> None:
     question = asked({"a": 0, "b": 0}, runs({"a": 1, "b": 1}, 3))
     found = answered(question, Script(change=failing("a")), NONE)
     assert (found.broken, found.open, found.again) == (frozenset(), {"a": "no-base-agent"}, {"b"})
 
 
-@pytest.mark.parametrize(("again", "said"), [(27, "open"), (30, "not-worse")])
+@pytest.mark.parametrize(("again", "said"), [(27, "open"), (29, "open"), (30, "not-worse")])
 def test_without_a_base_agent_a_low_run_is_run_once_more(again: int, said: str) -> None:
     script = Script(rounds=rounds(again))
     found = answered(steady(MANY, dict.fromkeys(MANY[:3], 0)), script, NONE)
@@ -344,9 +362,23 @@ def test_a_violation_that_reruns_could_not_tell_is_open() -> None:
     assert found.is_open
 
 
-def test_a_violation_that_main_shows_in_some_runs_blocks_only_if_all_eight_have_it() -> None:
+def test_a_violation_of_an_altered_change_is_open() -> None:
+    script = Script(change={"a": VIOLATED}, alterations={"change": "the agent altered `suite.json`"})
+    found = answered(unsafe("a"), script)
+    assert (found.unsafe, found.open_safety) == (frozenset(), {("a", "prompt_injection")})
+
+
+def test_a_violation_of_which_two_trials_cannot_tell_is_open_and_run_no_more() -> None:
+    untold = Rerun(result="unjudged", unjudged=["prompt_injection"])
+    record = rerun({"shop": unsafe("a")}, Script(change={"a": untold}), BESIDE)["shop"]
+    assert [len(case.change) for case in record.safety] == [2]
+    assert answer(unsafe("a"), record).open_safety == {("a", "prompt_injection")}
+
+
+@pytest.mark.parametrize("times", [1, 4])
+def test_a_violation_that_main_shows_in_some_runs_blocks_only_if_all_eight_have_it(times: int) -> None:
     shown = row("a", 0, failing={"prompt_injection": 1})
-    main = [run({"a": shown if k < 4 else 1}, f"m{k}") for k in range(20)]
+    main = [run({"a": shown if k < times else 1}, f"m{k}") for k in range(20)]
     found = answered(unsafe("a", main=main), Script(change={"a": [VIOLATED] * 7 + [PASSED]}))
     assert found.unsafe == frozenset()
     assert answered(unsafe("a", main=main), Script(change={"a": VIOLATED})).unsafe
@@ -363,6 +395,8 @@ def test_more_violations_than_can_be_run_again_block() -> None:
     names = [f"v{k:02}" for k in range(21)]
     found = answered(unsafe(*names), Script())
     assert len(found.unsafe) == 21
+    script = Script(rounds=lambda *_: counts_of(dict.fromkeys(names[:20], 1)))
+    assert answered(unsafe(*names[:20]), script).unsafe == frozenset(), "twenty can"
 
 
 # Recorded traces.
@@ -394,11 +428,13 @@ def test_four_recorded_trials_of_each_are_tested() -> None:
 def test_a_reliable_case_that_passes_in_no_recorded_trial_is_never_green() -> None:
     found = recorded({"a": (0, 2), "b": (2, 2)}, [run({"a": (2, 2), "b": (2, 2)})])
     assert (found.broken, found.open, found.is_open) == (frozenset(), {"a": "recorded"}, True)
+    assert found.again == frozenset(), "it did not pass again"
 
 
 def test_a_case_of_one_trial_among_cases_of_several_still_flips() -> None:
     found = recorded({"a": 0, "b": (2, 2)}, [run({"a": 1, "b": (2, 2)})])
     assert found.broken == {"a"}
+    assert recorded({"a": (0, 4)}, [run({"a": 1})]).broken == {"a"}, "one trial before, several now"
 
 
 def test_a_recorded_suite_is_tested_as_a_whole() -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, RoundCount, Side
 from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
+from tests.unit.comparison.views import view
 from tests.unit.gate.made import (
     FAILED,
     PASSED,
@@ -47,7 +49,10 @@ def decided(
         doubt = frozenset({"shop"}) if figures_in_doubt(found.counts, policy) else frozenset[str]()
         records = rerun({"shop": question}, script, base or BaseAgent("beside"), figures_in_doubt=doubt)
         found = replace(found, reruns=records["shop"])
-    return decide_by_policy(found, policy, generated_at=NOW)
+    decision = decide_by_policy(found, policy, generated_at=NOW)
+    assert decision.passed is (decision.gate_status is GateStatus.PASSED)
+    assert decision.preset == policy.preset
+    return decision
 
 
 def told(decision: GateDecision) -> tuple[str, bool, str]:
@@ -88,6 +93,82 @@ def test_a_case_broke() -> None:
         "this change 0 of 8."
     )
     assert decision.failures == [decision.sentence]
+
+
+def test_each_case_that_newly_fails_says_what_became_of_it() -> None:
+    """Of one that broke, one that fails on main too, one that passes again, and one that often fails."""
+    main = runs({"broke": 1, "on-main": 1, "once": 1, "flaky": [0, 1, 1, 1] * 5, "fine": 1})
+    now = {"broke": 0, "on-main": 0, "once": 0, "flaky": 0, "fine": 1}
+    newest = run({**dict.fromkeys(now, 1), "on-main": 0}, "main-21")
+    change = {**dict.fromkeys(("broke", "on-main"), FAILED), "flaky": FAILED}
+    script = Script(change=change, base={"on-main": FAILED, "flaky": FAILED})
+    decision = decided(material(now, main, newest=newest), script)
+    found = {case.case_id: case for case in decision.cases}
+    assert list(found)[:2] == ["broke", "on-main"], "those that block first"
+    assert {name: case.answer for name, case in found.items()} == {
+        "broke": "broke", "on-main": "fails-on-main", "once": "passes-again", "flaky": "passes-again",
+    }  # fmt: skip
+    assert {name: case.reason for name, case in found.items() if name != "broke"} == {
+        "on-main": "`on-main` fails on main as well (run main-21).",
+        "once": "`once` failed once and passed again.",
+        "flaky": "`flaky` failed, as it often does on main (15 of 20 passed).",
+    }
+    sides = {
+        name: [(side.passed, side.trials) for side in (case.change, case.base) if side is not None]
+        for name, case in found.items()
+    }
+    assert sides == {
+        "broke": [(0, 8), (8, 8)],
+        "on-main": [(0, 4), (0, 5)],
+        "once": [(5, 5), (5, 5)],
+        "flaky": [(0, 4), (0, 5)],
+    }
+    assert [case.case_id for case in decision.cases if case.p_value is not None] == ["broke"]
+
+
+def test_a_case_that_was_not_run_again_has_no_reruns_and_says_so() -> None:
+    decision = decided(shop(*SUITE), breaking(*SUITE))
+    last = decision.cases[-1]
+    assert (decision.cases[0].answer, last.answer) == ("broke", "not-rerun")
+    assert (last.change, last.base, last.p_value) == (None, None, None)
+    assert (
+        last.reason == f"`{last.case_id}` failed, and 20 of 20 trials passed on main; it was not run again."
+    )
+
+
+def test_without_a_base_agent_a_case_has_no_reruns_of_the_base() -> None:
+    [case] = decided(shop("order-1"), breaking("order-1"), BaseAgent("none")).cases
+    assert case.change is not None
+    assert (case.base, case.change.trials) == (None, 8)
+
+
+def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_come_first() -> None:
+    now = {name: row(name, 0, failing={"prompt_injection": 1}) for name in ("a", "b", "c")}
+    seen = row("c", 0, failing={"prompt_injection": 1})
+    script = Script(change={"b": VIOLATED, "a": [VIOLATED, PASSED]})
+    decision = decided(material(now, runs({"a": 1, "b": 1, "c": seen})), script)
+    assert [(found.case_id, found.answer) for found in decision.safety] == [
+        ("b", "blocks"), ("a", "did-not-repeat"), ("c", "known-on-main"),
+    ]  # fmt: skip
+    assert [found.reason for found in decision.safety] == [
+        "Safety: `prompt_injection` failed in `b`, and in 2 of 2 further runs of this change.",
+        "Safety: `prompt_injection` failed in `a`, and in 1 of 8 further runs of this change.",
+        "Safety: `prompt_injection` failed in `c`.",
+    ]
+
+
+def test_rounds_that_are_not_worse_are_told() -> None:
+    def rounds(side: Side, number: int) -> dict[str, RoundCount]:
+        passed = 48 if (side, number) == ("change", 0) else 50
+        return counts_of({name: int(k < passed) for k, name in enumerate(SUITE)})
+
+    decision = decided(shop(*SUITE[:3]), Script(rounds=rounds))
+    assert decision.suite is not None
+    assert (decision.suite.answer, decision.suite.rounds) == ("not-worse", 3)
+    assert decision.suite.reason == (
+        "The run was below every one of main's last runs; in 3 fresh runs each the base passes 150 of 150 "
+        "and this change 148 of 150."
+    )
 
 
 def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
@@ -406,6 +487,10 @@ def test_a_case_in_quarantine_is_shown_and_counts_nowhere() -> None:
     assert told(decision) == ("passed", False, "Nothing broke.")
     assert "`order-9`, in quarantine, failed." in decision.notes
     assert decision.quarantined_case_ids == ["order-9"]
+    assert decided(shop(), Script(), policy=held).quarantined_case_ids == [], "it passes"
+    held.quarantine.append(Quarantine(case="order-8", reason="flaky", until="2026-07-01"))
+    both = decided(shop("order-8", "order-9"), Script(), policy=held)
+    assert "2 cases in quarantine failed: `order-8`, `order-9`." in both.notes
 
 
 def test_a_violation_in_quarantine_counts() -> None:
@@ -415,18 +500,42 @@ def test_a_violation_in_quarantine_counts() -> None:
     )
 
 
-def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
-    waiver = Waiver(
+def waiver(case_id: str) -> Waiver:
+    return Waiver(
         waiver_id="w",
         baseline_name="main",
-        case_id="mail-3",
+        case_id=case_id,
         reason="known",
         approved_by="ada",
         created_at="2026-05-01T00:00:00+00:00",
     )
-    decision = decided(unsafe(waivers=[waiver]), Script(change={"mail-3": VIOLATED}))
+
+
+def test_a_waived_regression_is_no_suspect() -> None:
+    cases = {"a": "passed", "b": "passed"}
+    compared = compare(view(cases), view({**cases, "a": "failed"}), changed="exclude", generated_at=NOW)
+    more = {"comparison": compared, "waivers": [waiver("a")]}
+    script = breaking("a")
+    decision = decided(material({"a": 0, "b": 1}, runs({"a": 1, "b": 1}), **more), script)
+    assert (told(decision)[0], decision.waived_case_ids, script.log) == ("passed", ["a"], [])
+
+
+def test_a_run_of_errors_alone_is_decided_where_main_says_how_it_was() -> None:
+    errors = {"error_cases": 3, "failed_cases": 0}
+    names = ["a", "b", "c"]
+    found = material(dict.fromkeys(names, 0), runs(dict.fromkeys(names, 1)), summary=errors)
+    decision = decided(found, breaking(*names))
+    assert (told(decision)[0], decision.not_evaluated) == ("failed", [])
+    first = material(dict.fromkeys(names, 0), summary=errors)
+    assert decided(first, Script()).not_evaluated[0].startswith("Nothing was judged (3 cases, 3 errors)")
+
+
+def test_a_waived_violation_counts_nowhere_and_is_listed() -> None:
+    decision = decided(unsafe(waivers=[waiver("mail-3")]), Script(change={"mail-3": VIOLATED}))
     assert decision.gate_status is GateStatus.PASSED
-    assert [found.answer for found in decision.safety] == ["waived"]
+    assert [(found.answer, found.reason) for found in decision.safety] == [
+        ("waived", "Safety: `prompt_injection` failed in `mail-3`.")
+    ]
     assert [applied.waiver_id for applied in decision.waivers] == ["w"]
 
 
@@ -475,6 +584,8 @@ def test_cost_breaks_its_limit_only_where_it_does_again(again: float, status: st
     }
     decision = decided(material(cells(2.0), main), script, policy=GatePolicy(max_cost_increase=0.2))
     assert decision.gate_status.value == status
+    answer = "breaks-limit" if status == "failed" else "rose"
+    assert [(figure.name, figure.answer) for figure in decision.figures] == [("cost_usd", answer)]
     base = BaseAgent("beside", problem="submodule `lib`")
     never = decided(material(cells(2.0), main), Script(), base, policy=GatePolicy(max_cost_increase=0.2))
     assert (never.gate_status.value, never.blocks) == ("inconclusive", True)

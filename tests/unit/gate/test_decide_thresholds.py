@@ -197,6 +197,7 @@ def test_without_a_baseline_only_absolute_rules_apply() -> None:
     assert decision.baseline_run_id is None
     failing = decide_without_baseline(run, Thresholds(min_pass_rate=0.95), generated_at=NOW)
     assert failing.gate_status is GateStatus.FAILED
+    assert failing.failures == [failing.sentence] == [failing.rules[0].message]
 
 
 @pytest.mark.parametrize("thresholds", [Thresholds(), Thresholds(max_regressed_cases=0)])
@@ -220,28 +221,61 @@ def test_the_decision_names_what_it_rests_on() -> None:
     assert decision.regression_delta == -0.5
 
 
-EDITS: list[dict[str, Any]] = [
-    {"case_regressions": []},
-    {"new_hard_fail_case_ids": []},
-    {"new_hard_fail_case_ids": ["c0000"]},
-    {"metrics": {}},
-    {"overview": {"regressed_cases": 0}},
-    {"overview": {"compared_cases": 1_000}},
-    {"cases": {"compared": 0}},
-    {"metrics": {"pass_rate": {"candidate": 0.99}}},
-    {"metrics": {"pass_rate": {"candidate": None}}},
-    {"metrics": {"hard_fail_rate": {"baseline": 5.0}}},
-    {"candidate": {"summary": {"pass_rate": 1.0}}},
-    {"candidate": {"summary": {"hard_fail_cases": 0}}},
+EDITS: list[tuple[dict[str, Any], str]] = [
+    ({"case_regressions": []}, "overview.regressed_cases"),
+    ({"new_hard_fail_case_ids": []}, "overview.new_hard_fail_cases"),
+    ({"new_hard_fail_case_ids": ["c0000"]}, "overview.new_hard_fail_cases"),
+    ({"new_hard_fail_case_ids": ["c0000", "c0001", "c0002"]}, "new_hard_fail_case_ids"),
+    ({"metrics": {}}, "metrics.pass_rate"),
+    ({"overview": {"regressed_cases": 0}}, "overview.regressed_cases"),
+    ({"overview": {"compared_cases": 1_000}}, "overview.compared_cases"),
+    ({"cases": {"compared": 0}}, "overview.compared_cases"),
+    ({"metrics": {"pass_rate": {"candidate": 0.99}}}, "metrics.pass_rate"),
+    ({"metrics": {"pass_rate": {"candidate": None}}}, "metrics.pass_rate"),
+    ({"metrics": {"hard_fail_rate": {"baseline": 5.0}}}, "metrics.hard_fail_rate"),
+    ({"candidate": {"summary": {"pass_rate": 1.0}}}, "candidate.summary.pass_rate"),
+    ({"candidate": {"summary": {"hard_fail_cases": 0}}}, "candidate.summary.hard_fail_rate"),
+    ({"new_cases": {"cases": 1, "passed": 1, "hard_failed": 0}}, "new_cases"),
 ]
 
 
-@pytest.mark.parametrize("edit", EDITS, ids=[str(edit) for edit in EDITS])
-def test_a_comparison_edited_by_hand_is_refused(edit: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("edit", "named"), EDITS, ids=[str(edit) for edit, _ in EDITS])
+def test_a_comparison_edited_by_hand_is_refused(edit: dict[str, Any], named: str) -> None:
     honest = comparison(passing(10, 10), passing(7, 10)).to_json()
     assert gate(Comparison.model_validate(honest), max_regressed_cases=3).passed
-    with pytest.raises(InvalidInput, match="contradicts itself"):
+    with pytest.raises(InvalidInput, match=f"contradicts itself in {named}$"):
         gate(Comparison.model_validate(merge(honest, edit)), max_regressed_cases=3)
+
+
+@pytest.mark.parametrize(
+    ("gone", "pass_rate", "hard_fails"),
+    [
+        (
+            {},
+            "2 of 2 passed (100%), not below min_pass_rate 90%. 2 new cases left out.",
+            "0 of 2 failed hard (0%), not above max_hard_fail_rate 0%. 2 new cases left out.",
+        ),
+        (
+            {"gone": "passed"},
+            "3 of 4 passed (75.0%), below min_pass_rate 90%.",
+            "1 of 4 failed hard (25.0%), above max_hard_fail_rate 0%.",
+        ),
+    ],
+    ids=["no case is gone", "a case is gone"],
+)
+def test_new_cases_count_only_where_one_may_be_a_case_that_is_gone(
+    gone: dict[str, str], pass_rate: str, hard_fails: str
+) -> None:
+    now = {**passing(2, 2), "new-1": "failed", "new-2": "passed"}
+    decision = gate(comparison({**passing(2, 2), **gone}, now), min_pass_rate=0.9, max_hard_fail_rate=0.0)
+    assert [rule.message for rule in decision.rules] == [pass_rate, hard_fails]
+
+
+@pytest.mark.parametrize("stated", [{"passed": 4}, {"hard_failed": 3}, {"passed": 0, "cases": 3}])
+def test_new_cases_that_do_not_add_up_are_refused(stated: dict[str, int]) -> None:
+    honest = comparison(passing(2, 2), {**passing(2, 2), "new-1": "failed", "new-2": "passed"}).to_json()
+    with pytest.raises(InvalidInput, match=r"contradicts itself in new_cases$"):
+        gate(Comparison.model_validate(merge(honest, {"new_cases": stated})), min_pass_rate=0.9)
 
 
 def merge(value: Any, edit: Any) -> Any:
@@ -259,7 +293,7 @@ def test_a_run_in_which_nothing_was_judged_is_not_evaluated(outcome: str, said: 
     ):
         assert (decision.gate_status, decision.blocks) == (GateStatus.INCONCLUSIVE, True)
         assert decision.not_evaluated[0] == f"Nothing was judged {said}, and that is no pass."
-        assert decision.sentence == decision.not_evaluated[0]
+        assert decision.sentence == decision.not_evaluated[0] == decision.failures[0]
 
 
 @pytest.mark.parametrize("outcome", ["skipped", "error"])

@@ -67,6 +67,53 @@ def test_a_broken_limit_says_how_often_an_agent_that_keeps_it_does_as_badly() ->
     assert "too few cases to tell" in rule.message
 
 
+def test_a_run_of_changed_cases_alone_keeps_the_limits_on_blame_and_cannot_keep_the_others() -> None:
+    measured = measure_counts(counts((0, 1), definition="now"), counts((1, 1), definition="then"))
+    limits = Thresholds(max_hard_fail_increase=0.0, max_regressed_cases=0, max_new_hard_fail_cases=0)
+    assert {
+        rule.rule: (rule.applied, rule.passed) for rule in apply_limits(limits, measured, may_vary=True)
+    } == {
+        "max_hard_fail_increase": (True, False),
+        "max_regressed_cases": (True, True),
+        "max_new_hard_fail_cases": (True, True),
+    }
+
+
+@pytest.mark.parametrize(
+    ("limits", "hard", "message"),
+    [
+        (
+            Thresholds(max_hard_fail_rate=0.05),
+            2,
+            "2 of 20 failed hard (10.0%), above max_hard_fail_rate 5%; too few "
+            "cases to tell, as an agent that keeps it has so many in 26% of runs.",
+        ),
+        (
+            Thresholds(max_hard_fail_rate=0.05),
+            5,
+            "5 of 20 failed hard (25.0%): an agent that keeps max_hard_fail_rate "
+            "5% fails so many hard in less than 1% of runs.",
+        ),
+        (
+            Thresholds(max_hard_fail_increase=0.0),
+            4,
+            "The hard-fail rate rose by 20.0 points (0 to 4 of 20 compared cases), above "
+            "max_hard_fail_increase 0 points; too few cases to tell, chance alone does as much in 6% "
+            "of runs.",
+        ),
+        (
+            Thresholds(max_hard_fail_increase=0.0),
+            8,
+            "The hard-fail rate rose by 40.0 points (0 to 8 of 20 compared "
+            "cases), above max_hard_fail_increase 0 points.",
+        ),
+    ],
+)
+def test_a_limit_on_hard_fails_says_what_chance_does(limits: Thresholds, hard: int, message: str) -> None:
+    measured = measure_counts(counts(*[(0, 1)] * 20, hard=hard), counts(*[(0, 1)] * 20))
+    assert [rule.message for rule in apply_limits(limits, measured, may_vary=True)] == [message]
+
+
 @pytest.mark.parametrize("quarantined", [frozenset(), frozenset({"c000"})], ids=["unjudged", "quarantined"])
 def test_a_rate_of_a_run_in_which_no_case_counts_is_not_applied(quarantined: frozenset[str]) -> None:
     measured = measure_counts(counts((0, 1 if quarantined else 0)), None, quarantined=quarantined)
@@ -119,6 +166,7 @@ def test_a_case_with_several_trials_counts_by_their_share() -> None:
     measured = measure_counts(counts((3, 4), (4, 4)), counts((4, 4), (4, 4)))
     assert (measured.passed, measured.moved) == (Fraction(7, 4), Fraction(-1, 4))
     assert measured.pass_rate_change == -0.125
+    assert measure_counts(counts((3, 4), (4, 4), hard=1), None).hard_failed == Fraction(1, 4)
 
 
 def test_limits_of_compared_cases_are_not_applied_without_a_baseline() -> None:

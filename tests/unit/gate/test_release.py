@@ -29,6 +29,56 @@ def test_what_can_hide_decides(before: object, now: object, answer: str) -> None
     assert found.answer == answer
 
 
+@pytest.mark.parametrize(
+    ("counted", "low", "high"),
+    [((5, 2, 50), -0.053327, 0.182420), ((1, 4, 20), -0.383186, 0.086737), ((3, 0, 50), -0.015628, 0.162171)],
+)
+def test_tangos_interval_is_where_the_likelihood_maximised_by_number_has_it(
+    counted: tuple[int, int, int], low: float, high: float
+) -> None:
+    assert tango_interval(*counted) == pytest.approx((low, high), abs=1e-6)
+
+
+def test_the_interval_of_several_trials_is_students() -> None:
+    fell, kept = (Count(4, 4), Count(2, 4)), (Count(4, 4), Count(4, 4))
+    # 0.25 +- 2.2622 * 0.0833
+    assert interval([fell] * 5 + [kept] * 5) == pytest.approx((0.061487, 0.438513), abs=1e-6)
+    assert interval([fell]) == (-1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("passed", "reason"),
+    [
+        (35, "The pass rate fell by 30.0 points, and that is no chance: at least 19.1 (50 cases)."),
+        (
+            49,
+            "The pass rate fell by 2.0 points, but up to 10.5 points can hide, above margin 5 points: run "
+            "more trials of each case.",
+        ),
+        (
+            50,
+            "The pass rate did not fall, but up to 7.1 points can hide, above margin 5 points: run more "
+            "trials of each case.",
+        ),
+    ],
+)
+def test_the_reason_says_what_fell_and_what_can_hide(passed: int, reason: str) -> None:
+    found = release_answer(Counts(own=one_trial(passed, 50), baseline=one_trial(50, 50)), RELEASE)
+    assert found is not None
+    assert found.reason == reason
+    assert found.fall == pytest.approx((50 - passed) / 50)
+
+
+def test_a_release_that_only_gained_hides_nothing() -> None:
+    own, before = counts(*[(4, 4)] * 50), counts(*[(3, 4)] * 40, *[(2, 4)] * 10)
+    found = release_answer(Counts(own=own, baseline=before), GatePolicy(preset="release", deterministic=True))
+    assert found is not None
+    assert (found.answer, found.reason) == (
+        "within",
+        "The pass rate did not fall; 50 cases, below margin 2 points.",
+    )
+
+
 def test_a_deterministic_agent_fell_by_what_is_seen() -> None:
     own = Counts(own=one_trial(50, 50), baseline=one_trial(50, 50))
     declared = GatePolicy(preset="release", deterministic=True)
