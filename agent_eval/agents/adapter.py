@@ -20,9 +20,8 @@ from typing_extensions import override
 
 from agent_eval.agents.aui import AuiAgent
 from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
-from agent_eval.agents.session_so_far import SessionSoFar
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 from agent_eval.contracts.conversation import AUI, TURN_SECONDS

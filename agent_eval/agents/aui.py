@@ -21,7 +21,7 @@ from typing_extensions import override
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
 from agent_eval.agents.aui_requests import KEY_VARIABLE, Renew, RequestFailed, Requests
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
-from agent_eval.agents.http_transport import HttpRequest, Service
+from agent_eval.agents.http import HttpRequest, Service
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, UsageError

@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_eval.agents.aui_events import items_of, object_of
 from agent_eval.agents.base import Surroundings, Task
-from agent_eval.agents.http_transport import HttpRequest, Service, status_in_words, unavailable
+from agent_eval.agents.http import HttpRequest, Service, status_in_words, unavailable
 from agent_eval.agents.recorder import Recorder
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
 from agent_eval.http.client import Answer

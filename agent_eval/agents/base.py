@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from agent_eval.agents.session_so_far import SessionSoFar
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.errors import FailureKind
 from agent_eval.models.reply import Retry, send_once
@@ -22,6 +21,27 @@ from agent_eval.models.reply import Retry, send_once
 Mode = Literal["propose", "repair"]
 SHARE_EXPECTED_OUTPUT = "share_expected_output"
 """Key of a case's metadata that makes the agent receive the expected output."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSoFar:
+    """The turns before the present one of a conversation.
+
+    Attributes:
+        session_id: The same in each turn of one attempt, and in no other attempt; never recorded.
+        turn: Number of the present turn, from 1.
+        history: For each turn before, its `input`, and the agent's `assistant_output` and `tool_calls`.
+        conversation: What the agent's `AttemptResult.conversation` was in the turn before.
+    """
+
+    session_id: str
+    turn: int
+    history: Sequence[Mapping[str, Any]] = ()
+    conversation: Sequence[Any] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """Return what a task of a conversation has beside the fields of every task."""
+        return {"session_id": self.session_id, "turn": self.turn, "history": list(self.history)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +169,16 @@ class Tools(Protocol):
         ...
 
 
-class ToolFault(Exception):
-    """A tool call has no answer, and the attempt cannot continue without one.
-
-    Attributes:
-        failure: Kind of failure of the attempt.
-        problem: What is missing, in one sentence.
-    """
+class AttemptEnded(Exception):
+    """Why an attempt cannot go on: the kind of failure, and the problem in words."""
 
     def __init__(self, failure: FailureKind, problem: str) -> None:
         super().__init__(problem)
         self.failure, self.problem = failure, problem
+
+
+class ToolFault(AttemptEnded):
+    """A tool call has no answer, and the attempt cannot continue without one."""
 
 
 @dataclass(frozen=True, slots=True)

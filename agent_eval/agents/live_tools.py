@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import LiveTools
-from agent_eval.agents.http_transport import Address
+from agent_eval.agents.http import Address
 from agent_eval.agents.load import load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of

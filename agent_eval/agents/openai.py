@@ -10,8 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer
-from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel
+from agent_eval.agents.hosted import HostedModel, ModelCall, Question, Turn, tool_text
 from agent_eval.agents.recorder import storable
 from agent_eval.errors import InvalidInput
 from agent_eval.models.reply import Reply

@@ -21,17 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from agent_eval.agents.answer import UnusableAnswer, check_answer, record_answer
 from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
 from agent_eval.agents.load import check_function, load_function
-from agent_eval.agents.recorder import (
-    LimitReached,
-    Recorder,
-    UnusableAnswer,
-    check_answer,
-    plain,
-    record_answer,
-    sort_keys,
-)
+from agent_eval.agents.recorder import LimitReached, Recorder, plain, sort_keys
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
 from agent_eval.processes.helper_thread import NAME, HelperThread

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_eval.agents.base import AttemptResult, Task
-from agent_eval.agents.session_so_far import SessionSoFar
+from agent_eval.agents.base import AttemptResult, SessionSoFar, Task
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.contracts.suite import CaseTurn
 from agent_eval.errors import FailureKind

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from typing_extensions import override
 
-from agent_eval.agents.own_events import unanswered_calls
+from agent_eval.agents.answer import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.suite import RecordedTrial
