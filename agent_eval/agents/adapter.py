@@ -51,10 +51,6 @@ class AgentResponse:
         executed_workflows: Names of workflows or tools that ran; None where that is not known.
         trace_info: What the agent understood and decided, as an AUI agent reports it; None where unknown.
         raw: The answer as it came, for readers of the evidence.
-
-    Example:
-        >>> AgentResponse("Refunded.", executed_workflows=["REFUND"]).text
-        'Refunded.'
     """
 
     text: str
@@ -124,14 +120,7 @@ class AgentAdapter(ABC):
 
 
 def settled(value: T | Awaitable[T]) -> T:
-    """Return the result of a function that may be `async`.
-
-    Example:
-        >>> async def answer():
-        ...     return "Hello!"
-        >>> settled(answer()), settled("Hello!")
-        ('Hello!', 'Hello!')
-    """
+    """Return the result of a function that may be `async`."""
     if not inspect.isawaitable(value):
         return value
 
@@ -150,10 +139,6 @@ class AdapterAgent(Agent):
         agent_id: The agent that conversations are begun with.
         api_key: Its key, never recorded.
         model: The model that the suite wants the agent to use.
-
-    Example:
-        >>> AdapterAgent.__init__.__annotations__["adapter"]
-        'AgentAdapter'
     """
 
     def __init__(self, adapter: AgentAdapter, agent_id: str, api_key: str, model: str | None = None) -> None:
@@ -265,10 +250,6 @@ class AdapterModel(Model):
     Args:
         adapter: The adapter.
         model: The model that is asked; empty for the adapter's own.
-
-    Example:
-        >>> AdapterModel.kind
-        'adapter'
     """
 
     kind = "adapter"
@@ -323,12 +304,6 @@ class AuiAdapter(AgentAdapter):
         api_key: Key of the AUI network, used where a suite has none.
         model: The model that judges and plays users.
         base_url: Address of the AUI API; None for AUI's own.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> adapter = AuiAdapter("API_KEY_1", ScriptedModel([{"text": "Hello!"}]))
-        >>> adapter.generate_user_message("Say hello.")
-        'Hello!'
     """
 
     def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:

@@ -23,10 +23,6 @@ class AnthropicAgent(HostedModel):
     """A model behind Anthropic's Messages API, or an endpoint that speaks the same protocol.
 
     System messages in a case's input are appended to the system prompt.
-
-    Example:
-        >>> AnthropicAgent("claude-sonnet-4-5").describe()["parameters"]
-        {'max_tokens': 4096}
     """
 
     kind = "anthropic"

@@ -46,10 +46,6 @@ class AuiAgent(Agent):
 
     Raises:
         UsageError: `base_url` is not a usable address, or a parameter is unknown.
-
-    Example:
-        >>> AuiAgent("agent-7", base_url="http://localhost:8600").describe()["agent_id"]
-        'agent-7'
     """
 
     kind: ClassVar[str] = "aui"
@@ -201,12 +197,7 @@ _TRACE_FLAGS = {"include_business_logic": "true", "include_context_logic": "true
 
 
 class AuiV3Agent(AuiAgent):
-    """An agent behind the AUI API of the later generation, which records no workflows and no parameters.
-
-    Example:
-        >>> AuiV3Agent(base_url="http://localhost:8600", parameters={"user_id": "u-1"}).describe()["agent"]
-        'aui-v3'
-    """
+    """An agent behind the AUI API of the later generation, which records no workflows and no parameters."""
 
     kind = "aui-v3"
     api = "v3"

@@ -32,10 +32,6 @@ class AuiAnswer:
         message: The message as it came.
         trace_info: The trace of the answer; None where the API gave none.
         api: The generation of the API: `v1` or `v3`.
-
-    Example:
-        >>> AuiAnswer({"text": "Refunded.", "executed_workflows": ["REFUND"]}).text
-        'Refunded.'
     """
 
     message: Mapping[str, Any]

@@ -52,14 +52,6 @@ class Requests:
         recorder: Counts the time and the repetitions.
         task: Has the limits.
         surroundings: Has clocks and retries.
-
-    Example:
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.contracts import Case
-        >>> task = Task(Case(case_id="refund"))
-        >>> surroundings = Surroundings(CaseTools(task.case))
-        >>> Requests(Recorder(task, surroundings), task, surroundings).last_seconds
-        0.0
     """
 
     def __init__(self, recorder: Recorder, task: Task, surroundings: Surroundings) -> None:
@@ -140,12 +132,7 @@ def _refuse_all(answer: Answer, is_first: bool) -> None:
 
 
 def read_object(answer: Answer) -> Reply[Any]:
-    """Read the JSON object in an answer of the API; any other answer is a failure.
-
-    Example:
-        >>> read_object(Answer(200, {}, b"<html>")).failure.value
-        'infrastructure'
-    """
+    """Read the JSON object in an answer of the API; any other answer is a failure."""
     if answer.status >= 400:
         return Reply(failure=FailureKind.AGENT_ERROR, problem=_in_words(answer), received=answer.body)
     if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":

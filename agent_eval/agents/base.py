@@ -111,11 +111,6 @@ class Clocks:
         wall: Returns the current time, with its offset.
         monotonic: Returns seconds that never decrease; a pinned clock is constant, and latencies are then 0.
         sleep: Waits for that many seconds.
-
-    Example:
-        >>> pinned = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
-        >>> pinned.stamp()
-        '2026-01-01T00:00:00.000+00:00'
     """
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -139,10 +134,6 @@ class ToolAnswer:
         delay_ms: Milliseconds to wait before the agent receives the answer.
         retries: How often the call of a live tool was repeated.
         waited: Seconds spent waiting between these repetitions; they do not count as the agent's time.
-
-    Example:
-        >>> ToolAnswer(error="card declined", source="tool_responses").output is None
-        True
     """
 
     output: Any = None
@@ -189,12 +180,6 @@ class Surroundings:
         tools: Answers the attempt's tool calls.
         retry: Repeats requests; agents repeat nothing themselves.
         clocks: The clocks of the run.
-
-    Example:
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> surroundings = Surroundings(CaseTools(Case(case_id="refund")))
-        >>> surroundings.tools.answer("lookup", {"id": 1}).error
-        'unknown_tool'
     """
 
     tools: Tools
@@ -220,11 +205,6 @@ class AttemptResult:
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
         conversation: What the agent needs to continue the conversation in a further turn.
         turns: Of a conversation, the output and tool calls of each turn.
-
-    Example:
-        >>> result = AttemptResult([], failure=FailureKind.TIMEOUT, problem="did not end within 30 s")
-        >>> result.response()["error"]
-        'did not end within 30 s'
     """
 
     events: list[Event]
@@ -266,10 +246,6 @@ class AgentOptions:
         base_url: Endpoint of a hosted model.
         system: System prompt of a hosted model.
         parameters: Further fields of requests to a hosted model.
-
-    Example:
-        >>> AgentOptions(system="Answer in one word.").system
-        'Answer in one word.'
     """
 
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)

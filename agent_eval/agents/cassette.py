@@ -182,14 +182,7 @@ class Cassette:
 
 
 class CassetteTools(Tools):
-    """The tools of one attempt, answered through a cassette; counts repetitions of calls.
-
-    Example:
-        >>> rows = [{"tool": "dice", "response": 3}, {"tool": "dice", "response": 5}]
-        >>> tools = CassetteTools(Cassette("replay", rows), "refund")
-        >>> [tools.answer("dice", {}).output for _ in range(3)]
-        [3, 5, 5]
-    """
+    """The tools of one attempt, answered through a cassette; counts repetitions of calls."""
 
     def __init__(self, cassette: Cassette, case_id: str) -> None:
         self._cassette, self._case_id = cassette, case_id

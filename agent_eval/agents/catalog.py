@@ -27,10 +27,6 @@ class AgentKind:
         schemes: URL schemes that name this kind; the whole URL then names the agent.
         in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses such
             agents, because that process holds the job's token.
-
-    Example:
-        >>> AGENTS["python"].in_this_process, AGENTS["command"].load().__name__
-        (True, 'CommandAgent')
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The `command` agent: a program with JSON on standard input and output, run once per attempt or kept alive."""
+"""The `command` agent: a program, run per attempt or kept alive, with JSON on standard input and output."""
 
 from __future__ import annotations
 
@@ -94,10 +94,6 @@ class CommandAgent(Agent):
         pass_on: Names of further variables that the program gets (`--agent-env`).
         cwd: The program's working directory.
         keep_alive: Whether the program stays alive for a conversation, with one line of JSON a turn.
-
-    Example:
-        >>> CommandAgent(["python", "agent.py"]).describe()["command"]
-        ['python', 'agent.py']
     """
 
     def __init__(

@@ -39,12 +39,7 @@ _NO_KEY = "none"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """A tool call of a model. `arguments` is the model's own text if `is_readable` is false.
-
-    Example:
-        >>> ModelCall("call-1", "lookup", '{"id": ', is_readable=False).arguments
-        '{"id": '
-    """
+    """A tool call of a model. `arguments` is the model's own text if `is_readable` is false."""
 
     call_id: str
     tool: str
@@ -62,10 +57,6 @@ class Turn:
         message: The answer in the provider's form, to be repeated in the conversation.
         facts: Model, tokens and so on.
         finish: Why the model stopped, in the provider's word.
-
-    Example:
-        >>> Turn("Refunded.", [], {"role": "assistant", "content": "Refunded."}, finish="stop").is_paused
-        False
     """
 
     text: str | None
@@ -102,11 +93,6 @@ class Question:
         seconds: The attempt's remaining time; None means no limit.
         max_bytes: Maximum size of the answer.
         system: System prompt of the case, in place of the agent's own.
-
-    Example:
-        >>> messages = [{"role": "user", "content": "Where is order 7?"}]
-        >>> Question("gpt-4o", messages, tools=[], seconds=30.0, max_bytes=4096).model
-        'gpt-4o'
     """
 
     model: str
@@ -132,12 +118,6 @@ class HostedModel(Agent):
 
     Raises:
         UsageError: `base_url` is not a usable address.
-
-    Example:
-        >>> from agent_eval.agents.openai import OpenAiCompatibleAgent
-        >>> agent = OpenAiCompatibleAgent("llama3", base_url="http://localhost:11434/v1")
-        >>> agent.describe()["model"]
-        'llama3'
     """
 
     kind: ClassVar[str]

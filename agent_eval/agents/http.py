@@ -35,10 +35,6 @@ class HttpRequest:
         path: Path that is appended to the service's address; empty for the address itself.
         body: JSON value of the body; None for no body.
         params: Parameters of the query.
-
-    Example:
-        >>> HttpRequest("POST", "/messages", {"text": "Hi"}).params
-        {}
     """
 
     method: str
@@ -56,11 +52,6 @@ class Service:
 
     Raises:
         UsageError: `url` is malformed.
-
-    Example:
-        >>> service = Service("http://localhost:1")
-        >>> service.send(HttpRequest("GET", "/"), seconds=5, max_bytes=1024).failure.value
-        'infrastructure'
     """
 
     def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
@@ -129,10 +120,6 @@ class Address:
 
     Raises:
         UsageError: `url` is malformed.
-
-    Example:
-        >>> Address("http://localhost:1/run").post({}, seconds=5, max_bytes=1024).failure.value
-        'infrastructure'
     """
 
     def __init__(

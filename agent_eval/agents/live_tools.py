@@ -69,11 +69,6 @@ class HttpTools(LiveTools):
         headers: Headers of every request; never shown or recorded.
         retry: Repeats calls that the server refused because of too many requests.
         seconds: Time limit of one call.
-
-    Example:
-        >>> HttpTools("http://localhost:1").call("refund", "lookup", {"id": 1})
-        Traceback (most recent call last):
-        agent_eval.agents.base.ToolFault: called lookup, and the tool server could not be reached: ...
     """
 
     def __init__(

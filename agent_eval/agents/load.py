@@ -21,11 +21,6 @@ def check_function(spec: str, *, what: str) -> None:
 
     Raises:
         UsageError: `spec` names no function, or its package does not exist.
-
-    Example:
-        >>> check_function("no_such_module:agent", what="agent")
-        Traceback (most recent call last):
-        agent_eval.errors.UsageError: the agent 'no_such_module:agent' cannot be loaded: ...
     """
     _add_working_directory()
     module_name, _, path = spec.partition(":")

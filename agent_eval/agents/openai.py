@@ -20,12 +20,7 @@ from agent_eval.storage.json import Limits, parse
 
 
 class OpenAiCompatibleAgent(HostedModel):
-    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol.
-
-    Example:
-        >>> OpenAiCompatibleAgent("gpt-4o-mini", parameters={"temperature": 0}).describe()["parameters"]
-        {'temperature': 0}
-    """
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
 
     kind = "openai"
     key_variable = "OPENAI_API_KEY"

@@ -47,10 +47,6 @@ class PythonAgent(LocalAgent):
 
     Raises:
         UsageError: The function's package does not exist.
-
-    Example:
-        >>> PythonAgent("json:loads").describe()
-        {'agent': 'python', 'function': 'json:loads'}
     """
 
     def __init__(self, spec: str) -> None:
@@ -148,12 +144,6 @@ class Alarm:
 
     A function that catches the interruption is interrupted again. An alarm takes over SIGALRM. Code of a C
     extension that does not check for signals cannot be interrupted.
-
-    Example:
-        >>> previous = signal.getsignal(signal.SIGALRM)
-        >>> Alarm().call(lambda: threading.Event().wait(9), seconds=0.01)
-        False
-        >>> _ = signal.signal(signal.SIGALRM, previous)
     """
 
     AGAIN_SECONDS = 0.5
@@ -184,16 +174,7 @@ class Alarm:
 
 
 class EventLoop:
-    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed.
-
-    Example:
-        >>> async def agent(task):
-        ...     return f"Hello {task}"
-        >>> loop = EventLoop()
-        >>> loop.submit(agent("Ada")).result()
-        ('Hello Ada', None)
-        >>> loop.close()
-    """
+    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed."""
 
     PATIENCE_SECONDS = 0.5
     """How long `responds` waits for the loop."""

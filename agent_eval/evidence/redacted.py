@@ -95,15 +95,15 @@ class RedactedPack(Pack):
 
     @override
     def index(self) -> Rows[CaseIndexRow]:
-        return Rows(self._index, self._shown)
+        return Rows(self._index, self._row_without_secrets)
 
     @override
     def results(self) -> Rows[CaseResultRow]:
-        return Rows(self._results, self._shown)
+        return Rows(self._results, self._row_without_secrets)
 
     @override
     def results_by_id(self) -> Mapping[str, CaseResultRow]:
-        return RowsById(self._results, self._shown)
+        return RowsById(self._results, self._row_without_secrets)
 
     @override
     def artifacts(self, case_id: str) -> dict[str, bytes]:
@@ -114,7 +114,7 @@ class RedactedPack(Pack):
         raw, path = super()._raw_trajectory(case_id)
         return _redacted(raw, self._redactor, numbers=True), path
 
-    def _shown(self, line: bytes) -> Any:
+    def _row_without_secrets(self, line: bytes) -> Any:
         return _redacted(orjson.loads(line), self._redactor)
 
 

@@ -156,11 +156,11 @@ def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
             raise invalid_pack(pack, path, f"line {number}: {problem}")
         if row["case_id"] in lines:
             raise invalid_pack(pack, path, "has a case twice")
-        lines[row["case_id"]] = _kept(row)
+        lines[row["case_id"]] = _as_json(row)
     return lines
 
 
-def _kept(row: Any) -> bytes:
+def _as_json(row: Any) -> bytes:
     """Return the JSON of a row that was checked. Its line may be broken, and say something else alone."""
     # A copy, because the serializer's result keeps a buffer of several KB alive.
     return bytes(memoryview(dumps(row)))
@@ -214,7 +214,7 @@ class ResultChecker:
         """
         if problem := self._check_row(row):
             raise invalid_pack(self._pack, path, f"case {number} in it: {problem}")
-        return row["case_id"], _kept(row)
+        return row["case_id"], _as_json(row)
 
     def tally(self) -> Tally:
         """Return the counts of everything that was checked so far."""

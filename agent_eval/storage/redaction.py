@@ -110,12 +110,7 @@ class Redactor:
         return cls(secrets, vocabulary=vocabulary, tokens=True, rules=rules)
 
     def with_secrets(self, *secrets: str) -> Redactor:
-        """Copy with further secrets, which have no names.
-
-        Example:
-            >>> Redactor(["s3cret-value"]).with_secrets("API_KEY_1").redact(b"s3cret-value API_KEY_1")
-            b'[redacted] [redacted]'
-        """
+        """Copy with further secrets, which have no names."""
         named = {**dict.fromkeys(secrets, ""), **self._secrets}
         copy = Redactor(named, vocabulary=self._vocabulary, tokens=self._tokens, rules=self._rules)
         copy._of_fields = self._of_fields
