@@ -87,7 +87,7 @@ def _adapter(kind: type) -> TypeAdapter[Any]:
 
 
 def _type_problem(row: Any, kind: type) -> str | None:
-    """Find the first field of a row that its TypedDict does not allow; None without any. More may be there."""
+    """Find the first field of a row that a TypedDict does not allow; None without any. More may be there."""
     try:
         _adapter(kind).validate_python(row, strict=True)
     except ValidationError as error:
