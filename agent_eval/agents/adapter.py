@@ -83,8 +83,6 @@ class AgentAdapter(ABC):
         """Begin a conversation, and return the key of its session.
 
         Args:
-            agent_id: The agent of the suite.
-            api_key: Its key.
             label: Name of the test.
             model: The model that the suite wants the agent to use.
         """
@@ -100,9 +98,6 @@ class AgentAdapter(ABC):
         """Send a message of the user, and return the agent's answer.
 
         Args:
-            session_key: From `spawn_session`.
-            message: What the user says.
-            user_info: What the agent may know of the user.
             timeout: Seconds that the agent has; raise `TimeoutError` after them.
 
         Raises:
@@ -132,14 +127,7 @@ def settled(value: T | Awaitable[T]) -> T:
 
 
 class AdapterAgent(Agent):
-    """The agent of an adapter, for the loop of turns.
-
-    Args:
-        adapter: The adapter.
-        agent_id: The agent that conversations are begun with.
-        api_key: Its key, never recorded.
-        model: The model that the suite wants the agent to use.
-    """
+    """The agent of an adapter, for the loop of turns."""
 
     def __init__(self, adapter: AgentAdapter, agent_id: str, api_key: str, model: str | None = None) -> None:
         self._adapter, self._agent_id, self._key, self._model = adapter, agent_id, api_key, model
@@ -248,7 +236,6 @@ class AdapterModel(Model):
     """The model of an adapter, which judges and plays users.
 
     Args:
-        adapter: The adapter.
         model: The model that is asked; empty for the adapter's own.
     """
 
@@ -302,8 +289,6 @@ class AuiAdapter(AgentAdapter):
 
     Args:
         api_key: Key of the AUI network, used where a suite has none.
-        model: The model that judges and plays users.
-        base_url: Address of the AUI API; None for AUI's own.
     """
 
     def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:
@@ -388,12 +373,10 @@ def create_aui_adapter(
     """Make an adapter of an AUI agent and a hosted model.
 
     Args:
-        api_key: Key of the AUI network.
         llm_key: Key of the model that judges and plays users.
         provider: Its provider: `openai`, `anthropic`, `claude-code` or `scripted`.
         base_url: Address of the AUI API; None for AUI's own.
         llm_model: Name of the model; None for the provider's default.
-        llm_script: File of a `scripted` model.
 
     Raises:
         UsageError: There is no such provider, or the model cannot be used.

@@ -73,11 +73,7 @@ def _ends_in_an_object(data: bytes) -> bool:
 
 
 def check_answer(value: Any) -> dict[str, Any]:
-    """Check that a value has the form of an agent's answer, and return it.
-
-    Raises:
-        UnusableAnswer: `TYPE_ERROR` if it has another form.
-    """
+    """Check that a value has the form of an agent's answer, and return it."""
     if not isinstance(value, dict):
         raise UnusableAnswer(
             FailureKind.TYPE_ERROR,
@@ -191,8 +187,6 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
 
     Args:
         recorder: Recorder of the attempt; has the user's message already.
-        answer: The answer, from `read_answer` or `check_answer`.
-        seconds: Time that the agent took.
     """
     try:
         for call in answer.get("tool_calls") or []:
@@ -231,11 +225,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
 
 
 def _record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
-    """Record the events that an agent reports. Returns the output of its last message, or None.
-
-    Raises:
-        LimitReached: There are more tool calls than the agent may make.
-    """
+    """Record the events that an agent reports. Returns the output of its last message, or None."""
     output = None
     for fields in events:
         event = {name: value for name, value in fields.items() if name not in _SET_BY_THE_RECORDER}
@@ -268,7 +258,6 @@ def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
     """Count the calls of a recorded trace that got no answer.
 
     Args:
-        trace: The events as plain JSON.
         source: The attribute of a result that says where it is from; `missing` is no answer. A call that has
             it needs none.
 

@@ -34,11 +34,7 @@ Renew = Callable[[Service], Service]
 
 
 class RequestFailed(Exception):
-    """A request has no usable answer, which ends the turn.
-
-    Attributes:
-        reply: Why there is none.
-    """
+    """A request has no usable answer, which ends the turn."""
 
     def __init__(self, reply: Reply[Any]) -> None:
         super().__init__(reply.problem)
@@ -46,13 +42,7 @@ class RequestFailed(Exception):
 
 
 class Requests:
-    """The requests of one turn: within its time, repeated where that may help, and counted.
-
-    Args:
-        recorder: Counts the time and the repetitions.
-        task: Has the limits.
-        surroundings: Has clocks and retries.
-    """
+    """The requests of one turn: within its time, repeated where that may help, and counted."""
 
     def __init__(self, recorder: Recorder, task: Task, surroundings: Surroundings) -> None:
         self._recorder, self._limits, self._surroundings = recorder, task.limits, surroundings
@@ -64,8 +54,6 @@ class Requests:
         """Send a request and return the object in its answer.
 
         Args:
-            service: The service that is asked.
-            request: The request.
             is_first: Whether it is the first of a conversation, so that a refusal is one of all.
             renew: Returns the service with another token, to be asked once more after 401.
 

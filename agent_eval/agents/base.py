@@ -50,11 +50,9 @@ class Task:
 
     Attributes:
         case: The case; its trace is ignored.
-        mode: Whether this is the first attempt or a repair of earlier ones.
         attempt: Number of the attempt, from 0.
         previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
         share_expected_output: Whether the agent receives the expected output, which makes it no evaluation.
-        limits: Limits of the attempt.
         session: The conversation so far, where the task is one turn of a case with `turns`.
 
     Example:
@@ -110,7 +108,6 @@ class Clocks:
     Attributes:
         wall: Returns the current time, with its offset.
         monotonic: Returns seconds that never decrease; a pinned clock is constant, and latencies are then 0.
-        sleep: Waits for that many seconds.
     """
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -148,11 +145,7 @@ class Tools(Protocol):
     """Answers the tool calls of one attempt."""
 
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        """Answer a call.
-
-        Raises:
-            ToolFault: There is no answer, and the attempt cannot continue without one.
-        """
+        """Answer a call."""
         ...
 
     def recorded(self) -> Sequence[dict[str, Any]]:
@@ -177,9 +170,7 @@ class Surroundings:
     """What an attempt needs besides its task.
 
     Attributes:
-        tools: Answers the attempt's tool calls.
         retry: Repeats requests; agents repeat nothing themselves.
-        clocks: The clocks of the run.
     """
 
     tools: Tools
@@ -193,13 +184,10 @@ class AttemptResult:
 
     Attributes:
         events: Events in order, from index 0; a failed attempt has those up to its failure.
-        output: The agent's final output.
         tool_calls: `{"tool", "arguments"}` in call order.
         failure: Why the attempt failed, regardless of what judges would say; None if the agent finished by
             itself. Requests that failed with `INFRASTRUCTURE` have been repeated already.
-        problem: The failure in words.
         seconds: Time that the agent took, without waiting for retries.
-        retries: Number of repeated requests.
         steps: Answers of a model.
         tokens: Tokens of a model, as far as its provider reports them.
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
@@ -239,12 +227,9 @@ class AgentOptions:
         environ: This program's environment, which holds the keys of models; child processes get a part of it.
         repair_command: Command that a `command` agent runs for repairs.
         pass_on: Names of further variables that a `command` agent gets.
-        cwd: Working directory of a `command` agent.
         keep_alive: Whether a `command` agent stays alive for a conversation.
         headers: Headers of every request to an `http` agent; never shown or recorded.
         gateway: Whether a gateway answers at the address of an `http` agent, which is not the agent's own.
-        base_url: Endpoint of a hosted model.
-        system: System prompt of a hosted model.
         parameters: Further fields of requests to a hosted model.
     """
 
@@ -361,11 +346,7 @@ class LocalAgent(Agent):
 
 @runtime_checkable
 class HasAccount(Protocol):
-    """An agent whose provider limits the requests of an account, whichever agent sends them.
-
-    Attributes:
-        account: From `account_name`.
-    """
+    """An agent whose provider limits the requests of an account, whichever agent sends them."""
 
     account: str
 

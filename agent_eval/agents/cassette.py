@@ -42,11 +42,7 @@ class LiveTools(Protocol):
     """Tools that are really called, rather than answered from a recording."""
 
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """Call a tool.
-
-        Raises:
-            ToolFault: The tool cannot be called.
-        """
+        """Call a tool."""
         ...
 
 
@@ -88,7 +84,6 @@ class Cassette:
     Args:
         mode: `replay` answers from the file only, and fails attempts that make other calls. `record` calls
             live tools. `update` does the same, and keeps rows of the file whose calls did not happen again.
-        rows: The rows of the file.
         live: The live tools; not needed for `replay`.
         name: Name of the cassette in messages.
         redacted: Replaces secrets in arguments, as they were replaced when the file was written.
@@ -214,12 +209,6 @@ def open_cassette(
     redacted: Callable[[Any], Any] = unchanged,
 ) -> Cassette:
     """Open the cassette in a file, or a new one that is to be written there.
-
-    Args:
-        path: The file.
-        mode: As for `Cassette`.
-        live: As for `Cassette`.
-        redacted: As for `Cassette`.
 
     Raises:
         UsageError: `replay` without a file, `record` over a file, or no live tools to record from.

@@ -85,7 +85,6 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
 
     Args:
         spec: The agent in one of the forms of `agent_forms`.
-        options: Settings; the defaults when None.
 
     Raises:
         UsageError: `spec` names no kind of agent, or an agent that cannot be used.

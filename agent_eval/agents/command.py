@@ -92,7 +92,6 @@ class CommandAgent(Agent):
         repair: The program and arguments that repairs run instead.
         environ: The environment of agent-eval; the program gets an allow-listed part of it.
         pass_on: Names of further variables that the program gets (`--agent-env`).
-        cwd: The program's working directory.
         keep_alive: Whether the program stays alive for a conversation, with one line of JSON a turn.
     """
 

@@ -53,9 +53,7 @@ class Turn:
 
     Attributes:
         text: The model's text; None if it only called tools.
-        calls: The tool calls that the model asks for.
         message: The answer in the provider's form, to be repeated in the conversation.
-        facts: Model, tokens and so on.
         finish: Why the model stopped, in the provider's word.
     """
 
@@ -87,11 +85,8 @@ class Question:
     """One request to a model.
 
     Attributes:
-        model: The model's name.
-        messages: The conversation so far.
         tools: The tools the model may call, from `declared_tools`.
         seconds: The attempt's remaining time; None means no limit.
-        max_bytes: Maximum size of the answer.
         system: System prompt of the case, in place of the agent's own.
     """
 
@@ -199,10 +194,7 @@ def converse(model: HostedModel, name: str | None, task: Task, surroundings: Sur
     """Ask a model until it answers without calling tools, or the attempt reaches a limit.
 
     Args:
-        model: The model.
         name: The model's name; None uses the case's `metadata.model`.
-        task: The attempt.
-        surroundings: Clocks, tools and retries.
 
     Raises:
         UsageError: Neither `name` nor the case names a model.

@@ -31,10 +31,8 @@ class HttpRequest:
     """One request to a service.
 
     Attributes:
-        method: HTTP method.
         path: Path that is appended to the service's address; empty for the address itself.
         body: JSON value of the body; None for no body.
-        params: Parameters of the query.
     """
 
     method: str
@@ -173,7 +171,6 @@ class HttpAgent(Agent):
     """Posts every attempt to an address as JSON (`Task.payload`); `answer.read_answer` reads the answer.
 
     Args:
-        url: The agent's address.
         headers: Headers of each request, such as credentials; never shown or recorded.
         is_gateway: Whether a gateway answers there that is not the agent's own (`agent-gateway`).
 

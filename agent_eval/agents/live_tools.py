@@ -65,7 +65,6 @@ class HttpTools(LiveTools):
     """Tools behind an address.
 
     Args:
-        url: The address.
         headers: Headers of every request; never shown or recorded.
         retry: Repeats calls that the server refused because of too many requests.
         seconds: Time limit of one call.
@@ -126,11 +125,6 @@ def open_tool_server(
     spec: str, *, headers: Mapping[str, str] | None = None, retry: Retry = send_once
 ) -> LiveTools:
     """Open the tools behind an address, or those that a function implements.
-
-    Args:
-        spec: An address, or `module:function`.
-        headers: Headers of every request to an address.
-        retry: Repeats calls that an address refused because of too many requests.
 
     Raises:
         UsageError: `spec` is neither.

@@ -27,10 +27,6 @@ class LimitReached(AttemptEnded):
 class Recorder:
     """Records the events of one attempt and enforces its limits.
 
-    Args:
-        task: The attempt.
-        surroundings: Clocks and tools of the attempt.
-
     Example:
         >>> from agent_eval.agents.tools import CaseTools
         >>> from agent_eval.contracts import Case
@@ -100,9 +96,6 @@ class Recorder:
 
         It is generated if the agent set none, and made unique if the agent used it before: some models number
         the calls of each answer from the beginning.
-
-        Raises:
-            LimitReached: The agent may not call any more tools.
         """
         call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
         self.count_call(tool, arguments)
@@ -189,21 +182,13 @@ class Recorder:
         )
 
     def check_time(self) -> None:
-        """Check the attempt's time limit.
-
-        Raises:
-            LimitReached: The attempt has taken too long.
-        """
+        """Check the attempt's time limit."""
         limit = self._task.limits.seconds
         if limit is not None and self.seconds > limit:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def count_step(self, tokens: float | None) -> None:
-        """Count an answer of a model, and the tokens it took.
-
-        Raises:
-            LimitReached: The attempt has taken too long, or too many tokens.
-        """
+        """Count an answer of a model, and the tokens it took."""
         limits = self._task.limits
         self.steps += 1
         self.tokens += tokens or 0
@@ -214,11 +199,7 @@ class Recorder:
             )
 
     def begin_step(self) -> None:
-        """Check, before a request to a model, that the attempt may have another one.
-
-        Raises:
-            LimitReached: The attempt has had all its steps.
-        """
+        """Check, before a request to a model, that the attempt may have another one."""
         limit = self._task.limits.steps
         if limit is not None and self.steps >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"did not come to an end within {limit} steps")
@@ -234,9 +215,6 @@ class Recorder:
         """Return the attempt's result; a failure is also recorded, as an error of the agent.
 
         Args:
-            output: The agent's final output, if it is a message.
-            failure: Why the attempt failed; None if it did not.
-            problem: The failure in words.
             block_reason: What kept the agent's answer back.
         """
         if self._task.case.final_output_tool is not None:

@@ -61,7 +61,6 @@ class Trust:
         secret: Shared secret with which the statement must have been authenticated; None for none.
         require_signature: Whether a shared secret is not enough.
         allow_unsigned: Whether a pack is accepted without any check of its origin.
-        expected: Of which commit, dataset and run the pack must be.
         gate: Whether there must also be an attestation that the gate passed.
     """
 
@@ -98,8 +97,6 @@ def admit(read: ReadFile, manifest_sha256: str, trust: Trust, *, pack: str) -> t
     Args:
         read: Reads the attestations. Each is read once.
         manifest_sha256: Digest of the bytes of `manifest.json` that are used from now on.
-        trust: What is required.
-        pack: Name of the pack in errors.
 
     Returns:
         The verified statements; empty where `trust` allows an unsigned pack and gives no credential.

@@ -109,10 +109,6 @@ def read_signing_key(path: Path) -> SigningKey:
 def parse_signing_key(pem: bytes, *, source: str) -> SigningKey:
     """Parse a private key in PEM.
 
-    Args:
-        pem: The text of the key.
-        source: Name of its place in errors: a path or a variable.
-
     Raises:
         InvalidInput: As `read_signing_key`.
     """

@@ -34,7 +34,6 @@ class Subject:
     """An artifact, by its digest.
 
     Attributes:
-        name: For readers.
         digest: Lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
     """
 
@@ -107,13 +106,7 @@ def _subject(value: object, source: str) -> Subject:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a verifier expects of a run. A signature says who made a pack, not that it is the right one.
-
-    Attributes:
-        commit: Commit of the agent; None for any.
-        dataset_id: Id of the dataset; None for any.
-        run_id: Id of the run; None for any.
-    """
+    """What a verifier expects of a run. A signature says who made a pack, not that it is the right one."""
 
     commit: str | None = None
     dataset_id: str | None = None

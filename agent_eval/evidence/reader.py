@@ -90,11 +90,7 @@ def verify_pack(where: Path) -> Seal:
 
 
 def refuse_incomplete(pack: str, manifest: Manifest) -> None:
-    """Refuse the pack of a run that was stopped: cases that did not run might have failed.
-
-    Raises:
-        InvalidPack: The run is not complete.
-    """
+    """Refuse the pack of a run that was stopped: cases that did not run might have failed."""
     if not manifest.complete:
         what = "belongs to a run that is not complete, so nothing can be decided on it"
         remedy = "Finish the run with the command that began it and --resume, or run the suite to its end."
@@ -161,11 +157,8 @@ class Pack:
 
     Attributes:
         name: Name of the pack in errors: its path.
-        manifest: Manifest of the run.
         manifest_sha256: Digest of the bytes of `manifest.json`, which identifies the pack.
         derived: Manifest of the files that were written into it after the run; None without any.
-        config: Configuration of the run.
-        summary: Summary of the run; it follows from the verdicts.
     """
 
     def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
@@ -238,7 +231,6 @@ class Pack:
         """Read a case with the trace of one of its trials, as it was judged.
 
         Args:
-            case_id: The case.
             trial: Number of the trial, from 0; None for the one that decides the case.
 
         Raises:

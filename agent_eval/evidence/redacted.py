@@ -82,10 +82,6 @@ class RedactedPack(Pack):
 
     The run of a pack replaces the secrets that it knows. A pack of another machine, or of an earlier version,
     may hold those of this one. Do not judge or verify what is read here: judges need what was recorded.
-
-    Args:
-        pack: The pack.
-        redactor: Knows the secrets.
     """
 
     def __init__(self, pack: Pack, redactor: Redactor) -> None:

@@ -54,14 +54,7 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
 
 
 def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> list[Any]:
-    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others.
-
-    Args:
-        data: Content of the file, or whole lines of it.
-        pack: Name of the pack in errors.
-        path: Path of the file in errors.
-        first_line: Number of the first line in `data`.
-    """
+    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others."""
     if not data:
         return []
     if not data.endswith(b"\n"):
@@ -132,9 +125,6 @@ class ResultChecker:
 
     Most results of a run differ in ids and reasons only, so the checker derives the result of a case once for
     every combination of outcomes.
-
-    Args:
-        pack: Name of the pack in errors.
     """
 
     def __init__(self, pack: str) -> None:

@@ -66,10 +66,6 @@ class Keeper(Protocol):
 def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
     """Read and check the manifests of a pack, and no other file.
 
-    Args:
-        source: Files of the pack.
-        admit: Check of the pack's origin; None for none.
-
     Raises:
         InvalidPack: The manifest is missing, malformed or lists impossible paths; or the derived manifest
             belongs to another run.
@@ -185,8 +181,6 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
     """Read every file once, and check that exactly the listed files exist, unchanged.
 
     Args:
-        source: Files of the pack.
-        seal: Manifests of the pack.
         keeper: Receiver of the files that it wants; None to verify only.
 
     Raises:

@@ -54,8 +54,6 @@ def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     or pipe (`/dev/stdout`) is written to directly.
 
     Args:
-        path: Path of the file.
-        data: Its whole content.
         aside: Directory on the same file system for the partial file; by default the one of `path`.
 
     Raises:

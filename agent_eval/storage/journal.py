@@ -172,7 +172,6 @@ class Journal:
     """An open journal, locked by this process. Use `create` or `resume`; a context manager.
 
     Attributes:
-        path: The journal's file.
         header: What `create` was given.
         damaged: Number of broken records that were skipped; an incomplete one at the end is none.
     """
@@ -358,11 +357,7 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal's records by their offset. It can be pickled, and is a context manager.
-
-    Args:
-        path: The journal's file.
-    """
+    """Reads a journal's records by their offset. It can be pickled, and is a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -375,7 +370,6 @@ class JournalReader:
         """Read the record at an offset from `Journal.append` or `Journal.entries`.
 
         Args:
-            offset: Where the record begins.
             digest: Its `record_digest`; None to check nothing but the checksum.
 
         Raises:

@@ -95,14 +95,7 @@ class Redactor:
         vocabulary: Iterable[str] = (),
         rules: RedactionRules = NO_RULES,
     ) -> Redactor:
-        """Build a redactor for the variables whose names say that they are secret, and for shapes of tokens.
-
-        Args:
-            environ: The environment variables.
-            more: Further secrets.
-            vocabulary: As for the class.
-            rules: As for the class.
-        """
+        """Build one for the variables whose names say that they are secret, and for shapes of tokens."""
         secrets = dict.fromkeys(more, "")
         for name in sorted(environ, reverse=True):
             if is_secret_name(name):
@@ -123,11 +116,7 @@ class Redactor:
         return copy
 
     def for_case(self, raw: Any) -> Redactor:
-        """Copy that also knows the values of the fields to redact of one case, wherever they are repeated.
-
-        Args:
-            raw: The case as plain JSON data.
-        """
+        """Copy that also knows the values of the fields to redact of one case, wherever they are repeated."""
         if not self._fields:
             return self
         values = dict(_values_below(raw, self._field_marker))
@@ -189,7 +178,6 @@ class Redactor:
         """Copy plain JSON data without the secrets in its strings, keys and numbers.
 
         Args:
-            value: The data.
             numbers: False for data whose numbers are agent-eval's own figures and cannot be secret.
             fields: False for data whose fields are agent-eval's own, so that rules for fields do not apply.
             shape: Which values no rule may change (`evidence.redacted.kept_values`); None for none.
