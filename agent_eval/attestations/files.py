@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agent_eval.attestations.bundle import read_bundle, read_envelope
-from agent_eval.attestations.dsse import Envelope
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import Envelope, UntrustedPack, read_bundle, read_envelope
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import (
     TEST_RESULT,

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.attestations.dsse import MAX_ATTESTATION_BYTES, as_object, malformed
-from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.dsse import (
+    MAX_ATTESTATION_BYTES,
+    MalformedAttestation,
+    UntrustedPack,
+    as_object,
+    malformed,
+)
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.json import Limits, dumps, parse
 

@@ -71,8 +71,13 @@ def attest(
 def _signer(
     key_file: Path | None, secret: str | None, secret_file: Path | None, environ: Mapping[str, str]
 ) -> Signer:
-    from agent_eval.attestations.keys import parse_signing_key, read_signing_key
-    from agent_eval.attestations.secrets import SIGNING_KEY_VARIABLE, key_from_environment, shared_secret
+    from agent_eval.attestations.keys import (
+        SIGNING_KEY_VARIABLE,
+        key_from_environment,
+        parse_signing_key,
+        read_signing_key,
+        shared_secret,
+    )
     from agent_eval.operations.attest import Signer
 
     shared = shared_secret(secret, secret_file, environ)
@@ -96,7 +101,7 @@ def _attested_text(attested: Attested) -> list[str]:
 
 
 def _weak_secret(secret: bytes | None) -> list[str]:
-    from agent_eval.attestations.secrets import SAFE_BYTES
+    from agent_eval.attestations.keys import SAFE_BYTES
 
     if secret is None or len(secret) >= SAFE_BYTES:
         return []
@@ -122,8 +127,7 @@ def verify_attestation(
     from pathlib import Path
 
     from agent_eval.attestations.files import Trust
-    from agent_eval.attestations.keys import read_public_key
-    from agent_eval.attestations.secrets import shared_secret
+    from agent_eval.attestations.keys import read_public_key, shared_secret
     from agent_eval.attestations.statement import Expected
     from agent_eval.operations.trusted_packs import open_trusted
 
@@ -154,7 +158,7 @@ def verify_attestation(
 
 def is_unreadable(error: InvalidPack) -> bool:
     """Tell whether there is no pack to judge: nothing at the path, or no manifest in it."""
-    from agent_eval.attestations.errors import UntrustedPack
+    from agent_eval.attestations.dsse import UntrustedPack
 
     return not isinstance(error, UntrustedPack) and error.details.get("file") is None
 

@@ -10,8 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.attestations.bundle import sign_bundle
-from agent_eval.attestations.dsse import Envelope
+from agent_eval.attestations.dsse import Envelope, sign_bundle
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.predicates import (
@@ -28,9 +27,9 @@ from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import open_run
+from agent_eval.storage.atomic import write_private
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
-from agent_eval.storage.private import write_private
 
 COMPARISON = f"{layout.COMPARE}/baseline_delta.json"
 """Path of the comparison within the candidate's pack."""

@@ -2,8 +2,8 @@
 
 Platforms turn text into mentions, issue references, links, images and emoji after the markdown has been
 parsed, so escaping single characters is not enough: only code spans and code blocks are left alone. All text
-from an agent, a suite or a branch goes through these functions. They show `limit` characters at most; a cut is
-marked with `…`.
+from an agent, a suite or a branch goes through these functions. They show `limit` characters at most, and `…`
+in place of the rest.
 
 Example:
     >>> code_span("`rm -rf`")
