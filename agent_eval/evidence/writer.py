@@ -47,7 +47,14 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PackTarget:
-    """Pack that is being written: its directory, layout and run. It can be sent to other processes."""
+    """Pack that is being written: its directory, layout and run. It can be sent to other processes.
+
+    Attributes:
+        root: Directory that becomes the pack.
+        layout: `files` or `compact`.
+        run_id: Id of the run.
+        dataset_id: Id of the run's dataset.
+    """
 
     root: Path
     layout: at.Layout

@@ -357,7 +357,11 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal's records by their offset. It can be pickled, and is a context manager."""
+    """Reads a journal's records by their offset. It can be pickled, and is a context manager.
+
+    Args:
+        path: The journal's file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
