@@ -231,9 +231,7 @@ class AuiV3Agent(AuiAgent):
         seconds = requests.last_seconds
         thread_id = _text(answer, "thread_id") or place.get("thread_id")
         if thread_id is None:
-            raise RequestFailed(
-                Reply(failure=FailureKind.TYPE_ERROR, problem="answered without the thread's id")
-            )
+            raise _without("the thread's id")
         place["thread_id"] = thread_id
         path = f"{_V3}/threads/{quote(thread_id, safe='')}/trace"
         traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
@@ -254,9 +252,7 @@ class AuiV3Agent(AuiAgent):
         )
         token, lasts = _text(granted, "access_token"), figure_of(granted.get("expires_in"))
         if token is None:
-            raise RequestFailed(
-                Reply(failure=FailureKind.TYPE_ERROR, problem="answered without an access_token")
-            )
+            raise _without("an access_token")
         seconds = _TOKEN_SECONDS if lasts is None else lasts
         self._token_until = time.monotonic() + seconds * 0.9
         return Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})

@@ -75,30 +75,26 @@ class Task:
         It has nothing of the metadata, which holds the answers of the tools and what judges expect.
         """
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
+        shares = self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
+        conversation = self.case.conversation
+        of_user: dict[str, Any] = {}
+        if conversation is not None:
+            of_user["user_info"] = conversation.user_info
+            if conversation.system_prompt is not None:
+                of_user["system_prompt"] = conversation.system_prompt
         return {
             **(self.session.payload() if self.session is not None else {}),
-            **self._about_the_user(),
+            **of_user,
             "mode": self.mode,
             "case_id": self.case.case_id,
             "input": self.case.input,
-            "expected_output": self.case.expected_output if self._shares() else None,
+            "expected_output": self.case.expected_output if shares else None,
             "attempt": self.attempt,
             "previous_attempts": list(self.previous_attempts),
             "contracts": contracts,
             "tool_contracts": contracts,  # the name that the suite uses
             "policy": self.case.policy.to_json(),
         }
-
-    def _about_the_user(self) -> dict[str, Any]:
-        """Return what a conversation tells the agent of its user, and the prompt that the case sets."""
-        if self.case.conversation is None:
-            return {}
-        prompt = self.case.conversation.system_prompt
-        stated = {} if prompt is None else {"system_prompt": prompt}
-        return {"user_info": self.case.conversation.user_info, **stated}
-
-    def _shares(self) -> bool:
-        return self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,14 +226,20 @@ def converse(model: HostedModel, name: str | None, task: Task, surroundings: Sur
                 messages.append(turn.message)
                 continue
             if not turn.calls:
-                return replace(_result(recorder, turn), conversation=[*messages, turn.message])
+                if turn.text is None:
+                    reason = f" (it stopped for: {turn.finish})" if turn.finish else ""
+                    problem = f"answered with neither text nor tool calls{reason}"
+                    result = recorder.result(None, FailureKind.MISSING_OUTPUT, problem)
+                else:
+                    result = recorder.result(turn.text)
+                return replace(result, conversation=[*messages, turn.message])
             paused.clear()
             answers = _call_tools(recorder, turn, call_ids)
             if any(answer.source == FINAL_OUTPUT for _, answer in answers):
                 return recorder.result()
             messages += [turn.message, *model.results(answers)]
-    except (LimitReached, ToolFault) as problem:
-        return recorder.result(None, problem.failure, problem.problem)
+    except (LimitReached, ToolFault) as ended:
+        return recorder.result(None, ended.failure, ended.problem)
 
 
 def _continued(turn: Turn, paused: Sequence[str]) -> Turn:
@@ -320,15 +326,6 @@ def _call_tools(
     return answers
 
 
-def _result(recorder: Recorder, turn: Turn) -> AttemptResult:
-    if turn.text is None:
-        reason = f" (it stopped for: {turn.finish})" if turn.finish else ""
-        return recorder.result(
-            None, FailureKind.MISSING_OUTPUT, f"answered with neither text nor tool calls{reason}"
-        )
-    return recorder.result(turn.text)
-
-
 def opening_messages(task: Task) -> list[Message]:
     """Build the conversation before the model's first answer.
 
@@ -347,13 +344,11 @@ def opening_messages(task: Task) -> list[Message]:
 def _messages_of(content: Any) -> list[Message]:
     if isinstance(content, dict) and "messages" in content:
         content = content["messages"]
-    if isinstance(content, list) and content and all(_is_message(item) for item in content):
-        return [dict(item) for item in content]
+    if isinstance(content, list) and content:
+        of_messages = [isinstance(item, dict) and isinstance(item.get("role"), str) for item in content]
+        if all(of_messages) and all("content" in item for item in content):
+            return [dict(item) for item in content]
     return [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
-
-
-def _is_message(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item
 
 
 def _feedback(attempt: Mapping[str, Any]) -> list[Message]:

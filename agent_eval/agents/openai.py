@@ -112,13 +112,10 @@ def _call(call: Mapping[str, Any], number: int) -> ModelCall:
     if not arguments.strip():
         return ModelCall(str(call_id), tool, {})
     try:
-        return ModelCall(str(call_id), tool, _parsed(arguments))
+        value = parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
+        return ModelCall(str(call_id), tool, value)
     except InvalidInput:
         return ModelCall(str(call_id), tool, storable(arguments), is_readable=False)
-
-
-def _parsed(arguments: str) -> Any:
-    return parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
 
 
 def _facts(body: Mapping[str, Any], stop_reason: str) -> AnswerFacts:

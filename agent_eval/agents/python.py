@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, check_answer, record_answer
 from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
-from agent_eval.agents.load import check_function, load_function
+from agent_eval.agents.load import accepts, check_function, load_function
 from agent_eval.agents.recorder import LimitReached, Recorder, plain, sort_keys
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
@@ -63,7 +63,7 @@ class PythonAgent(LocalAgent):
         with self._loading:
             if self._function is None:
                 function = load_function(self._spec, what="agent")
-                self._calls_tools = _takes_two(function)
+                self._calls_tools = accepts(function, 2)
                 self._function = function
         if alone:
             self._alarm = Alarm()
@@ -322,11 +322,3 @@ def _size(answer: Any) -> int:
         return len(canonical_json(answer))
     except TypeError:
         return len(canonical_json(within_64_bits(answer)))
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(None, None)
-    except (TypeError, ValueError):
-        return False
-    return True
