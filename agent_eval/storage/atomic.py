@@ -440,16 +440,9 @@ def _sync_tree(root: Path) -> None:
     for path, is_directory in paths:
         if is_directory:
             sync_directory(path)
-        else:
-            _sync_file(path)
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            continue
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            os.fsync(file.fileno())
 
 
 def _c_function(name: str) -> Any:
