@@ -13,9 +13,7 @@ def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
     """Return the definition of a case, as JSON values.
 
     Args:
-        scenario: The scenario.
         archetype: Where its tools are.
-        case_id: Id of the case.
     """
     return {
         "case_id": case_id,

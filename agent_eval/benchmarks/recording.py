@@ -18,12 +18,6 @@ class Recorder:
 
     Args:
         rng: Source of times and token counts.
-
-    Example:
-        >>> recorder = Recorder(random.Random(1))
-        >>> scenario = Scenario("greeting", "Hello?", (), Script((), "Hello!"))
-        >>> [event["type"] for event in recorder.record(scenario, scenario.script)]
-        ['message', 'message']
     """
 
     def __init__(self, rng: random.Random) -> None:

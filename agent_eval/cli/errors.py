@@ -64,7 +64,6 @@ def report_end(error: AgentEvalError, arguments: Sequence[str], *, text: str | N
 
     Args:
         error: What ended it.
-        arguments: The command line.
         text: The text for people, which is printed in any case; None for the error's message.
     """
     known = _redacted(error, _secret_remover())

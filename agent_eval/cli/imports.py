@@ -21,7 +21,6 @@ def run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     """Import as the options say, and print what was imported.
 
     Args:
-        family: Which formats to choose from.
         name: Name of the format, or `auto`.
         options: The parameters of the options that every such command has (`config.rows.suites`).
     """

@@ -36,12 +36,7 @@ COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`.
-
-    Example:
-        >>> COMMANDS["gate"].target
-        'agent_eval.cli.compare:gate'
-    """
+    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`."""
 
     target: str
     summary: str
@@ -119,13 +114,7 @@ COMMANDS: dict[str, Entry] = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that imports a command's module only when the command is used.
-
-    Example:
-        >>> group = LazyGroup("agent-eval")
-        >>> group.get_command(click.Context(group), "gate").name
-        'gate'
-    """
+    """A group of commands that imports a command's module only when the command is used."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""

@@ -76,11 +76,6 @@ class ProgressPrinter:
     """Prints a run's progress on stderr: a bar on a terminal, otherwise a line every few seconds.
 
     A context manager. Pass it as `on_progress`.
-
-    Example:
-        >>> from agent_eval.engine.progress import RunProgress
-        >>> with ProgressPrinter() as progress:
-        ...     progress(RunProgress(total=10, done=4, passed=3))
     """
 
     def __init__(self) -> None:

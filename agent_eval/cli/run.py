@@ -188,8 +188,6 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
     Args:
-        spec: What is run.
-        results: Prints the result.
         most: How many of the cases that did not pass are listed.
 
     Raises:
@@ -370,11 +368,6 @@ class Interrupts:
 
     Args:
         stay: Whether the handlers stay when the block ends, because the process ends then, too.
-
-    Example:
-        >>> with Interrupts() as interrupts:
-        ...     interrupts.reason(), interrupts.exit_code
-        ('', None)
     """
 
     def __init__(self, *, stay: bool = False) -> None:

@@ -44,7 +44,6 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
 
     Args:
         suites: Suites named as arguments; `--suite` may name more.
-        values: The other parameters of the command.
 
     Raises:
         UsageError: No suite is named, or several with an option that is about one.
@@ -128,11 +127,7 @@ def _is_used(place: Path) -> bool:
 
 
 def _unfinished(runs: Path, paths: Sequence[Path]) -> Path:
-    """Return the place of the newest run of these suites that was not finished.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the place of the newest run of these suites that was not finished."""
     from pathlib import Path
 
     from agent_eval.suites.paths import is_of_conversations

@@ -15,12 +15,7 @@ def v1_message(number: int, answer: Answer, trace: Mapping[str, Any] | None) -> 
 
     Args:
         number: Number of the message in its task.
-        answer: The answer.
         trace: Its trace; None where the request did not ask for it.
-
-    Example:
-        >>> v1_message(1, Answer("Done.", ["REFUND"]), None)["executed_workflows"]
-        ['REFUND']
     """
     return {
         "id": f"message-{number}",
@@ -39,14 +34,8 @@ def v1_trace(text: str, answer: Answer, *, business: bool = True, context: bool 
     """Write a trace of the first generation.
 
     Args:
-        text: The user's message.
-        answer: The answer to it.
         business: Whether it has what the agent understood and decided.
         context: Whether it has the context and the calls of integrations.
-
-    Example:
-        >>> sorted(v1_trace("Hi", Answer("Hello!"), business=False, context=False))
-        ['input', 'latency', 'response']
     """
     decisions = [*(_business_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
     return {
@@ -61,13 +50,7 @@ def v1_trace(text: str, answer: Answer, *, business: bool = True, context: bool 
 
 
 def v3_trace(text: str, answer: Answer) -> dict[str, Any]:
-    """Write a trace of the later generation: no parameters, no integrations, no workflows.
-
-    Example:
-        >>> trace = v3_trace("Hi", Answer("Hello!", params={"order": "7"}, rules=["known"]))
-        >>> trace["understanding"], trace["decisions"][0]["rule"]["code"]
-        ({'intents': [], 'guardrails': {'passed': True}}, 'known')
-    """
+    """Write a trace of the later generation: no parameters, no integrations, no workflows."""
     return {
         "input": {"message": text},
         "understanding": {"intents": [], "guardrails": {"passed": True}},

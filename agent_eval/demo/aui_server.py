@@ -42,15 +42,6 @@ class DemoAgents:
 
     Args:
         defects: Names of defects, from `DEFECTS`.
-
-    Raises:
-        UsageError: There is no such defect.
-
-    Example:
-        >>> agents = DemoAgents(["runs-no-workflows"])
-        >>> talk = agents.begin("demo-hr")
-        >>> agents.say(talk, "I'm sick today.", {}).workflows
-        []
     """
 
     def __init__(self, defects: Sequence[str] = ()) -> None:
@@ -63,11 +54,7 @@ class DemoAgents:
         self._numbers = itertools.count(1)
 
     def begin(self, agent_id: str) -> str:
-        """Begin a conversation; return its id.
-
-        Raises:
-            KeyError: There is no such agent.
-        """
+        """Begin a conversation; return its id."""
         talk_id = f"conversation-{next(self._numbers)}"
         self._talks[talk_id] = _Talk(agent_id, Session(domains_by_agent()[agent_id]))
         return talk_id
@@ -77,11 +64,7 @@ class DemoAgents:
         return self._talks.get(talk_id)
 
     def say(self, talk_id: str, text: str, variables: Mapping[str, Any]) -> Answer:
-        """Answer a message of the user, with all defects.
-
-        Raises:
-            KeyError: There is no such conversation.
-        """
+        """Answer a message of the user, with all defects."""
         talk = self._talks[talk_id]
         with talk.lock:
             answer = talk.session.answer(text, variables)
@@ -98,15 +81,9 @@ class ApiRequest:
     """One request to the API.
 
     Attributes:
-        method: HTTP method.
         path: The path without its query.
-        query: The parameters of the query.
         headers: Field names in lower case.
         body: The JSON object of the body; empty without one.
-
-    Example:
-        >>> ApiRequest("GET", "/api/v1/external/tasks", {}, {}, {}).body
-        {}
     """
 
     method: str
@@ -117,13 +94,7 @@ class ApiRequest:
 
 
 def respond(agents: DemoAgents, request: ApiRequest) -> Result:
-    """Answer a request: status, and JSON value of the body.
-
-    Example:
-        >>> request = ApiRequest("POST", "/api/v1/external/tasks", {}, {}, {})
-        >>> respond(DemoAgents(), request)
-        (401, {'message': 'The header x-network-api-key is missing.'})
-    """
+    """Answer a request: status, and JSON value of the body."""
     for method, pattern, answer in _ROUTES:
         match = re.fullmatch(pattern, request.path)
         if match is None or method != request.method:
@@ -260,16 +231,7 @@ class DemoServer:
     """The agents behind an address of this machine. A context manager.
 
     Args:
-        agents: The agents.
-        port: The port; 0 for a free one.
-
-    Raises:
-        UsageError: The port is taken.
-
-    Example:
-        >>> with DemoServer(DemoAgents()) as server:
-        ...     server.url.startswith("http://127.0.0.1:")
-        True
+        port: 0 for a free one; one that is taken is refused.
     """
 
     def __init__(self, agents: DemoAgents, port: int = 0) -> None:

@@ -24,7 +24,6 @@ def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: 
     Args:
         suite: Its cases; nothing is rendered without a baseline.
         command: The shell command that reproduces a case, by its id.
-        detail: How much to show.
     """
     comparison = suite.comparison
     if comparison is None:

@@ -63,12 +63,10 @@ def in_full(
     """Render one case with its judges, its behaviour and the command that reproduces it, as blocks.
 
     Args:
-        case: The case.
         change: How its behaviour changed, None when it did not.
         conversation: Its turns in both runs; None where it is no conversation.
         run: How the whole run's behaviour changed, which is not repeated for each case.
         command: Empty for none.
-        detail: How much to show.
     """
     lines = list(_judge_lines(case, detail))
     lines += _criterion_lines(case, conversation, detail)
@@ -124,9 +122,7 @@ def behaviour_lines(
     """List how one case's behaviour changed: calls, arguments, output, models, amounts.
 
     Args:
-        change: How it changed.
         run: How the whole run's behaviour changed, which is not repeated for each case.
-        detail: How much to show.
         shows_turns: Whether the turns of a conversation, with the agent's answers, are shown beside it.
     """
     lines = []
@@ -246,7 +242,6 @@ class _Calls:
     """The calls of one side, as far as the comparison lists them.
 
     Args:
-        listed: The first calls.
         runs: The first runs of equal tools; empty where an older version made the comparison.
         count: The number of all calls; None where an older version made the comparison.
     """

@@ -12,11 +12,7 @@ _SHOWN = 60
 
 
 class Planned(Protocol):
-    """What is rendered: a plan, as plain data.
-
-    Example:
-        `agent_eval.operations.conversation_plan.Plan` is one.
-    """
+    """What is rendered: a plan, as plain data."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain data."""

@@ -24,13 +24,7 @@ def case_counts(summary: RunSummary) -> dict[Outcome, int]:
 
 
 def redacted(execution: ExecutionConfig) -> str:
-    """Say how much was redacted in a run, and never what; empty for nothing.
-
-    Example:
-        >>> from agent_eval.contracts import ExecutionConfig
-        >>> redacted(ExecutionConfig(redacted_cases=2, redactions=5))
-        '5 secrets or personal details in 2 cases were redacted.'
-    """
+    """Say how much was redacted in a run, and never what; empty for nothing."""
     cases = execution.redacted_cases
     if not cases:
         return ""
@@ -80,13 +74,6 @@ def judging_words(summary: RunSummary) -> list[str]:
     """Say what judges that are models took and what kept replies saved; nothing without them.
 
     A further sentence warns where judge and agent are models of one family.
-
-    Example:
-        >>> from agent_eval.contracts.run import JudgingUse, Tally
-        >>> summary = Tally().summary("run", "shop")
-        >>> used = JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05)
-        >>> judging_words(summary.model_copy(update={"judging": used}))
-        ['LLM judges: 2 calls for 0.01 USD; 10 kept replies were reused, which saved 0.05 USD.']
     """
     used = summary.judging
     if used is None:

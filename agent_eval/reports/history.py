@@ -25,12 +25,7 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Series:
-    """A figure of each run, the oldest first; None where it is not known.
-
-    Example:
-        >>> Series((0.9, None, 0.95)).newest
-        0.95
-    """
+    """A figure of each run, the oldest first; None where it is not known."""
 
     values: Sequence[float | None]
 
@@ -109,12 +104,7 @@ def trend_words(history: Board) -> str:
 
 
 def between(values: Sequence[float]) -> str:
-    """Write the lowest and the highest of some shares.
-
-    Example:
-        >>> between([0.9, 0.95]), between([0.9])
-        ('90.0% to 95.0%', '90.0%')
-    """
+    """Write the lowest and the highest of some shares."""
     low, high = percent(min(values)), percent(max(values))
     return low if low == high else f"{low} to {high}"
 
@@ -126,9 +116,7 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     rate by what the suite asks, not by what the agent does.
 
     Args:
-        own: The run.
         earlier: Runs of the base branch, the newest first.
-        branch: The name of the branch.
     """
     same = [run for run in earlier if run.run.key == own.run.key][:LOW_AMONG]
     known = rates(same).known

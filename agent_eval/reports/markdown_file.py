@@ -32,9 +32,7 @@ def render_markdown(
     """Render a report of a comparison as markdown.
 
     Args:
-        comparison: What changed.
         decision: The decision of the gate on it; None without one.
-        title: Its heading.
         replay: The report that `replay` wrote about the candidate, as JSON.
     """
 

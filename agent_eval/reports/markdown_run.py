@@ -26,10 +26,8 @@ def render_run(
     """Render a report of a run that is compared with none.
 
     Args:
-        run: The run.
         failing: Its cases that did not pass, in suite order; a bounded number is enough.
         decision: The decision made on it alone; None without one.
-        title: Its heading.
     """
     suite = SuiteReport(
         slug=title,

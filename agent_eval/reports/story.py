@@ -108,7 +108,6 @@ class Story:
         findings: Safety judges, the whole suite's reruns, a release's margin, cost and time.
         notes: What else a reader has to know.
         set_aside: Waivers, quarantine, and what of them has expired.
-        rules: The limits.
     """
 
     state: State
@@ -170,7 +169,6 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     """Write what a report says of a suite.
 
     Args:
-        suite: The suite.
         is_evaluated: Whether its decision can be relied on; without, nothing is said of what got worse.
     """
     decision = suite.decision

@@ -40,10 +40,7 @@ def gate_text(
     """Render the result of `gate`: how it ended, cases, findings, limits, and a regressed conversation.
 
     Args:
-        decision: The decision.
-        path: The file that it was written to.
         comparison: The comparison that it was made on; None for a run alone.
-        colour: Whether the terminal shows colours.
     """
     run = comparison.candidate if comparison is not None else _run_of(decision)
     suite = SuiteReport(slug="", suite_path="", decision=decision, candidate=run, comparison=comparison)

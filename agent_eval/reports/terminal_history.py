@@ -33,8 +33,6 @@ def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> li
 
     Args:
         history: From `history.board.board`.
-        dataset_id: Whose history it is.
-        colour: Whether the terminal shows colour.
     """
     if not history.runs:
         return [f"History of {shown_name(dataset_id, 60)}: no run yet."]

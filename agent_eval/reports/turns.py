@@ -29,7 +29,6 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
     Args:
         change: What changed in the conversation; None for no conversation.
-        judge_id: The judge.
     """
     listed = change.criteria if change is not None else []
     return [
@@ -47,7 +46,6 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
 
     Args:
         change: The conversation; every text in it may be hostile.
-        detail: How much to show.
     """
     first = change.first_differing
     if first is None:

@@ -44,11 +44,6 @@ class CaseLimits:
 
     Attributes:
         value: Characters of an argument, an answer or a message.
-        rows: Steps.
-
-    Example:
-        >>> CaseLimits(value=2_000, rows=100).rows
-        100
     """
 
     value: int
@@ -60,16 +55,11 @@ class JudgeLine:
     """What one judge says of a case, now and in the baseline.
 
     Attributes:
-        judge_id: The judge.
         now: Its outcome; empty where it no longer judges the case.
         before: Its outcome in the baseline; empty where it did not judge the case.
         reason: One sentence, of the candidate where the judge still judges.
         at: Indices of the candidate's events that it rests on.
         is_hard: Whether a failure is a hard fail.
-
-    Example:
-        >>> JudgeLine("policy", "failed", "passed", "forbidden tool escalate was called").at
-        ()
     """
 
     judge_id: str
@@ -90,15 +80,9 @@ class CriterionLine:
     """A criterion of a conversation that does not pass, or whose outcome changed.
 
     Attributes:
-        text: The criterion.
         kind: Its judge, the kind of a strict evaluation, whether it is advisory.
-        now: Its outcome.
         before: Its outcome in the baseline; empty where it was not judged.
         reason: The judge's, in the candidate.
-
-    Example:
-        >>> CriterionLine("It is polite.", "llm", "failed", "passed", "It insults the user.").before
-        'passed'
     """
 
     text: str
@@ -125,11 +109,6 @@ class CaseView:
         notes: Sentences on what is not shown.
         command: Shell command that judges the case again; empty for none.
         linked: Indices of the shown steps that a judge's verdict rests on.
-
-    Example:
-        >>> from agent_eval.reports.html.lines import CaseLine
-        >>> CaseView(CaseLine("refund", "case=refund", "failed")).sides
-        ('Candidate',)
     """
 
     line: CaseLine
@@ -155,11 +134,8 @@ def case_view(
     """Build what is shown of a case from the packs; from the comparison alone where there are none.
 
     Args:
-        line: The case's row of the table.
-        evidence: The packs.
         change: How its behaviour changed, as the comparison has it; None for not at all.
         command: Shell command that judges the case again.
-        limits: How much to show.
     """
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)

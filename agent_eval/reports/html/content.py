@@ -21,16 +21,7 @@ _INDENTED = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
 
 
 class StepContent:
-    """What an event says: the arguments of a call, its answer or error, the text of a message.
-
-    Args:
-        event: The event.
-
-    Example:
-        >>> event = Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7})
-        >>> StepContent(event).text
-        '{"order": 7}'
-    """
+    """What an event says: the arguments of a call, its answer or error, the text of a message."""
 
     def __init__(self, event: Event) -> None:
         self._event = event
@@ -72,12 +63,7 @@ def alike_in_form(first: StepContent, second: StepContent) -> tuple[str, str]:
 
 
 def as_text(value: Any, *, indented: bool = True) -> str:
-    """Write a value for reading: a text as it is, anything else as JSON with sorted keys.
-
-    Example:
-        >>> as_text({"b": 1, "a": [2]}, indented=False)
-        '{"a": [2], "b": 1}'
-    """
+    """Write a value for reading: a text as it is, anything else as JSON with sorted keys."""
     if not isinstance(value, str):
         value = _indented(value) if indented else _json(value, indent=None)
     return many_lines(value, limit=VALUE_LIMIT)

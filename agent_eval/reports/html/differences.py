@@ -60,13 +60,8 @@ class Window:
     """The part of a long text that is shown.
 
     Attributes:
-        text: The part.
         before: Characters left out before it.
         after: Characters left out after it.
-
-    Example:
-        >>> windows("a" * 1000 + "b", "a" * 1000 + "c", limit=400)[0].before
-        700
     """
 
     text: str

@@ -33,7 +33,6 @@ class CaseLine:
     """A row of the table of cases.
 
     Attributes:
-        case_id: The case.
         anchor: The end of its address, without `#`.
         outcome: Its outcome in the run; empty for a case that was removed.
         before: Its outcome in the baseline; empty where it has none.
@@ -41,7 +40,6 @@ class CaseLine:
         reason: Why it does not pass: judge and reason.
         trials: `3 of 5`, where there are several.
         cost: As text with its unit; empty where it is unknown.
-        latency: The same.
         sort_by: Cost and latency as numbers, to sort by.
         regression: What the comparison says of it; None where the result did not change.
     """
@@ -83,7 +81,6 @@ def anchor_of(case_id: str, suite: str = "") -> str:
         'case=two%20words'
 
     Args:
-        case_id: The case.
         suite: Name of its suite, where a report has several.
     """
     of_suite = f"&suite={quote(suite, safe='')}" if suite else ""
@@ -95,7 +92,6 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
 
     Args:
         suite: Without evidence only the cases that the comparison names are listed.
-        evidence: The packs.
         anchored: Name of the suite for the addresses of its cases, where a report has several.
     """
     changes = _changes(suite)

@@ -21,7 +21,6 @@ class CaseBlocks:
 
     Attributes:
         limit: Bytes that all blocks may take together.
-        data: The finished blocks.
         block_of: Number of the block of each case in them, by anchor.
         is_full: Whether cases were left out because they did not fit.
 

@@ -55,7 +55,6 @@ class HtmlReport:
     """What a page shows.
 
     Attributes:
-        report: The evaluation.
         evidence: The packs by the slug of their suite.
         is_decided: Whether a gate decided.
         render_markdown: Whether messages are shown as Markdown beside their text.
@@ -81,9 +80,7 @@ class SuitePart:
 
     Attributes:
         number: From 1, for addresses.
-        brief: Its top.
         groups: The cases in full.
-        lines: The table of cases.
         hidden_lines: Cases that the table has no room for.
         left_out: Cases of the table whose steps the page has no room for.
         columns: Optional columns of the table that some case fills.
