@@ -128,7 +128,7 @@ def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **set
 
 
 def _print_decision(result: GateResult, out: Path | None, output_format: str) -> int:
-    from agent_eval.reports.terminal_decision import gate_text
+    from agent_eval.reports.terminal_comparison import gate_text
 
     decision = result.decision
     payload = {
@@ -194,7 +194,7 @@ def markdown(
 
 def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
     from agent_eval.operations.run_alone import read_run_material
-    from agent_eval.reports.markdown_run import render_run
+    from agent_eval.reports.markdown_file import render_run
 
     if replay is not None:
         raise click.UsageError("--replay goes with --compare.")

@@ -24,7 +24,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
     blamed for, and an agent that falls without a change. It names no change.
     """
     from agent_eval.operations.drift import check_drift
-    from agent_eval.reports.terminal_drift import drift_text
+    from agent_eval.reports.terminal_history import drift_text
 
     report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)
     emit(output_format, report.to_json(), lambda _colour: drift_text(report))

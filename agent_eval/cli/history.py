@@ -83,7 +83,7 @@ def history_show(
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, quarantined=quarantined)
     if recommend:
-        from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
+        from agent_eval.reports.terminal_history import recommendation_json, recommendation_lines
 
         recommended = recommendation(table, quarantined)
         emit(

@@ -1,6 +1,6 @@
 """Render results of runs for a terminal: prose of at most 80 columns, with or without colour.
 
-`terminal_comparison` and `terminal_decision` render the rest, so that `run` need not load what they know.
+Modules `terminal_…` render the rest, so that `run` need not load what they know.
 """
 
 from __future__ import annotations

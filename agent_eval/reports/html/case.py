@@ -13,8 +13,7 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, VerdictRow
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.content import as_text
-from agent_eval.reports.html.differences import marked, window
+from agent_eval.reports.html.content import as_text, marked, window
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import CaseLine
 from agent_eval.reports.html.steps import (

@@ -9,8 +9,7 @@ from typing import Literal
 from agent_eval.comparison.alignment import Call, align
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
-from agent_eval.reports.html.content import StepContent, alike_in_form
-from agent_eval.reports.html.differences import Piece, Window, marked, window, windows
+from agent_eval.reports.html.content import Piece, StepContent, Window, alike_in_form, marked, window, windows
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
