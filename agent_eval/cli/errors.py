@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_eval.cli.streams import print_error
+from agent_eval.cli.output import print_error
 from agent_eval.config.gone import gone_option
 from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
 

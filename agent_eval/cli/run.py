@@ -16,8 +16,8 @@ import click
 
 from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, Terminated, report_end
 from agent_eval.cli.options import TableCommand
+from agent_eval.cli.output import print_error
 from agent_eval.cli.run_suites import OUT, Results, requested_runs
-from agent_eval.cli.streams import print_error
 from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
