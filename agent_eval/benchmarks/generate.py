@@ -7,9 +7,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from agent_eval.benchmarks.cases import case_of
+from agent_eval.benchmarks.cases import Recorder, case_of
 from agent_eval.benchmarks.catalog import Archetype, archetype
-from agent_eval.benchmarks.recording import Recorder
 from agent_eval.benchmarks.scenario import Json, Scenario
 from agent_eval.benchmarks.twists import combined, varied
 from agent_eval.contracts import SCHEMA_VERSION
