@@ -75,13 +75,13 @@ COMMANDS: dict[str, Entry] = {
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
     "demo-agent": Entry("agent_eval.cli.ci:demo_agent", "Serve the agents of the bundled suites."),
-    "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),
-    "attest": Entry("agent_eval.cli.attest:attest", "State in signed form how a run and its gate ended."),
+    "keygen": Entry("agent_eval.cli.packs:keygen", "Make a key pair to sign evidence with."),
+    "attest": Entry("agent_eval.cli.packs:attest", "State in signed form how a run and its gate ended."),
     "verify-attestation": Entry(
-        "agent_eval.cli.attest:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
+        "agent_eval.cli.packs:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
     ),
     "verify": Entry("agent_eval.cli.packs:verify", "Say what of a pack is sealed, signed and still replays."),
-    "validate": Entry("agent_eval.cli.conversations:validate", "Check a suite, and list all its faults."),
+    "validate": Entry("agent_eval.cli.suites:validate", "Check a suite, and list all its faults."),
     "import-trace": Entry(
         "agent_eval.cli.imports:import_trace", "Import a provider's exports as a suite with traces."
     ),
@@ -91,9 +91,9 @@ COMMANDS: dict[str, Entry] = {
     "import-transcript": Entry(
         "agent_eval.cli.imports:import_transcript", "Import telemetry, sessions, benchmark logs."
     ),
-    "plan": Entry("agent_eval.cli.conversations:plan", "Show what a run of conversations would do and cost."),
-    "list-suites": Entry("agent_eval.cli.conversations:list_suites", "List the bundled conversations."),
-    "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
+    "plan": Entry("agent_eval.cli.suites:plan", "Show what a run of conversations would do and cost."),
+    "list-suites": Entry("agent_eval.cli.suites:list_suites", "List the bundled conversations."),
+    "schema": Entry("agent_eval.cli.suites:schema", "Validate suites and migrate old ones."),
     "adapter-conformance": Entry(
         "agent_eval.cli.imports:adapter_conformance", "Import fixtures of every format: exit 1 on a loss."
     ),

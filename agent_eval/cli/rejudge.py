@@ -80,7 +80,7 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
 
     Runs the agent several times if one is named, and otherwise judges the trials that the suite has recorded.
     """
-    from agent_eval.cli.conversations import allowed_keys
+    from agent_eval.cli.suites import allowed_keys
     from agent_eval.operations.stability import StabilityRequest
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import stability_text

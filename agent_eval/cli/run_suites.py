@@ -48,7 +48,7 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
     Raises:
         UsageError: No suite is named, or several with an option that is about one.
     """
-    from agent_eval.cli.conversations import allowed_keys
+    from agent_eval.cli.suites import allowed_keys
     from agent_eval.config.spec import RunSpec
     from agent_eval.suites.paths import is_of_conversations, suite_paths
 

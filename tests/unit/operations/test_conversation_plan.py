@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.cli.conversations import plan_text
+from agent_eval.cli.suites import plan_text
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.operations.conversation_plan import plan_suite
 

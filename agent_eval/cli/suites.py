@@ -1,9 +1,10 @@
-"""`agent-eval validate`, `plan` and `list-suites`: suites before anything runs."""
+"""`agent-eval validate`, `schema`, `plan` and `list-suites`: suites before anything runs."""
 
 from __future__ import annotations
 
 import pathlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -176,3 +177,67 @@ def _problem_text(kind: str, problem: Problem) -> str:
 
     place = f"line {problem.line}" if problem.line is not None else problem.place
     return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")
+
+
+@click.group()
+def schema() -> None:
+    """Validate suites and migrate old ones."""
+
+
+@schema.command("show", cls=TableCommand, path="schema show")
+def schema_show(suite_format: str) -> None:
+    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    from importlib.resources import files
+
+    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
+    click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
+
+
+@schema.command("validate", cls=TableCommand, path="schema validate")
+@click.argument("suites", metavar="[SUITE]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+def schema_validate(
+    suites: tuple[Path, ...],
+    suite: Path | None,
+    strict: bool,
+    require_version: str | None,
+    key_variables: tuple[str, ...],
+    output_format: str,
+) -> int:
+    """Check suites: exit 0 when all are valid, 1 when one is not, 2 when one cannot be read.
+
+    Takes any number of suites, as pre-commit passes them, or one with --input.
+    """
+    from agent_eval.suites.validate import validate_suite
+
+    paths = (*((suite,) if suite else ()), *suites)
+    if not paths:
+        raise click.UsageError("Name a suite to check.")
+    keys = allowed_keys(key_variables)
+    validations = [
+        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+        for path in paths
+    ]
+    passed = all(validation.passed for validation in validations)
+    each = [validation.to_json() for validation in validations]
+    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
+    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
+    return int(ExitCode.OK if passed else ExitCode.NO)
+
+
+@schema.command(cls=TableCommand, path="schema migrate")
+def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
+    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
+
+    Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
+    """
+    from agent_eval.contracts import SCHEMA_VERSION
+    from agent_eval.operations.suites import migrate_suite
+
+    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
+    validation = migration.validation
+    emit(
+        output_format,
+        migration.to_json(),
+        lambda _colour: [f"Wrote {migration.target}", *validation_text(validation)],
+    )
+    return int(ExitCode.OK if validation.passed else ExitCode.NO)
