@@ -99,21 +99,15 @@ def fallen(comparison: Comparison | None) -> list[TrialChange]:
     """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
     if comparison is None or comparison.trials is None:
         return []
-    rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
+    of_cases = [row for row in comparison.trials.changes if row.judge_id is None]
+    rows = [(_share(row.baseline) - _share(row.candidate), row) for row in of_cases]
     return [row for drop, row in sorted(rows, key=lambda fall: (-fall[0], fall[1].case_id)) if drop > 0]
 
 
 def rates(row: TrialChange) -> str:
     """Write the trials of a case that passed, before and now: `4 of 4 → 3 of 5`."""
-    return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
-
-
-def _rate(trials: TrialCount) -> str:
-    return f"{trials.passed} of {trials.judged}"
-
-
-def _fall(row: TrialChange) -> Fraction:
-    return _share(row.baseline) - _share(row.candidate)
+    before, now = (f"{trials.passed} of {trials.judged}" for trials in (row.baseline, row.candidate))
+    return f"{before} → {now}"
 
 
 def _share(trials: TrialCount) -> Fraction:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import get_args
@@ -121,9 +121,12 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     same = [run for run in earlier if run.run.key == own.run.key][:LOW_AMONG]
     known = rates(same).known
     newest = same[0].cases if same else {}
-    own_rate = RunRecord(
-        own.run, {name: case for name, case in own.cases.items() if _same(case, newest)}
-    ).pass_rate
+    alike = {
+        name: case
+        for name, case in own.cases.items()
+        if name in newest and newest[name].definition == case.definition
+    }
+    own_rate = RunRecord(own.run, alike).pass_rate
     if own_rate is None or not known:
         return ""
     runs = f"{branch}'s last {len(known)} runs" if len(known) > 1 else f"{branch}'s last run"
@@ -131,10 +134,6 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     if _below_all(own_rate, known):
         words += ", so this is below them all"
     return words
-
-
-def _same(case: CaseRecord, newest: Mapping[str, CaseRecord]) -> bool:
-    return case.case_id in newest and newest[case.case_id].definition == case.definition
 
 
 def rate_words(case: CaseBoard) -> str:

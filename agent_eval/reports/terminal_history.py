@@ -77,13 +77,17 @@ def _marked(line: str, history: Board) -> str:
 
 
 def _heat_map(history: Board, colour: bool) -> list[str]:
-    unsteady = [case for case in history.cases if not _is_plain(case)]
+    unsteady = [
+        case
+        for case in history.cases
+        if not (case.always_passed and all(cell(each) in ". " for each in case.cells))
+    ]
     if not unsteady:
         return [f"Cases: all {len(history.cases)} passed in every run."]
     lines = ["Cases over runs, the newest on the right:", f"  ({LEGEND})"]
     for case in unsteady[:CASES_SHOWN]:
         cells = _marked("".join(map(cell, case.cells)), history)
-        lines.append(f"  {_name(case)}  {_painted_cells(cells, colour)}")
+        lines.append(f"  {_name(case)}  {_painted_cells(cells) if colour else cells}")
     hidden = len(unsteady) - CASES_SHOWN
     if hidden > 0:
         lines.append(f"  and {count(hidden, 'more case')} that did not always pass")
@@ -93,18 +97,10 @@ def _heat_map(history: Board, colour: bool) -> list[str]:
     return lines
 
 
-def _painted_cells(cells: str, colour: bool) -> str:
-    if not colour:
-        return cells
-    return "".join(painted(sign, _colour_of_cell(sign), wanted=sign in "x?123456789") for sign in cells)
-
-
-def _colour_of_cell(character: str) -> str:
-    return RED if character == "x" else YELLOW
-
-
-def _is_plain(case: CaseBoard) -> bool:
-    return case.always_passed and all(cell(each) in ". " for each in case.cells)
+def _painted_cells(cells: str) -> str:
+    return "".join(
+        painted(sign, RED if sign == "x" else YELLOW, wanted=sign in "x?123456789") for sign in cells
+    )
 
 
 def _flake_board(history: Board, colour: bool) -> list[str]:

@@ -248,17 +248,15 @@ def _rates(comparison: Comparison) -> Iterable[RunRow]:
 
 def _amounts(shifts: Sequence[Metric]) -> Iterable[RunRow]:
     for metric in shifts:
-        if metric.name in AMOUNTS:
-            before, now = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
-            words = AMOUNTS[metric.name]
-            yield RunRow(f"{words[:1].upper()}{words[1:]}, in total", before, now, _ratio(metric))
-
-
-def _ratio(metric: Metric) -> str:
-    if not metric.baseline or metric.candidate is None:
-        return ""
-    change = metric.candidate / metric.baseline - 1
-    return f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
+        if metric.name not in AMOUNTS:
+            continue
+        before, now = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
+        ratio = ""
+        if metric.baseline and metric.candidate is not None:
+            change = metric.candidate / metric.baseline - 1
+            ratio = f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
+        words = AMOUNTS[metric.name]
+        yield RunRow(f"{words[:1].upper()}{words[1:]}, in total", before, now, ratio)
 
 
 def _judges(candidate: RunReference, comparison: Comparison | None) -> Iterable[JudgeRow]:

@@ -149,9 +149,11 @@ def case_view(
         notes.append(
             "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
         )
-    sides = BOTH if case is not None and earlier is not None else (_side(line, case),)
+    only = ("Candidate" if case is not None else "Baseline") if line.change else "Run"
+    sides = BOTH if case is not None and earlier is not None else (only,)
     judges = _judge_lines(now, before)
     turns = _steps(case, earlier, now, before, limits)
+    shown = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
     return CaseView(
         line=line,
         judges=judges,
@@ -164,19 +166,8 @@ def case_view(
         trials=(_letters(before), _letters(now)),
         notes=notes,
         command=command,
-        linked=_linked(judges, turns),
+        linked=frozenset(number for judge in judges for number in judge.at if number in shown),
     )
-
-
-def _linked(judges: Sequence[JudgeLine], turns: Sequence[StepTurn]) -> frozenset[int]:
-    numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
-    return frozenset(number for judge in judges for number in judge.at if number in numbers)
-
-
-def _side(line: CaseLine, case: Case | None) -> str:
-    if not line.change:
-        return "Run"
-    return "Candidate" if case is not None else "Baseline"
 
 
 def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:

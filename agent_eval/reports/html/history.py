@@ -161,21 +161,13 @@ def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
     words = words or "the last runs have another key"
     charts = [_chart("Pass rate", words, rate, history, percent)]
     for name, series, write in (
-        ("Cost", costs(history.runs), _dollars),
-        ("Latency, median of the cases", latencies(history.runs), _seconds),
+        ("Cost", costs(history.runs), "${:,.4f}".format),
+        ("Latency, median of the cases", latencies(history.runs), "{:,.2f} s".format),
     ):
         if series.newest is not None:
             low, high = write(min(series.known)), write(max(series.known))
             charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, history, write))
     return [chart for chart in charts if chart.points]
-
-
-def _dollars(value: float) -> str:
-    return f"${value:,.4f}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.2f} s"
 
 
 def _chart(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from agent_eval.contracts import CaseRegression, CaseResultRow, Comparison, Outcome
+from agent_eval.contracts import CaseRegression, CaseResultRow, Outcome
 from agent_eval.contracts.verdict import EXECUTION, count_trials
 from agent_eval.reports.blocks import amount
 from agent_eval.reports.counts import fallen
@@ -95,8 +94,9 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
         anchored: Name of the suite for the addresses of its cases, where a report has several.
     """
     changes = _changes(suite)
-    regressions = {row.case_id: row for row in _regressions(suite.comparison)}
-    results = evidence.results or _results_without_pack(suite)
+    regressed = suite.comparison.case_regressions if suite.comparison is not None else ()
+    regressions = {row.case_id: row for row in regressed}
+    results = evidence.results or {row["case_id"]: row for row in suite.failing}
     lines = [
         _line(
             case_id,
@@ -109,14 +109,6 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
         for case_id in dict.fromkeys([*results, *regressions, *changes])
     ]
     return sorted(lines, key=lambda line: (_RANK[line.change], line.outcome == Outcome.PASSED.value))
-
-
-def _results_without_pack(suite: SuiteReport) -> Mapping[str, CaseResultRow]:
-    return {row["case_id"]: row for row in suite.failing}
-
-
-def _regressions(comparison: Comparison | None) -> Iterable[CaseRegression]:
-    return comparison.case_regressions if comparison is not None else ()
 
 
 def _changes(suite: SuiteReport) -> dict[str, str]:
