@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, RunReference
-from agent_eval.reports import case_lists
+from agent_eval.reports import cases
 from agent_eval.reports import decision as decided
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
@@ -62,7 +62,7 @@ def render_markdown(
                     if decision
                     else []
                 ),
-                *case_lists.regressed(suite, None, detail),
+                *cases.regressed(suite, None, detail),
                 suite_section.case_set(comparison, (), detail),
                 decided.notes(story, detail),
                 suite_section.notices(suite, detail),
@@ -73,7 +73,7 @@ def render_markdown(
             ]
         )
 
-    regressed = case_lists.most_regressed([comparison])
+    regressed = cases.most_regressed([comparison])
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
@@ -118,7 +118,7 @@ def render_run(
                 f"**{passing(run.summary)}**",
                 *unjudged,
                 *judging_words(run.summary),
-                *case_lists.failing(suite, detail),
+                *cases.failing(suite, detail),
                 *suite_section.behind_a_click(suite, story, detail),
             ]
         )
