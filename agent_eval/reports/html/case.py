@@ -153,7 +153,7 @@ def case_view(
     sides = BOTH if case is not None and earlier is not None else (only,)
     judges = _judge_lines(now, before)
     turns = _steps(case, earlier, now, before, limits)
-    shown = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
+    step_numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
     return CaseView(
         line=line,
         judges=judges,
@@ -166,7 +166,7 @@ def case_view(
         trials=(_letters(before), _letters(now)),
         notes=notes,
         command=command,
-        linked=frozenset(number for judge in judges for number in judge.at if number in shown),
+        linked=frozenset(number for judge in judges for number in judge.at if number in step_numbers),
     )
 
 

@@ -191,11 +191,6 @@ def _key(event: Event, content: StepContent) -> Call:
     return f"{event.type} {event.role} {event.tool or ''}", content.compact
 
 
-def cell_of(event: Event, *, limit: int) -> StepCell:
-    """Show one event without verdicts."""
-    return _whole(event, {}, limit)
-
-
 def _whole(event: Event, notes: Notes, limit: int) -> StepCell:
     return _cell(event, notes, StepContent(event).text, limit)
 
