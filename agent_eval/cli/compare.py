@@ -75,6 +75,7 @@ def view(source: Path, out: Path | None, render_markdown: bool, output_format: s
 
     from agent_eval.operations.compare import write_report
     from agent_eval.operations.html_report import DEFAULT_TITLE, material_of
+    from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
 
     material = material_of(source)
     page = _page(material, DEFAULT_TITLE, render_markdown=render_markdown)
@@ -82,17 +83,11 @@ def view(source: Path, out: Path | None, render_markdown: bool, output_format: s
         out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_report(out, page)
     opened = _open_in_browser(out)
-    lines = [*material.missing, *_hint(source), str(out)]
+    lines = [*material.missing, str(out)]
+    if (comparison := source / DEFAULT_PATH_IN_PACK).is_file():
+        lines.insert(-1, f"Compared with its baseline: agent-eval view {comparison}")
     payload = {"html_report": str(out), "opened": opened, "missing": list(material.missing)}
     emit(output_format, payload, lambda _colour: lines)
-
-
-def _hint(source: Path) -> list[str]:
-    """Say that a pack, which is shown by itself, also holds a comparison."""
-    from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
-
-    comparison = source / DEFAULT_PATH_IN_PACK
-    return [f"Compared with its baseline: agent-eval view {comparison}"] if comparison.is_file() else []
 
 
 def _open_in_browser(page: Path) -> bool:
@@ -218,6 +213,7 @@ def gate(
 
     from agent_eval.operations.gate import chosen_policy, decide_on
     from agent_eval.operations.provenance import PackSources
+    from agent_eval.operations.run_alone import decide_on_run
     from agent_eval.operations.trusted_packs import SignerKeys
 
     source = only_one(comparison, run)
@@ -227,9 +223,8 @@ def gate(
         others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
         if any(others):
             raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
-        return _gate_of_run(
-            source, limits, config=config, policy=chosen, out=out, output_format=output_format
-        )
+        alone = decide_on_run(source, limits, config=config, policy=chosen, out=out, environ=os.environ)
+        return _print_decision(alone, out, output_format)
     waived = _waiver_source(apply_waivers, baseline_name, registry_path)
     keys = SignerKeys.read(baseline_public_key, candidate_public_key)
     result = decide_on(
@@ -243,16 +238,6 @@ def gate(
         environ=os.environ,
     )
     return _print_decision(result, out, output_format)
-
-
-def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **settings: Any) -> int:
-    """Decide on a run alone, whose pack no waiver, baseline or comparison is about."""
-    import os
-
-    from agent_eval.operations.run_alone import decide_on_run
-
-    result = decide_on_run(run, limits, **settings, environ=os.environ)
-    return _print_decision(result, settings["out"], output_format)
 
 
 def _print_decision(result: GateResult, out: Path | None, output_format: str) -> int:

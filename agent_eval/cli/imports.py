@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.importers.catalog import Family
-    from agent_eval.importers.diagnostics import Diagnostic
     from agent_eval.operations.conformance import Conformance
     from agent_eval.operations.contracts_check import ContractsCheck
     from agent_eval.operations.import_traces import Imported
@@ -84,16 +83,13 @@ def _imported_text(imported: Imported) -> list[str]:
         f"confidence {recognised.confidence:.0%}"
         for recognised in imported.recognised
     ]
-    lines += [_diagnostic_text(entry) for entry in diagnostics.entries[:_DIAGNOSTICS_SHOWN]]
+    for entry in diagnostics.entries[:_DIAGNOSTICS_SHOWN]:
+        field = f": {entry.field}" if entry.field else ""
+        lines.append(f"  {entry.severity}: {entry.record}{field}: {entry.reason}")
     more = sum(diagnostics.counts.values()) - _DIAGNOSTICS_SHOWN
     if more > 0:
         lines.append(f"  … and {count(more, 'more diagnostic')}; --diagnostics-out writes them")
     return lines
-
-
-def _diagnostic_text(entry: Diagnostic) -> str:
-    field = f": {entry.field}" if entry.field else ""
-    return f"  {entry.severity}: {entry.record}{field}: {entry.reason}"
 
 
 @click.command(cls=TableCommand, path="adapter-conformance")

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from agent_eval.contracts import RunConfig
     from agent_eval.operations.attest import Attested, Signer
     from agent_eval.operations.packs import PackFacts
     from agent_eval.operations.verify import Verification
@@ -59,20 +58,17 @@ def _verified_text(verified: Verification) -> list[str]:
     tool = verified.to_json()["written_by"]["agent_eval"] or "an unknown version"
     key = f" ({'' if signature.checked else 'claims '}key {signature.key_id})" if signature.key_id else ""
     does = {True: "yes", False: "no", None: ""}[replay.same]
+    dirty = " with changes that are not committed" if config.git_dirty else ""
+    commit = f"{config.git_commit}{dirty}" if config.git_commit else "not recorded"
     lines = [
         *_facts_text("Verified", verified.facts).split("\n"),
         f"Written by agent-eval {tool}, schema {pack.manifest.schema_version}, at {config.started_at}",
-        f"Agent {config.agent_version}, model {config.model}, commit {_commit(config)}",
+        f"Agent {config.agent_version}, model {config.model}, commit {commit}",
         f"Result: {summary.passed_cases} of {summary.total_cases} cases passed; gate: {verified.gate}",
         f"Signature: {signature.state}{key}: {signature.note}",
         f"Replays: {does + ': ' if does else ''}{replay.note}",
     ]
     return [clean(line, limit=1_000) for line in lines]
-
-
-def _commit(config: RunConfig) -> str:
-    dirty = " with changes that are not committed" if config.git_dirty else ""
-    return f"{config.git_commit}{dirty}" if config.git_commit else "not recorded"
 
 
 def _facts_text(verb: str, pack_facts: PackFacts) -> str:
@@ -186,6 +182,8 @@ def _signer(
 
 
 def _attested_text(attested: Attested) -> list[str]:
+    from agent_eval.attestations.secrets import SAFE_BYTES
+
     key = attested.signer.key
     how = _INTEGRITY[attested.signer.integrity].format(key=key.public.key_id if key is not None else "")
     lines = [
@@ -195,15 +193,12 @@ def _attested_text(attested: Attested) -> list[str]:
         f"Subject: manifest.json, sha256 {attested.manifest_sha256}",
         *(f"  {path}" for path in attested.paths),
     ]
-    return [*lines, *_weak_secret(attested.signer.secret)]
-
-
-def _weak_secret(secret: bytes | None) -> list[str]:
-    from agent_eval.attestations.secrets import SAFE_BYTES
-
-    if secret is None or len(secret) >= SAFE_BYTES:
-        return []
-    return [f"Warning: the secret has {len(secret)} bytes; one of fewer than {SAFE_BYTES} may be guessed."]
+    secret = attested.signer.secret
+    if secret is not None and len(secret) < SAFE_BYTES:
+        lines.append(
+            f"Warning: the secret has {len(secret)} bytes; one of fewer than {SAFE_BYTES} may be guessed."
+        )
+    return lines
 
 
 @click.command(cls=TableCommand, path="verify-attestation")
