@@ -50,11 +50,6 @@ class Setting:
     Attributes:
         simulation: The model that plays the user; None where every turn is fixed.
         loop: Number of the trial, from 1.
-        cancelled: Returns whether the run is being ended.
-
-    Example:
-        >>> Setting().simulation is None
-        True
     """
 
     simulation: Simulation | None = None
@@ -69,12 +64,6 @@ def attempt_case(
 
     The limits of the attempt hold for all turns together, and the tools keep their state. In a conversation
     each turn has a time limit of its own.
-
-    Args:
-        agent: The agent under test.
-        task: The attempt.
-        surroundings: Clocks, tools and retries.
-        setting: Who plays the user; None for a case without a simulated one.
 
     Raises:
         AgentEvalError: As `Agent.attempt`; the model that plays the user would refuse every request.

@@ -22,17 +22,7 @@ _PLACEHOLDER = re.compile(r"\{\{(guidelines|user_info|language)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt of a simulated user.
-
-    Attributes:
-        name: Its version, such as `user-1`; `custom` for a file of the operator.
-        text: Its text, with the places `{{guidelines}}`, `{{user_info}}` and `{{language}}`.
-
-    Example:
-        >>> prompt = Prompt("custom", "Be {{guidelines}} You know {{user_info}}.")
-        >>> prompt.filled({"guidelines": "brief.", "user_info": "nothing", "language": ""})
-        'Be brief. You know nothing.'
-    """
+    """The prompt of a simulated user."""
 
     name: str
     text: str
@@ -48,12 +38,7 @@ class Prompt:
 
 
 def released_prompt(name: str = CURRENT) -> Prompt:
-    """Read a prompt that agent-eval brings along.
-
-    Example:
-        >>> released_prompt().name
-        'user-1'
-    """
+    """Read a prompt that agent-eval brings along."""
     path = files("agent_eval.conversation") / "prompts" / f"{name}.md"
     return Prompt(name, path.read_text("utf-8"))
 

@@ -20,17 +20,9 @@ SIMULATED = "agent_eval.simulated"
 class Session:
     """The turns of one attempt so far.
 
-    Args:
-        task: The attempt.
-
     Attributes:
         has_own_time: Whether the last turn had a time limit of its own, shorter than what was left of the
             attempt's.
-
-    Example:
-        >>> session = Session(Task(Case(case_id="refund", turns=[{"input": "Hello"}])))
-        >>> session.next_task(session.task.case.turns[0]).session.turn
-        1
     """
 
     def __init__(self, task: Task) -> None:
@@ -61,7 +53,6 @@ class Session:
         """Make the task of the next turn.
 
         Args:
-            turn: The turn.
             seconds: Time limit of the turn; None for what is left of the attempt.
         """
         self._inputs.append(turn.input)
@@ -90,12 +81,7 @@ class Session:
         return limits.model_copy(update=remaining)
 
     def add(self, result: AttemptResult, *, simulated: bool = False) -> Sequence[Event]:
-        """Add what the agent did in the turn whose task was made last; return the turn's events.
-
-        Args:
-            result: The result of the turn.
-            simulated: Whether a model wrote the user's message.
-        """
+        """Add what the agent did in the turn whose task was made last; return the turn's events."""
         number = len(self._inputs)
         answer = {"assistant_output": result.output, "tool_calls": result.tool_calls}
         self._history.append({"input": self._inputs[-1], **answer})

@@ -66,17 +66,7 @@ class SimulatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """How users are simulated in a run.
-
-    Attributes:
-        model: The model that plays the user.
-        prompt: The prompt that it gets.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> Simulation(ScriptedModel([])).describe()["prompt"]
-        'user-1'
-    """
+    """How users are simulated in a run."""
 
     model: Model
     prompt: Prompt = field(default_factory=released_prompt)
@@ -95,13 +85,8 @@ class Place:
     """Which conversation it is: for scripts, and for keys of recorded replies.
 
     Attributes:
-        test: The case's id.
         loop: Number of the trial, from 1.
         attempt: Number of the attempt, from 0.
-
-    Example:
-        >>> Place("refund").loop
-        1
     """
 
     test: str
@@ -114,12 +99,7 @@ class Exchange:
     """One message of the user, with the agent's answer.
 
     Attributes:
-        message: What the user said.
         answer: The texts of the agent; empty if it gave none.
-
-    Example:
-        >>> Exchange("Hello", "Hi!").answer
-        'Hi!'
     """
 
     message: str
@@ -135,10 +115,6 @@ class UserMessage:
         ends: `GOAL` or `STOP` where the conversation ends after the answer to this message, or at once
             where there is none; None to go on.
         warnings: What is odd about the message.
-
-    Example:
-        >>> UserMessage("Thanks!", EndReason.GOAL).text
-        'Thanks!'
     """
 
     text: str
@@ -148,14 +124,7 @@ class UserMessage:
 
 @dataclass(slots=True)
 class SimulatorUse:
-    """What a simulated user has used so far, which is not the agent's cost.
-
-    Example:
-        >>> use = SimulatorUse()
-        >>> use.add(ModelReply("Hello", cost_usd=0.25))
-        >>> use.to_json()
-        {'calls': 1, 'cost_usd': 0.25}
-    """
+    """What a simulated user has used so far, which is not the agent's cost."""
 
     counts: dict[str, float] = field(default_factory=dict)
 
@@ -179,22 +148,7 @@ class SimulatorUse:
 
 
 class SimulatedUser:
-    """The user of one conversation, played by a model.
-
-    Args:
-        simulation: The model and its prompt.
-        conversation: What the user is like, and knows.
-        place: Which conversation it is.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"turn": 1, "text": "Hello!"}, {"text": "Thanks. ###STOP###"}])
-        >>> user = SimulatedUser(Simulation(model), Conversation(guidelines="Be brief."), Place("refund"))
-        >>> user.next_message([]).text
-        'Hello!'
-        >>> user.next_message([Exchange("Hello!", "Hi, done.")])
-        UserMessage(text='Thanks.', ends=<EndReason.STOP: 'stop'>, warnings=())
-    """
+    """The user of one conversation, played by a model."""
 
     def __init__(self, simulation: Simulation, conversation: Conversation, place: Place) -> None:
         self._simulation, self._conversation, self._place = simulation, conversation, place
@@ -216,11 +170,7 @@ class SimulatedUser:
     def next_message(self, exchanges: Sequence[Exchange]) -> UserMessage:
         """Ask the model for the user's next message, once more where the first reply cannot be said.
 
-        Args:
-            exchanges: The conversation so far.
-
         Raises:
-            SimulatorError: There is no message that can be said.
             NotEvaluable: The model would refuse every request.
         """
         problem = ""

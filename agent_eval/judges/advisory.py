@@ -20,8 +20,6 @@ def load_advisory(
     None of them gets a variable that its configuration names in `env`: that may be a secret.
 
     Args:
-        names: The judges.
-        configs: Configuration by name.
         directory: Where their code is; None for the working directory.
     """
     without = {

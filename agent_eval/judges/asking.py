@@ -49,23 +49,12 @@ class AsksModel(Protocol):
 
 
 def ask_models(judges: Iterable[Judge]) -> bool:
-    """Tell whether one of these judges asks a model, and so mostly waits.
-
-    Example:
-        >>> from agent_eval.judges.catalog import load_judges
-        >>> ask_models(load_judges(["policy"])), ask_models(load_judges(["policy", "llm"]))
-        (False, True)
-    """
+    """Tell whether one of these judges asks a model, and so mostly waits."""
     return any(isinstance(judge, AsksModel) for judge in judges)
 
 
 class NoModel(JudgeModel):
-    """The model of a judge that was given none: asking it is an error.
-
-    Example:
-        >>> NoModel().describe()
-        {}
-    """
+    """The model of a judge that was given none: asking it is an error."""
 
     votes = 1
 
@@ -89,13 +78,7 @@ class FixedModel(JudgeModel):
     """A model that is open already.
 
     Args:
-        model: The model.
         earned: Digests of advisory criteria that count.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> FixedModel(ScriptedModel([])).describe()["model"]
-        'scripted'
     """
 
     votes = 1

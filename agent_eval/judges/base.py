@@ -36,14 +36,6 @@ class Judge(Protocol):
     `judge_id` identifies the judge in verdicts and file names; `hard` says whether a failed or error
     verdict is a hard fail. A class need not derive from this one: any object with these three members
     is a judge. Most judges derive from `BaseJudge`.
-
-    Example:
-        >>> class NoApologies:
-        ...     judge_id, hard = "no_apologies", True
-        ...
-        ...     def evaluate(self, case: Case, trace: Trace) -> Verdict: ...
-        >>> isinstance(NoApologies(), Judge)
-        True
     """
 
     judge_id: str
@@ -193,10 +185,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
         not recorded.
 
         Args:
-            case: The case.
             trace: A trace whose `final_output` is null or blank.
             words: What is missing, such as `there is no final output to compare`.
-            evidence: Evidence of the verdict.
         """
         event = trace.final_event
         if event is None:
@@ -287,10 +277,6 @@ class AdvisoryJudge(Judge):
         judge_id: Its id; its name where it could not be loaded.
         judge: The judge; None where it could not be loaded.
         problem: Why not.
-
-    Example:
-        >>> AdvisoryJudge("mine", None, "no module named mine").finding(Case(case_id="a"), Trace([]))
-        {'judge_id': 'mine', 'outcome': 'error', 'reason': 'no module named mine'}
     """
 
     hard = False
@@ -321,12 +307,7 @@ class AdvisoryJudge(Judge):
 
 
 def ended_without_verdict(judge_id: str, case_id: str) -> str:
-    """Say in one sentence that a judge gave no verdict on a case.
-
-    Example:
-        >>> ended_without_verdict("facts", "order-1")
-        'Judge `facts` ended without a verdict in `order-1`.'
-    """
+    """Say in one sentence that a judge gave no verdict on a case."""
     judge, case = (clipped(" ".join(name.split()).replace("`", "'"), 80) for name in (judge_id, case_id))
     return f"Judge `{judge}` ended without a verdict in `{case}`."
 
@@ -345,12 +326,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,59}")
 
 
 def clipped(text: str, limit: int = REASON_LIMIT) -> str:
-    """Shorten a text to `limit` characters, the last of which is then an ellipsis.
-
-    Example:
-        >>> clipped("refund the order", 7)
-        'refund…'
-    """
+    """Shorten a text to `limit` characters, the last of which is then an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -404,12 +380,7 @@ _RULES_IN_METADATA = (
 
 
 def fields_not_judged(judges: Iterable[Judge], case: Case) -> list[str]:
-    """List the fields of a case that no judge looks at; empty if one of the judges may look at any.
-
-    Example:
-        >>> fields_not_judged([], Case(case_id="refund", regex_patterns=["refunded"], must_not_call=["pay"]))
-        ['must_not_call', 'regex_patterns']
-    """
+    """List the fields of a case that no judge looks at; empty if one of the judges may look at any."""
     expected = [name for name in _RULES if getattr(case, name) not in (None, [], {})]
     if case.policy.required_tools or case.policy.forbidden_tools:
         expected.append("policy")

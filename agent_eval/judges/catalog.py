@@ -137,9 +137,6 @@ def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
 
     There `final_output` compares a text only where the case or the configuration names a mode: a text is
     written as an answer, as a description, or as a part of the answer, and nothing says which.
-
-    Args:
-        configs: Configuration by name, from a file.
     """
     completed = dict(configs)
     for name, config in _DEFAULT_CONFIGS.items():
@@ -228,12 +225,7 @@ def _always(name: str) -> Judge:
 
 
 def runs_code(name: str) -> bool:
-    """Tell whether a judge that is named so comes from a project's files, or runs a program.
-
-    Example:
-        >>> runs_code("my_judges:Tone"), runs_code("command"), runs_code("regex")
-        (True, True, False)
-    """
+    """Tell whether a judge that is named so comes from a project's files, or runs a program."""
     return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
 
 
@@ -373,11 +365,7 @@ def _entry_points() -> list[Any]:
 
 
 def import_judge(spec: str) -> Callable[..., Any]:
-    """Import what builds a judge, named `module:Class`, into this process.
-
-    Raises:
-        InvalidInput: It cannot be imported, or is no class.
-    """
+    """Import what builds a judge, named `module:Class`, into this process."""
     module_name, _, path = spec.partition(":")
     try:
         factory: Any = importlib.import_module(module_name)
@@ -396,11 +384,7 @@ def import_judge(spec: str) -> Callable[..., Any]:
 
 
 def build_judge(name: str, factory: Callable[..., Any], raw_config: Any) -> Judge:
-    """Build a judge with its configuration.
-
-    Raises:
-        InvalidInput: The configuration is wrong, or it is no judge.
-    """
+    """Build a judge with its configuration."""
     config_class = getattr(factory, "Config", None)
     try:
         if isinstance(config_class, type) and issubclass(config_class, JudgeConfig):

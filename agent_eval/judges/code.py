@@ -44,11 +44,6 @@ def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
     Of a judge that asks a model it is the judge's own `identity`. Of a plug-in it is that of the module with
     its class. Of a judge that runs a program it is that of the files below the directory of its code that its
     command names. What these import is not seen.
-
-    Example:
-        >>> from agent_eval.judges.catalog import load_judges
-        >>> code_digests(load_judges(["regex"]))
-        {}
     """
     digests = {}
     for judge in judges:

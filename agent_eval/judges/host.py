@@ -49,11 +49,7 @@ def main() -> None:
 
 
 def _own_streams() -> tuple[BinaryIO, int]:
-    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr.
-
-    Returns:
-        (requests, file descriptor for answers).
-    """
+    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr."""
     requests, answers = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -129,11 +125,7 @@ class _Host:
         }
 
     def _refuse_checkout(self) -> None:
-        """Refuse a judge that imports from the checkout of the change, as an editable install makes it.
-
-        Raises:
-            InvalidInput: A module comes from there.
-        """
+        """Refuse a judge that imports from the checkout of the change, as an editable install makes it."""
         if self._checkout is None or len(sys.modules) == self._seen:
             return
         self._seen = len(sys.modules)

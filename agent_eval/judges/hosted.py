@@ -79,11 +79,6 @@ class HostedJudge(Judge):
     Args:
         name: The judge, as `module:Class`.
         configs: Configuration by name, with the keys of `HostConfig`; its own is under its name or its id.
-        place: Where its code is.
-
-    Raises:
-        InvalidInput: It cannot be loaded, is no judge, or its configuration is wrong.
-        NotEvaluable: Its process ended while it was loaded.
 
     Example::
 
@@ -126,12 +121,7 @@ class HostedJudge(Judge):
         self._version = self._file_version()
 
     def check_case(self, case: Case) -> None:
-        """Refuse a case that the judge could never judge, if it says so.
-
-        Raises:
-            InvalidInput: It cannot be judged.
-            NotEvaluable: The judge's process ended.
-        """
+        """Refuse a case that the judge could never judge, if it says so."""
         if not self._checks:
             return
         try:

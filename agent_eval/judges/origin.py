@@ -18,12 +18,7 @@ def _installed_places() -> tuple[Path, ...]:
 
 
 def is_installed(path: Path) -> bool:
-    """Tell whether a file is part of this interpreter or of a package that was installed into it.
-
-    Example:
-        >>> is_installed(Path(os.__file__)), is_installed(Path("my_judges.py"))
-        (True, False)
-    """
+    """Tell whether a file is part of this interpreter or of a package that was installed into it."""
     real = path.resolve()
     return any(real.is_relative_to(place) for place in _installed_places())
 
@@ -44,14 +39,9 @@ class CodePlace:
     """Where the code of judges is taken from: a directory in place of the working directory.
 
     Attributes:
-        directory: Judges are imported from here, and their commands run here.
         of: What it is taken in place of: the root of the checkout that has the working directory.
         root: What has the directory as `of` has the working directory. The same as `of` where the working
             directory itself is meant.
-
-    Example:
-        >>> CodePlace.of_directory(None).directory == Path.cwd()
-        True
     """
 
     directory: Path

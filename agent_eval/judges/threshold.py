@@ -17,10 +17,6 @@ def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Ver
 
     The lowest `pass_threshold` of these judges counts. One that could not be decided did not pass, and errors
     stay errors.
-
-    Args:
-        judges: The judges.
-        verdicts: Their verdicts on one case.
     """
     configs = {judge.judge_id: getattr(judge, "config", None) for judge in judges}
     limits = {

@@ -54,11 +54,7 @@ class KeptReply(BaseModel):
     date: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
 
     def is_over(self, today: str | None) -> bool:
-        """Tell whether the reply is too old: a name without version may mean another model by now.
-
-        Args:
-            today: The date, as in `date`.
-        """
+        """Tell whether the reply is too old: a name without version may mean another model by now."""
         is_alias = self.model is not None and self.model != self.fields.get("model")
         if not is_alias or self.date is None or today is None:
             return False
@@ -83,13 +79,7 @@ class KeptReply(BaseModel):
 def key_fields(
     request: ModelRequest, described: Mapping[str, Any], rung: Rung | None
 ) -> dict[str, str | int]:
-    """Name everything that could change a reply; long texts by their digests.
-
-    Args:
-        request: The request.
-        described: What the model says of itself.
-        rung: How the shape of the reply is asked for.
-    """
+    """Name everything that could change a reply; long texts by their digests."""
     messages = [[message.role, list(message.parts)] for message in request.messages]
     return {
         "purpose": request.purpose,
@@ -139,12 +129,6 @@ class ReplyStore:
     Raises:
         UsageError: `replay` without a file, or `record` over one.
         InvalidInput: The file is no cassette of model calls.
-
-    Example:
-        >>> store = ReplyStore()
-        >>> store.add_evidence([("k1", ModelReply("{}", model="small"))])
-        >>> store.find("k1").source
-        'baseline'
     """
 
     def __init__(self, path: Path | None = None, mode: Mode = "auto") -> None:
@@ -166,7 +150,6 @@ class ReplyStore:
         """Return the kept reply to a request; None if there is none, or if everything is asked again.
 
         Args:
-            key: Key of the request.
             today: The date, from which replies of an alias are too old; `replay` takes them all the same.
         """
         if self.mode == "record":
@@ -269,19 +252,8 @@ class KeptModel(Model):
 
     Args:
         described: What the model says of itself; known before it is opened.
-        store: The kept replies.
         open_model: Opens the model for what is not kept; None where nothing may be asked.
-        date: Today, as it is kept beside new replies.
         reused: Called with the purpose and the reply where one is reused.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"answers": [{"text": "first"}, {"text": "second"}]}])
-        >>> client = KeptModel(model.describe(), ReplyStore(), lambda: model)
-        >>> request = ModelRequest("judge", "You judge.", ())
-        >>> client.keep(request, client.complete(request))
-        >>> client.complete(request).text, client.complete(request).source
-        ('first', 'cassette')
     """
 
     kind = "kept"

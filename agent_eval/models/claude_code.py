@@ -33,10 +33,6 @@ class ClaudeCodeModel(Model):
 
     Args:
         options: Model, key, endpoint and time limit; `environ` has the program's `PATH` and `HOME`.
-
-    Example:
-        >>> ClaudeCodeModel(ModelOptions(model="haiku")).describe()
-        {'provider': 'claude-code', 'model': 'haiku'}
     """
 
     kind = "claude-code"
@@ -110,11 +106,7 @@ def _refuses_option(result: ChildResult) -> bool:
 
 
 def _reply(result: ChildResult, rung: Rung | None, dropped: tuple[str, ...]) -> dict[str, Any]:
-    """Read what the program printed.
-
-    Raises:
-        ModelFailure: It printed no result, or an error.
-    """
+    """Read what the program printed."""
     envelope = _envelope(result.stdout)
     if envelope is None:
         if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):

@@ -29,13 +29,6 @@ class ModelUse:
     Attributes:
         counts: Calls, tokens and retries by purpose and name, such as `("judge", "calls")`.
         costs: US dollars by purpose; calls of unknown cost are counted as `unpriced`.
-
-    Example:
-        >>> use = ModelUse()
-        >>> use.add("judge", ModelReply("{}", cost_usd=0.25, retries=1))
-        >>> use.add("judge", ModelReply("{}", cost_usd=0.5, source="cassette"))
-        >>> use.to_json()["judge"]
-        {'calls': 1, 'reused': 1, 'retries': 1, 'cost_usd': 0.25, 'saved_usd': 0.5}
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -95,17 +88,7 @@ class ModelClient(Model):
     until one succeeds: a model that is down would otherwise be waited for at every case.
 
     Args:
-        model: The model.
         retries: Decides when requests are sent again; `limit` is set to that of the account.
-        use: Counts calls, tokens and cost.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"answers": [{"fault": "429"}, {"text": "Hello."}]}])
-        >>> client = ModelClient(model, retries=Retries(wait=lambda seconds: False))
-        >>> reply = client.complete(ModelRequest("judge", "", ()))
-        >>> reply.text, reply.retries
-        ('Hello.', 1)
     """
 
     kind = "client"

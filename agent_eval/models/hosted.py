@@ -59,10 +59,6 @@ class Habits:
         rung: The best form of a reply's shape that it takes.
         dropped: Parameters that it refuses.
         renamed: Parameters under another name.
-
-    Example:
-        >>> Habits().rung
-        'json_schema'
     """
 
     rung: Rung = "json_schema"
@@ -82,12 +78,7 @@ def forget_habits() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as its provider's module reads it: text, end, model and usage.
-
-    Example:
-        >>> Answer("It is 4.", "stop", "gpt-5-mini", None).text
-        'It is 4.'
-    """
+    """An answer as its provider's module reads it: text, end, model and usage."""
 
     text: str
     stop_reason: str | None
@@ -101,18 +92,8 @@ class HostedModel(Model):
     A subclass names its provider, builds the client, and translates requests and answers.
 
     Args:
-        model: The model's name; the provider's default where None.
-        base_url: The endpoint; the provider's own by default.
         api_key: Key of each request, never recorded. Endpoints without keys need none.
         seconds: Time limit of one attempt at a request.
-
-    Raises:
-        UsageError: `base_url` is not a usable address.
-
-    Example:
-        >>> from agent_eval.models.openai import OpenAiModel
-        >>> OpenAiModel("llama3", base_url="http://localhost:11434/v1").describe()["model"]
-        'llama3'
     """
 
     account: str

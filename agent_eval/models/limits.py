@@ -36,11 +36,6 @@ class AdaptiveLimit(Limit):
     infrastructure restart the round. All runs of a process share one limit for each account at a provider:
     get it from `limit_of`.
 
-    Args:
-        first: Number of places at the start.
-        most: Maximum number of places.
-        clock: Returns seconds that never decrease.
-
     Example:
         >>> limit = AdaptiveLimit(first=10)
         >>> limit.report(failed=True, refused=True)
@@ -93,8 +88,6 @@ class AdaptiveLimit(Limit):
         """Adapt the limit to the result of a request.
 
         Args:
-            failed: Whether the infrastructure failed.
-            refused: Whether it failed because of too many requests.
             asked_wait: Seconds that the provider asked to wait; None if it did not say.
         """
         with self._lock:

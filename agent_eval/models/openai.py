@@ -19,12 +19,7 @@ _OWN_HOST = "https://api.openai.com"
 
 
 class OpenAiModel(HostedModel):
-    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol.
-
-    Example:
-        >>> OpenAiModel("llama3", base_url="http://localhost:11434/v1").describe()
-        {'provider': 'openai', 'host': 'http://localhost:11434', 'model': 'llama3'}
-    """
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
 
     kind = "openai"
     default_model = DEFAULT_MODEL

@@ -44,11 +44,7 @@ class _AnswerTooLong(Exception):
 
 
 def check_address(url: str | None) -> None:
-    """Refuse a malformed address of a model, which SDKs notice only in the first request.
-
-    Raises:
-        UsageError: Malformed address.
-    """
+    """Refuse a malformed address of a model, which SDKs notice only in the first request."""
     if url is None:
         return
     try:
@@ -87,8 +83,6 @@ def receive(
         sdk: The SDK's package, for its errors.
         open_answer: Sends the request with a time limit in seconds; returns what the SDK's
             `with_streaming_response` returns.
-        seconds: Time limit for request and answer.
-        max_bytes: Maximum size of the answer.
 
     Raises:
         NotEvaluable: The service would refuse every request: invalid key, unknown model.

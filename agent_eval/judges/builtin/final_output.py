@@ -87,13 +87,6 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     nothing is skipped, and so is a text that no mode says how to compare. An output in which nothing can be
     seen is an error, unless that is what the case expects: it contains nothing that it must not. One that was
     not recorded is inconclusive.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="total", expected_output=42)
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="The total is 41 EUR.")])
-        >>> FinalOutputJudge(FinalOutputConfig(mode="number")).evaluate(case, trace).reason
-        'the last number in the final output is 41 instead of 42 (event 0)'
     """
 
     judge_id = "final_output"

@@ -19,13 +19,6 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
     The judge supports drafts 2020-12 (the default for a schema that names none), 2019-09, 7, 6 and 4. It
     parses an output that is a string as JSON (`parse_error` if it is not JSON) and checks any other
     output as it is. References reach only the schema itself; patterns are RE2's; `format` is not asserted.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="order", json_schema={"required": ["order_id"]})
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output='{"id": 7}')])
-        >>> JsonSchemaJudge().evaluate(case, trace).reason
-        "the final output breaks its schema at $: 'order_id' is a required property"
     """
 
     judge_id = "json_schema"

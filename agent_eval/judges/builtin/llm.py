@@ -83,17 +83,6 @@ class LlmJudge(BaseJudge[LlmConfig]):
     It fails if a criterion fails; else it is an error where a criterion could not be judged, and inconclusive
     where one is. The score is the weighted share of criteria that passed. Advisory criteria are shown and
     count for nothing. A conversation that ended because the agent could not be reached is skipped.
-
-    Example:
-        >>> from agent_eval.judges.asking import FixedModel
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> ruling = {"reasoning": "It greets.", "evidence": [], "verdict": "passed"}
-        >>> judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The agent greets the user.")]))
-        >>> judge.connect(FixedModel(ScriptedModel([{"object": ruling}])))
-        >>> from agent_eval.contracts import Event
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Hello!")])
-        >>> judge.evaluate(Case(case_id="hello"), trace).reason
-        '1 criterion passed'
     """
 
     judge_id = "llm"
@@ -122,11 +111,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
             self._source()
 
     def _criteria(self, case: Case) -> list[Criterion]:
-        """Read all criteria on a case.
-
-        Raises:
-            InvalidInput: The list of the case is malformed; names its place.
-        """
+        """Read all criteria on a case."""
         raw = case.metadata.get(FIELD)
         if raw is None:
             return self.config.criteria
@@ -333,12 +318,7 @@ def _use(replies: Sequence[ModelReply]) -> dict[str, Any]:
 
 
 def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
-    """Sum up what judging took: calls and cost of what was asked, and what kept replies saved.
-
-    Example:
-        >>> judging_of([ModelReply("", cost_usd=0.5), ModelReply("", cost_usd=0.25, source="cassette")])
-        {'calls': 1, 'reused': 1, 'cost_usd': 0.5, 'saved_usd': 0.25}
-    """
+    """Sum up what judging took: calls and cost of what was asked, and what kept replies saved."""
     asked = [reply for reply in replies if reply.source == "model"]
     reused = [reply for reply in replies if reply.source != "model"]
     judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused)}

@@ -44,12 +44,6 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
     """Limits steps, attempts, repeated messages and cycles of tool calls.
 
     Calls are compared as in `RetryStormJudge`. The score is the share of the four limits kept.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
-        >>> LoopGuardJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
-        'search was called 4 times in a row with the same arguments'
     """
 
     judge_id = "loop_guard"
@@ -128,12 +122,6 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
     Arguments count as the same whatever their order, white space, or number format (1 and 1.0), and
     whether recorded as an object or as its JSON text. A trace without tool calls is skipped. The score is
     the share of the two limits kept.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
-        >>> RetryStormJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
-        'search was called 4 times with the same arguments (0 errors; allowed are 3)'
     """
 
     judge_id = "retry_storm"

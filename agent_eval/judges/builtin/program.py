@@ -129,12 +129,6 @@ class CommandJudge(ProgramJudge[CommandConfig]):
 
     Standard input is `{"schema_version", "judge_id", "case", "final_output"}`: the case with its trace
     as in the suite, and the agent's last message (null if it sent none).
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> program = ["echo", '{"passed": true, "reason": "it is fine"}']
-        >>> CommandJudge(CommandConfig(command=program)).evaluate(Case(case_id="refund"), Trace([])).reason
-        'it is fine'
     """
 
     judge_id = "command"
@@ -155,11 +149,6 @@ class LeanJudge(ProgramJudge[LeanConfig]):
     """Gives the case's `metadata.lean_payload` to a checker; the module's docstring has its answer.
 
     A case without a payload is skipped.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> LeanJudge(LeanConfig(command=["check-proof"])).evaluate(Case(case_id="theorem"), Trace([])).reason
-        "the case's metadata has no lean_payload"
     """
 
     judge_id = "lean"

@@ -29,14 +29,6 @@ class RegexJudge(BaseJudge[JudgeConfig]):
     Patterns are RE2's, case-sensitive unless they contain `(?i)`. The judge searches an output that is
     not a string as its JSON text: no white space, keys in recorded order. The score is the share of
     patterns that match.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="refund", regex_patterns=["(?i)refunded", "[A-Z]-[0-9]+"])
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")])
-        >>> verdict = RegexJudge().evaluate(case, trace)
-        >>> verdict.reason, verdict.score
-        ('the final output does not match "[A-Z]-[0-9]+" (event 0)', 0.5)
     """
 
     judge_id = "regex"

@@ -37,12 +37,6 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered; or
     in an answer that was cut off, refused or blocked (`stop_reason`, `block_reason`, or the attribute
     `gen_ai.response.finish_reason`).
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> trace = Trace([Event(idx=1, actor="agent", type="message", output="Done")])
-        >>> ReplayContractJudge().evaluate(Case(case_id="refund"), trace).reason
-        'event 1: idx is 1 instead of 0'
     """
 
     judge_id = REPLAY_CONTRACT

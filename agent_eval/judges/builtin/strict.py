@@ -35,11 +35,6 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
     It fails if one of them fails, and is an error if one cannot be told from the trace. The score is the
     weighted share of those that pass. A conversation that ended because the agent could not be reached is
     skipped, because it says nothing of the agent.
-
-    Example:
-        >>> case = Case(case_id="a", metadata={"strict": [{"strict": "tool_used", "toolName": "refund"}]})
-        >>> StrictJudge().evaluate(case, Trace([])).reason
-        'tool_used: the trace has no turns'
     """
 
     judge_id = "strict"
@@ -82,11 +77,7 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
 
 
 def _evaluations(case: Case) -> list[StrictEvaluation]:
-    """Read the evaluations of a case.
-
-    Raises:
-        InvalidInput: No list, or one of them is malformed; names its place.
-    """
+    """Read the evaluations of a case."""
     raw = case.metadata.get(FIELD)
     if raw is None:
         return []

@@ -30,13 +30,6 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
     the whole arguments object. Arguments that are not an object fail (`type_error`; `parse_error` for a
     string that is not JSON). One contracted tool may go uncalled, but a trace that calls none of them
     fails. The score is the share of checked calls that keep their contract.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="refund", tool_contracts={"refund": {"required_args": ["amount"]}})
-        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="refund", input={})])
-        >>> ToolContractJudge().evaluate(case, trace).reason
-        'refund was called without required argument "amount" (event 0)'
     """
 
     judge_id = "tool_contract"

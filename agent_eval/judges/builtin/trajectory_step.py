@@ -17,12 +17,6 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
     A result without a call, a call without a result, and a result that names another tool than its call
     fail; but a call of the case's `final_output_tool` needs no result. An empty trace is an error; a trace
     without tool events is skipped. The score is the share of pairs in order.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="lookup_order")])
-        >>> TrajectoryStepJudge().evaluate(Case(case_id="refund"), trace).reason
-        'the call of lookup_order has no result (event 0)'
     """
 
     judge_id = "trajectory_step"

@@ -29,10 +29,5 @@ def simulated_user_failed(case: Case) -> bool:
     """Tell whether the selected attempt ended because the simulated user failed.
 
     The run says so in `metadata.attempt_history`, which no agent writes. Events may be of the agent's making.
-
-    Example:
-        >>> attempt = {"attempt": 0, "failure": "simulator_error"}
-        >>> simulated_user_failed(Case(case_id="a", metadata={"attempt_history": [attempt]}))
-        True
     """
     return (failed_attempt(case) or {}).get("failure") == FailureKind.SIMULATOR_ERROR.value

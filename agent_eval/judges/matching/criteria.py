@@ -74,7 +74,6 @@ def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
 
     Args:
         judge: What the model says of itself, from `Model.describe`.
-        criterion: The criterion.
     """
     return _sha256(canonical_json([dict(judge), prompt_digest(), criterion]).decode())[:16]
 
@@ -84,17 +83,10 @@ class Question:
     """One criterion on one conversation, ready to be asked.
 
     Attributes:
-        criterion: The criterion.
-        transcript: The conversation.
         expectations: What the author expected, by turn.
         reference: The expected output, where the criterion wants it shown.
         answer: The agent's answer, where the criterion compares it with the reference.
         case_id: The case, for scripts and messages; no part of the request.
-
-    Example:
-        >>> question = Question(Criterion(criterion="It is polite."), Transcript([]), {}, None, "refund")
-        >>> question.request(vote=1, model=None, parameters={}, max_tokens=500).place["criterion"]
-        'It is polite.'
     """
 
     criterion: Criterion
@@ -118,8 +110,6 @@ class Question:
         Args:
             vote: Number of the vote, from 1.
             model: The model's name; None for the one that the model itself names.
-            parameters: Sampling parameters.
-            max_tokens: Maximum number of tokens of the reply.
             swapped: Whether the agent's answer is the second of two.
         """
         wanted = self._wanted()

@@ -51,10 +51,6 @@ class SplitText(NamedTuple):
         injected: Everything that the author of the injected text may have written.
         core: The part of `injected` that certainly belongs to the signs: their blocks, or their sentences.
         sign: The first sign of injection; empty without one.
-
-    Example:
-        >>> split_injected("Weather is fine.", DEFAULT_SIGNS)
-        SplitText(data='Weather is fine.', injected='', core='', sign='')
     """
 
     data: str

@@ -49,12 +49,7 @@ class UnusableSchema(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One place where a value breaks its schema, such as `$.items[0].price`, and how, in bounded words.
-
-    Example:
-        >>> violations({"properties": {"price": {"minimum": 0}}}, {"price": -1})
-        [Violation(path='$.price', message='-1 is less than the minimum of 0')]
-    """
+    """One place where a value breaks its schema, such as `$.items[0].price`, and how, in bounded words."""
 
     path: str
     message: str
@@ -80,11 +75,7 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
 
 
 def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
-    """Return at most `limit` places where the value breaks the schema; none if the value is valid.
-
-    Raises:
-        UnusableSchema: The schema cannot be applied to this value.
-    """
+    """Return at most `limit` places where the value breaks the schema; none if the value is valid."""
     return apply(_validator_for(canonical_json(schema)), value, limit=limit)
 
 
@@ -120,9 +111,6 @@ def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = R
         schema: The schema; not checked, see `inspect`.
         draft: The draft of a schema that names none, a key of `DRAFTS`.
         registry: Resources that the schema may refer to, besides itself.
-
-    Raises:
-        UnusableSchema: Unknown draft.
     """
     validator_class = _validator_class_of(schema, draft)
     resolver = _resolver(_resource(schema, validator_class), registry)

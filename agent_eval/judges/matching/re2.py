@@ -47,10 +47,6 @@ def compile_pattern(pattern: str) -> Any:
 
     Raises:
         InvalidPattern: Malformed, longer than 20,000 characters, or using syntax that RE2 lacks.
-
-    Example:
-        >>> compile_pattern("(?i)refund(ed)?").search("Refunded.") is not None
-        True
     """
     if len(pattern) > _PATTERN_LIMIT:
         raise InvalidPattern(
@@ -111,9 +107,6 @@ def is_found(pattern: str, text: bytes) -> bool:
 
     A pattern without special characters, often an id that only one case has, is searched for as plain
     text, because that is cheaper than compiling it.
-
-    Raises:
-        InvalidPattern: As `compile_pattern`.
     """
     if _is_literal(pattern):
         return pattern.encode() in text
@@ -145,10 +138,6 @@ def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
 
 def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
     """Refuse a pattern or glob of a configuration, as a validator of pydantic does.
-
-    Args:
-        compile_text: `compile_pattern` or `compile_glob`.
-        text: The pattern or glob.
 
     Raises:
         ValueError: RE2 cannot run it; says why and what to write instead.

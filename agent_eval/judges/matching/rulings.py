@@ -77,16 +77,7 @@ class NoRuling(Exception):
 
 
 def read_ruling(reply: ModelReply) -> Ruling:
-    """Read a reply whose whole text is one object, or one object in one code fence.
-
-    Raises:
-        NoRuling: It is anything else.
-
-    Example:
-        >>> reply = ModelReply('{"reasoning": "It refunds.", "evidence": [], "verdict": "passed"}')
-        >>> read_ruling(reply).verdict
-        'passed'
-    """
+    """Read a reply whose whole text is one object, or one object in one code fence."""
     if reply.finish is not Finish.ENDED:
         words = STOPPED_SHORT.get(reply.finish, (None, f"it ended for {reply.stop_reason!r}"))[1]
         raise NoRuling(f"is none: {words}", can_be_repaired=False)

@@ -56,11 +56,7 @@ def _count_reference() -> None:
 
 @lru_cache(maxsize=256)
 def compile_schema_pattern(pattern: str) -> Any:
-    """Compile a pattern from a schema, which is written in the dialect of ECMA-262.
-
-    Raises:
-        InvalidPattern: RE2 cannot run the pattern.
-    """
+    """Compile a pattern from a schema, which is written in the dialect of ECMA-262."""
     return compile_pattern(to_re2(pattern))
 
 
@@ -252,11 +248,7 @@ DRAFTS: dict[str, Any] = {
 
 
 def specification_of(draft: Any) -> Any:
-    """Return the specification of a draft for `referencing`, which says how its references work.
-
-    Args:
-        draft: A validator class from `DRAFTS`, or a validator.
-    """
+    """Return the specification of a draft for `referencing`, which says how its references work."""
     return _SPECIFICATIONS[draft_id(draft.META_SCHEMA["$schema"])]
 
 

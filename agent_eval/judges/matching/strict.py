@@ -55,12 +55,7 @@ _OWN_FIELDS = ("toolName", "beforeTurn", "paramName", "paramValue", "ruleCode", 
 
 
 class StrictEvaluation(BaseModel):
-    """One strict evaluation, by the field names of AUI suites.
-
-    Example:
-        >>> StrictEvaluation(strict="tool_used", toolName="REFUND").weight
-        1.0
-    """
+    """One strict evaluation, by the field names of AUI suites."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -99,12 +94,7 @@ class StrictEvaluation(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What one turn shows of what an evaluation looks for.
-
-    Example:
-        >>> Hit(turn=3, event=7, value="REFUND").turn
-        3
-    """
+    """What one turn shows of what an evaluation looks for."""
 
     turn: int
     event: int | None
@@ -117,14 +107,9 @@ class StrictResult:
 
     Attributes:
         outcome: `error` if the trace does not record what the evaluation looks at.
-        reason: Why, in one sentence.
         hits: The turns that decided.
         near: What resembles the name that was looked for, and does not count.
         warnings: What is odd about the evaluation itself.
-
-    Example:
-        >>> StrictResult("passed", "REFUND was used in turn 3").hits
-        ()
     """
 
     outcome: Outcome
@@ -135,12 +120,7 @@ class StrictResult:
 
 
 def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictResult:
-    """Evaluate a conversation.
-
-    Args:
-        evaluation: What is expected.
-        turns: The facts of its turns, from `facts_by_turn`.
-    """
+    """Evaluate a conversation."""
     if not turns:
         return StrictResult("error", "the trace has no turns")
     search = _SEARCHES[_looked_for(evaluation.strict)](evaluation, turns)

@@ -116,12 +116,7 @@ class ExpectedTrajectory(ArgumentRules):
 
 @dataclass(frozen=True, slots=True)
 class ActualCall:
-    """A call that the agent made. `arguments` is None if they are malformed; `problem` then says how.
-
-    Example:
-        >>> ActualCall(tool="refund", idx=3, arguments={"amount": 5}).problem is None
-        True
-    """
+    """A call that the agent made. `arguments` is None if they are malformed; `problem` then says how."""
 
     tool: str
     idx: int
@@ -139,7 +134,6 @@ def actual_calls(
     """Return the calls of a trace in order.
 
     Args:
-        trace: The trace of one run of the agent.
         ignore_failed: Leave out calls whose result carries an error.
         named: Tools that a case names: leave out calls of the `final_output_tool` if it is not among them.
             None leaves out none.
@@ -173,16 +167,7 @@ def all_uses(trace: Trace) -> list[ActualCall]:
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
-    """Compares one expected call with one actual call, by the rules of the call, its case and the judge.
-
-    Example:
-        >>> rules = CallRules(ArgumentRules(), match="partial", tolerance=0.0)
-        >>> expected = ExpectedCall(tool="refund", arguments={"amount": 5})
-        >>> rules.fits(expected, ActualCall("refund", 3, {"amount": 5, "currency": "EUR"}))
-        True
-        >>> rules.mismatches(expected, ActualCall("refund", 3, {"amount": 6}))
-        ['amount is 6 instead of 5']
-    """
+    """Compares one expected call with one actual call, by the rules of the call, its case and the judge."""
 
     case: ArgumentRules
     match: str

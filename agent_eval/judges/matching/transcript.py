@@ -40,12 +40,7 @@ class Line:
     Attributes:
         turn: Number of the turn; 0 before the first.
         event: Index of the event; None for what the agent knew of the user.
-        text: The line.
         readable: The values of the line as text, in which quotes are searched for.
-
-    Example:
-        >>> Line(1, 0, '{"turn":1,"text":"Hi"}', "Hi").turn
-        1
     """
 
     turn: int

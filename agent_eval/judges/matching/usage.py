@@ -31,14 +31,7 @@ RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
 
 @dataclass(slots=True)
 class Usage:
-    """Usage of one answer of a model. Tokens are counts, cost is in US dollars; None is unknown.
-
-    Example:
-        >>> usage = Usage(input_tokens=100)
-        >>> usage.absorb(Usage(input_tokens=100, output_tokens=7))
-        >>> usage.input_tokens, usage.output_tokens
-        (100, 7)
-    """
+    """Usage of one answer of a model. Tokens are counts, cost is in US dollars; None is unknown."""
 
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -79,14 +72,6 @@ class Spent:
     `half_counted` names those with only one of the two token counts.
     `known_cost_usd` is the part of the cost that is known even if the total is not, and `known_tokens` are
     such parts of the token counts, by name.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> usage = {"input_tokens": 100, "output_tokens": 7, "model": "in-house"}
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", attributes=usage)])
-        >>> totals = spent(Case(case_id="refund"), trace, price=lambda usage: None)
-        >>> totals.input_tokens, totals.tokens_from, totals.cost_usd, totals.unpriced
-        (100, 'events', None, ['in-house'])
     """
 
     input_tokens: float | None = None

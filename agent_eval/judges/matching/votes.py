@@ -27,12 +27,6 @@ class AskSettings:
     Attributes:
         votes: How many votes are taken, as `needed_votes` says.
         model: The model's name; None for the one that the model itself names.
-        parameters: Sampling parameters; none unless the user asked for some.
-        max_tokens: Maximum number of tokens of a reply.
-
-    Example:
-        >>> AskSettings().votes
-        1
     """
 
     votes: int = 1
@@ -46,16 +40,10 @@ class Vote:
     """One vote: a ruling, or why there is none, with every reply that it took.
 
     Attributes:
-        ruling: The ruling; None if there is none.
         replies: The replies, a repair's included.
-        key: Key of the first request.
         failure: Kind of failure; None with a ruling.
         problem: The failure in words that follow "the judge's model".
         too_long: Whether the conversation has more text than the model reads.
-
-    Example:
-        >>> Vote(None, (), "", FailureKind.INFRASTRUCTURE, "could not be reached").ruling is None
-        True
     """
 
     ruling: Ruling | None
@@ -72,13 +60,6 @@ class Decision:
 
     Attributes:
         outcome: `passed`, `failed`, `inconclusive` or `error`.
-        votes: The votes, in order.
-        reason: Why, in a sentence.
-        failure: Kind of failure of an error.
-
-    Example:
-        >>> Decision("inconclusive", (), "the votes differ").agreement
-        '0 of 0'
     """
 
     outcome: str
