@@ -11,15 +11,69 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
-from agent_eval.conversation.prompt import Prompt, released_prompt
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
+
+CURRENT = "user-1"
+"""The prompt that is used where no other is named. A prompt that was released is never changed."""
+
+_REQUIRED = ("guidelines", "user_info")
+_MOST_BYTES = 1 << 20
+_PLACEHOLDER = re.compile(r"\{\{(guidelines|user_info|language)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The prompt of a simulated user."""
+
+    name: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the text, which differs where two runs had different prompts."""
+        return sha256(self.text.encode()).hexdigest()
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """Fill the places in one pass, so that a value which looks like a place stays as it is."""
+        return _PLACEHOLDER.sub(lambda match: values[match.group(1)], self.text)
+
+
+def released_prompt(name: str = CURRENT) -> Prompt:
+    """Read a prompt that agent-eval brings along."""
+    path = files("agent_eval.conversation") / "prompts" / f"{name}.md"
+    return Prompt(name, path.read_text("utf-8"))
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read the operator's own prompt.
+
+    Raises:
+        InvalidInput: The file cannot be read, is no UTF-8, or lacks a place that a prompt needs.
+    """
+    try:
+        text = read_bytes(path, max_bytes=_MOST_BYTES).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None
+    missing = [name for name in _REQUIRED if f"{{{{{name}}}}}" not in text]
+    if missing:
+        raise InvalidInput(
+            f"{path} has no place {{{{{missing[0]}}}}}, so every simulated user would be the same",
+            remedy="Write {{guidelines}} and {{user_info}} where they belong.",
+            file=str(path),
+        )
+    return Prompt("custom", text)
+
 
 MOST_CHARACTERS = 2000
 """Longest message of a simulated user: people who chat write less, and reasoning is longer."""

@@ -6,7 +6,7 @@ A new built-in judge is one file in `builtin/` and one line in `JUDGES`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     AdvisoryJudge,
+    EvaluationsConfig,
     Judge,
     JudgeConfig,
     clipped,
@@ -27,10 +28,9 @@ from agent_eval.judges.base import (
     judge_error,
     quoted,
 )
+from agent_eval.judges.code import CodePlace, is_installed_module
 from agent_eval.judges.matching.attempts import simulated_user_failed
-from agent_eval.judges.origin import CodePlace, is_installed_module
 from agent_eval.judges.reading import read_config
-from agent_eval.judges.threshold import with_threshold
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
@@ -412,4 +412,83 @@ def _not_a_judge(name: str, problem: str) -> InvalidInput:
         clipped(f"{quoted(name)} is not a judge: {problem}"),
         remedy="Derive it from agent_eval.judges.BaseJudge.",
         field="judges",
+    )
+
+
+def load_advisory(
+    names: Iterable[str], configs: Mapping[str, Any], directory: Path | None
+) -> list[AdvisoryJudge]:
+    """Load judges whose verdicts are shown and count nowhere. One that cannot be loaded is an error verdict.
+
+    None of them gets a variable that its configuration names in `env`: that may be a secret.
+
+    Args:
+        directory: Where their code is; None for the working directory.
+    """
+    without = {
+        name: {key: value for key, value in config.items() if key != "env"}
+        for name, config in configs.items()
+        if isinstance(config, Mapping)
+    }
+    without.pop(REPLAY_CONTRACT, None)  # an entry for it would add it
+    loaded = []
+    for name in names:
+        try:
+            (judge,) = load_judges([name], without, directory=directory)
+        except AgentEvalError as problem:
+            loaded.append(AdvisoryJudge(name, None, problem.message))
+        else:
+            loaded.append(AdvisoryJudge(judge.judge_id, judge))
+    return loaded
+
+
+_LISTED_IN = ("evaluations", "criteria")
+"""Members of a verdict's evidence that list evaluations."""
+
+
+def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Verdict]:
+    """Pass the failed verdicts of judges of evaluations where enough of these passed, by weight.
+
+    The lowest `pass_threshold` of these judges counts. One that could not be decided did not pass, and errors
+    stay errors.
+    """
+    configs = {judge.judge_id: getattr(judge, "config", None) for judge in judges}
+    limits = {
+        judge_id: config.pass_threshold
+        for judge_id, config in configs.items()
+        if isinstance(config, EvaluationsConfig)
+    }
+    limit = min(limits.values(), default=100.0)
+    if limit >= 100:
+        return verdicts
+    share = _share([verdict for verdict in verdicts if verdict.judge_id in limits])
+    if share is None or share < limit:
+        return verdicts
+    return [
+        _passed(verdict, share, limit)
+        if verdict.judge_id in limits and verdict.outcome is Outcome.FAILED
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def _share(verdicts: Sequence[Verdict]) -> float | None:
+    """Return the share of passed evaluations by weight, from 0 to 100; None without any."""
+    evaluations = [each for verdict in verdicts for each in _evaluations(verdict)]
+    total = sum(each.get("weight", 1.0) for each in evaluations)
+    passed = sum(each.get("weight", 1.0) for each in evaluations if each["outcome"] == "passed")
+    return passed / total * 100 if total else None
+
+
+def _evaluations(verdict: Verdict) -> Iterator[Mapping[str, Any]]:
+    for member in _LISTED_IN:
+        for each in verdict.evidence.get(member, ()):
+            if not each.get("advisory"):
+                yield each
+
+
+def _passed(verdict: Verdict, share: float, limit: float) -> Verdict:
+    reason = f"{share:.0f} % of the evaluations passed, and {limit:g} % suffice; {verdict.reason}"
+    return verdict.model_copy(
+        update={"outcome": Outcome.PASSED, "passed": True, "failure": None, "reason": clipped(reason)}
     )

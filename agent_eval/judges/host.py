@@ -22,8 +22,7 @@ from agent_eval.contracts.event import Event
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, Judge, config_of
 from agent_eval.judges.catalog import build_judge, config_key, import_judge
-from agent_eval.judges.code import code_digests
-from agent_eval.judges.origin import is_installed
+from agent_eval.judges.code import code_digests, is_installed
 from agent_eval.processes.privacy import become_private
 from agent_eval.storage.json import dumps
 

@@ -34,7 +34,7 @@ from agent_eval.judges.base import (
     judge_error,
     quoted,
 )
-from agent_eval.judges.origin import CodePlace
+from agent_eval.judges.code import CodePlace
 from agent_eval.judges.reading import read_config
 from agent_eval.processes.child import ChildLimits, allowed_environment
 from agent_eval.processes.conversing_child import ConversingChild
