@@ -26,13 +26,7 @@ from agent_eval.contracts.conversation import (
     is_escalation,
 )
 from agent_eval.contracts.suite import CaseTurn
-from agent_eval.conversation.simulated_user import (
-    Exchange,
-    Place,
-    SimulatedUser,
-    Simulation,
-    SimulatorError,
-)
+from agent_eval.conversation.simulated_user import Exchange, Place, SimulatedUser, Simulation, SimulatorError
 from agent_eval.errors import FailureKind, UsageError
 
 SIMULATED = "agent_eval.simulated"
@@ -43,23 +37,19 @@ class Session:
     """The turns of one attempt so far.
 
     Attributes:
+        session_id: Id of the session, as the agent gets it.
         has_own_time: Whether the last turn had a time limit of its own, shorter than what was left of the
             attempt's.
     """
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self._id = secrets.token_hex(16)
+        self.session_id = secrets.token_hex(16)
         self._inputs: list[Any] = []
         self._history: list[dict[str, Any]] = []
         self._call_ids: set[str] = set()
         self._sum = AttemptResult([])
         self.has_own_time = False
-
-    @property
-    def session_id(self) -> str:
-        """Id of the session, as the agent gets it."""
-        return self._id
 
     @property
     def turns(self) -> int:
@@ -78,8 +68,11 @@ class Session:
             seconds: Time limit of the turn; None for what is left of the attempt.
         """
         self._inputs.append(turn.input)
-        so_far = SessionSoFar(self._id, len(self._inputs), tuple(self._history), self._sum.conversation)
-        case = _case_of_turn(self.task.case, turn)
+        so_far = SessionSoFar(
+            self.session_id, len(self._inputs), tuple(self._history), self._sum.conversation
+        )
+        own = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
+        case = self.task.case.model_copy(update=own)
         limits = self._remaining()
         self.has_own_time = seconds is not None and (limits.seconds is None or seconds <= limits.seconds)
         if self.has_own_time:
@@ -98,7 +91,7 @@ class Session:
         remaining = {
             name: max(getattr(limits, name) - amount, 0)
             for name, amount in spent.items()
-            if _is_set(limits, name)
+            if getattr(limits, name) is not None
         }
         return limits.model_copy(update=remaining)
 
@@ -142,7 +135,14 @@ class Session:
             )
             for place, event in enumerate(events)
         ]
-        return _marked(numbered) if simulated else numbered
+        if not simulated:
+            return numbered
+        return [
+            event.model_copy(update={"attributes": {**event.attributes, SIMULATED: True}})
+            if event.actor == "user"
+            else event
+            for event in numbered
+        ]
 
     def _unique(self, call_id: str) -> str:
         unique = call_id
@@ -161,25 +161,6 @@ class Session:
     def result(self) -> AttemptResult:
         """Return the turns as one attempt, whose output is that of the last turn."""
         return self._sum
-
-
-def _marked(events: list[Event]) -> list[Event]:
-    """Mark the user's message as written by a model."""
-    return [
-        event.model_copy(update={"attributes": {**event.attributes, SIMULATED: True}})
-        if event.actor == "user"
-        else event
-        for event in events
-    ]
-
-
-def _case_of_turn(case: Case, turn: CaseTurn) -> Case:
-    update = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
-    return case.model_copy(update=update)
-
-
-def _is_set(limits: AttemptLimits, name: str) -> bool:
-    return getattr(limits, name) is not None
 
 
 _REASONS = {
@@ -323,20 +304,18 @@ class _Conversation:
 
     def _end_by(self, reason: EndReason, *, flags: Sequence[EndReason] = (), words: str = "") -> None:
         rest = self._turns[self._session.turns :]
-        self._end = ConversationEnd.model_validate(
-            _without_empty(
-                {
-                    "reason": reason,
-                    "turn": self._session.turns,
-                    "words": words,
-                    "unsent": sum(not turn.auto for turn in rest),
-                    "flags": [flag.value for flag in flags],
-                    "warnings": self._warnings,
-                    "simulated": self._user.written if self._user is not None else 0,
-                    "simulator": self._user.describe() if self._user is not None else None,
-                }
-            )
-        )
+        fields = {
+            "reason": reason,
+            "turn": self._session.turns,
+            "words": words,
+            "unsent": sum(not turn.auto for turn in rest),
+            "flags": [flag.value for flag in flags],
+            "warnings": self._warnings,
+            "simulated": self._user.written if self._user is not None else 0,
+            "simulator": self._user.describe() if self._user is not None else None,
+        }
+        known = {name: value for name, value in fields.items() if value or name == "turn"}
+        self._end = ConversationEnd.model_validate(known)
 
     def _result(self, end: ConversationEnd) -> AttemptResult:
         """Return all turns as one attempt. A failed simulated user or a cancelled run is no fault of it."""
@@ -380,7 +359,3 @@ def _answer_of(events: Sequence[Event]) -> str:
 
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, sort_keys=True)
-
-
-def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value or name == "turn"}

@@ -127,11 +127,7 @@ class Simulation:
 
     def describe(self) -> dict[str, Any]:
         """Return what tells runs with different users apart: the model, and the prompt by its digest."""
-        return {
-            **self.model.describe(),
-            "prompt": self.prompt.name,
-            "prompt_sha256": self.prompt.digest,
-        }
+        return {**self.model.describe(), "prompt": self.prompt.name, "prompt_sha256": self.prompt.digest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +203,14 @@ class SimulatedUser:
     def __init__(self, simulation: Simulation, conversation: Conversation, place: Place) -> None:
         self._simulation, self._conversation, self._place = simulation, conversation, place
         self._info = json.dumps(conversation.user_info, ensure_ascii=False, indent=1, sort_keys=True)
+        language = "Write in the language of the customer's first message in the conversation."
+        if conversation.language is not None:
+            language = f"Write in this language: {conversation.language}."
         self._system = simulation.prompt.filled(
             {
                 "guidelines": conversation.guidelines or "(nothing is said about that)",
                 "user_info": self._info,
-                "language": _language_rule(conversation.language),
+                "language": language,
             }
         )
         self.use = SimulatorUse()
@@ -274,12 +273,6 @@ class SimulatedUser:
         known = "\n".join([self._conversation.guidelines, self._info, *parts]).casefold()
         names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
         return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
-
-
-def _language_rule(language: str | None) -> str:
-    if language is not None:
-        return f"Write in this language: {language}."
-    return "Write in the language of the customer's first message in the conversation."
 
 
 def _messages(exchanges: Sequence[Exchange]) -> tuple[Message, ...]:

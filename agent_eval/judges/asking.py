@@ -61,8 +61,7 @@ class NoModel(JudgeModel):
     @override
     def __call__(self) -> Model:
         raise UsageError(
-            "the llm judge has no model",
-            remedy="Name its provider with --provider, and set LLM_API_KEY.",
+            "the llm judge has no model", remedy="Name its provider with --provider, and set LLM_API_KEY."
         )
 
     @override

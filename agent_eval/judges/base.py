@@ -367,15 +367,8 @@ def at_events(indices: Sequence[int]) -> str:
 
 _RULES = ("expected_output", "tool_contracts", "regex_patterns", "json_schema")
 _RULES_IN_METADATA = (
-    *(
-        "allowed_tools",
-        "canaries",
-        "final_output",
-        "injections",
-        "lean_payload",
-        "strict",
-        "trajectory_match",
-    ),
+    *("allowed_tools", "canaries", "final_output", "injections"),
+    *("lean_payload", "strict", "trajectory_match"),
 )
 
 

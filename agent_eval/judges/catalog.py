@@ -6,7 +6,7 @@ A new built-in judge is one file in `builtin/` and one line in `JUDGES`.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -128,7 +128,9 @@ def load_judges(
         used_keys.add(key)
         _refuse_clash(name, judge, judges)
         judges.append(judge)
-    _refuse_unknown(set(configs) - used_keys, allow_plugins=allow_plugins)
+    for key in sorted(set(configs) - used_keys):
+        if key not in JUDGES and ":" not in key and key not in _known_names(allow_plugins):
+            raise _unknown_judge(key, f"judge_configs.{key}", allow_plugins=allow_plugins)
     return judges
 
 
@@ -328,12 +330,6 @@ def _refuse_clash(name: str, judge: Judge, others: Iterable[Judge]) -> None:
         )
 
 
-def _refuse_unknown(names: Iterable[str], *, allow_plugins: bool) -> None:
-    for name in sorted(names):
-        if name not in JUDGES and ":" not in name and name not in _known_names(allow_plugins):
-            raise _unknown_judge(name, f"judge_configs.{name}", allow_plugins=allow_plugins)
-
-
 def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInput:
     known = _known_names(allow_plugins)
     near = get_close_matches(name, known, n=1)
@@ -474,17 +470,16 @@ def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Ver
 
 def _share(verdicts: Sequence[Verdict]) -> float | None:
     """Return the share of passed evaluations by weight, from 0 to 100; None without any."""
-    evaluations = [each for verdict in verdicts for each in _evaluations(verdict)]
+    evaluations: list[Mapping[str, Any]] = [
+        each
+        for verdict in verdicts
+        for member in _LISTED_IN
+        for each in verdict.evidence.get(member, ())
+        if not each.get("advisory")
+    ]
     total = sum(each.get("weight", 1.0) for each in evaluations)
     passed = sum(each.get("weight", 1.0) for each in evaluations if each["outcome"] == "passed")
     return passed / total * 100 if total else None
-
-
-def _evaluations(verdict: Verdict) -> Iterator[Mapping[str, Any]]:
-    for member in _LISTED_IN:
-        for each in verdict.evidence.get(member, ()):
-            if not each.get("advisory"):
-                yield each
 
 
 def _passed(verdict: Verdict, share: float, limit: float) -> Verdict:

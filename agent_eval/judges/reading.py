@@ -54,6 +54,19 @@ def read_model(model: type[ModelT], raw: dict[str, Any], *, case: Case, field: s
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
 
 
+def read_listed(model: type[ModelT], case: Case, member: str, *, example: str) -> list[ModelT]:
+    """Read one member of a case's metadata as a list of objects; empty if it is not there, or null."""
+    raw, field = case.metadata.get(member), f"metadata.{member}"
+    if raw is None:
+        return []
+    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
+        words = f"{field} must be a list of objects, not {quoted(raw)}"
+        raise refusal(case.case_id, field, words, f"Write it as {example}.")
+    return [
+        read_model(model, item, case=case, field=f"{field}[{position}]") for position, item in enumerate(raw)
+    ]
+
+
 def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
     """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null.
 
@@ -64,11 +77,11 @@ def listed_in_metadata(case: Case, member: str, default: list[str] | None = None
     if value is None:
         return default
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise InvalidInput(
-            f"case {quoted(case.case_id)}: metadata.{member} must be a list of texts, not {quoted(value)}",
-            remedy='Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
-            case_id=case.case_id,
-            field=f"metadata.{member}",
+        raise refusal(
+            case.case_id,
+            f"metadata.{member}",
+            f"metadata.{member} must be a list of texts, not {quoted(value)}",
+            'Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
         )
     for position, text in enumerate(value):
         if is_blank(text):
@@ -77,18 +90,14 @@ def listed_in_metadata(case: Case, member: str, default: list[str] | None = None
 
 
 def blank_entry(case: Case, field: str) -> InvalidInput:
-    """Build the error that refuses an entry of a case's list in which nothing is written.
+    """Build the error that refuses an entry of a case, such as `regex_patterns[0]`, that holds nothing."""
+    words = f"{field} has no visible character, so it can hold or forbid nothing"
+    return refusal(case.case_id, field, words, "Write what is meant, or remove the entry.")
 
-    Args:
-        case: The case.
-        field: Place of the entry in the case, such as `policy.forbidden_tools[0]`.
-    """
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {field} has no visible character, so it can hold or forbid nothing",
-        remedy="Write what is meant, or remove the entry.",
-        case_id=case.case_id,
-        field=field,
-    )
+
+def refusal(case_id: str, field: str, words: str, remedy: str) -> InvalidInput:
+    """Build the error that refuses a case for what one of its fields says."""
+    return InvalidInput(f"case {quoted(case_id)}: {words}", remedy=remedy, case_id=case_id, field=field)
 
 
 def _not_an_object(

@@ -146,8 +146,8 @@ def _model(usage: Any) -> str | None:
     """Return the model that wrote most, from the counts of each."""
     if not isinstance(usage, Mapping) or not usage:
         return None
-    return max(sorted(map(str, usage)), key=lambda name: figure_of(_counts(usage[name], "outputTokens")) or 0)
-
-
-def _counts(usage: Any, name: str) -> Any:
-    return usage.get(name) if isinstance(usage, Mapping) else None
+    written = {
+        str(name): figure_of(counts.get("outputTokens")) if isinstance(counts, Mapping) else None
+        for name, counts in usage.items()
+    }
+    return max(sorted(written), key=lambda name: written[name] or 0)

@@ -42,7 +42,8 @@ class ModelUse:
             self.counts[purpose, "calls" if asked else "reused"] += 1
             if asked:
                 self.counts[purpose, "retries"] += reply.retries
-                self._add_tokens(purpose, reply)
+                for name, count in (reply.usage.to_json() if reply.usage else {}).items():
+                    self.counts[purpose, name] += int(count)
             if reply.cost_usd is not None:
                 key = (purpose, "cost_usd" if asked else "saved_usd")
                 self.costs[key] = self.costs.get(key, 0.0) + reply.cost_usd
@@ -54,10 +55,6 @@ class ModelUse:
         with self._lock:
             self.counts[purpose, "failures"] += 1
             self.counts[purpose, "retries"] += failure.retries
-
-    def _add_tokens(self, purpose: str, reply: ModelReply) -> None:
-        for name, count in (reply.usage.to_json() if reply.usage else {}).items():
-            self.counts[purpose, name] += int(count)
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """Return the counts by purpose, without those that are 0."""

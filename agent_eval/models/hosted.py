@@ -227,11 +227,7 @@ class HostedModel(Model):
         return [name for name in body if name not in self.needed]
 
     def _reply(
-        self,
-        body: Mapping[str, Any],
-        request: ModelRequest,
-        sent: tuple[Rung | None, Habits],
-        seconds: float,
+        self, body: Mapping[str, Any], request: ModelRequest, sent: tuple[Rung | None, Habits], seconds: float
     ) -> ModelReply:
         try:
             answer = self.read(body)

@@ -14,7 +14,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import is_blank
 from agent_eval.contracts.verdict import ANSWER_NOT_CHECKED
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
@@ -29,7 +29,7 @@ from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
 from agent_eval.judges.matching.re2 import check_pattern, compile_glob, is_found, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
-from agent_eval.judges.reading import read_expectation
+from agent_eval.judges.reading import read_expectation, refusal
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
@@ -99,18 +99,19 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             self._refuse_unusable(case, check)
 
     def _refuse_unusable(self, case: Case, check: _Check) -> None:
-        wanted = check.wanted
+        wanted, problem = check.wanted, None
         if wanted is None:
             return
         if check.mode in _NUMBERS and _expected_number(wanted) is None:
-            raise _cannot_be_expected(case, check, "has no number", "Write the number alone, such as 1234.5.")
-        if check.mode == "contains" and is_blank(_text(wanted)):
-            raise _cannot_be_expected(
-                case, check, "is contained in every text", "Write the text to look for."
-            )
+            problem = "has no number", "Write the number alone, such as 1234.5."
+        elif check.mode == "contains" and is_blank(_text(wanted)):
+            problem = "is contained in every text", "Write the text to look for."
+        elif check.mode == "regex" and (not isinstance(wanted, str) or not wanted):
+            problem = "is no pattern", "Write a pattern of RE2, as a text."
+        if problem is not None:
+            words, remedy = problem
+            raise refusal(case.case_id, check.field, f"{check.field} {quoted(wanted)} {words}", remedy)
         if check.mode == "regex":
-            if not isinstance(wanted, str) or not wanted:
-                raise _cannot_be_expected(case, check, "is no pattern", "Write a pattern of RE2, as a text.")
             check_pattern(wanted, case_id=case.case_id, field=check.field)
 
     @override
@@ -302,15 +303,6 @@ def _number(value: Any) -> WrittenNumber | None:
         return last_number(value)
     # The separators keep the members of a list apart: in [1,2] neither is part of the other.
     return last_number(json.dumps(value, separators=(" , ", " : ")))
-
-
-def _cannot_be_expected(case: Case, check: _Check, problem: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {check.field} {quoted(check.wanted)} {problem}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=check.field,
-    )
 
 
 def _text(value: Any) -> str:

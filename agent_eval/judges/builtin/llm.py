@@ -13,9 +13,9 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.asking import JudgeModel, NoModel
-from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed, quoted
+from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed
 from agent_eval.judges.matching.attempts import failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
@@ -29,7 +29,7 @@ from agent_eval.judges.matching.criteria import (
     questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.reading import read_model
+from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -115,23 +115,16 @@ class LlmJudge(BaseJudge[LlmConfig]):
 
     def _criteria(self, case: Case) -> list[Criterion]:
         """Read all criteria on a case."""
-        raw = case.metadata.get(FIELD)
-        if raw is None:
+        if case.metadata.get(FIELD) is None:
             return self.config.criteria
-        if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
-            words = f"metadata.{FIELD} must be a list of objects, not {quoted(raw)}"
-            raise _refusal(case, words, 'Write it as [{"criterion": "..."}].')
-        criteria = [
-            *self.config.criteria,
-            *(
-                read_model(Criterion, item, case=case, field=f"metadata.{FIELD}[{position}]")
-                for position, item in enumerate(raw)
-            ),
-        ]
+        of_case = read_listed(Criterion, case, FIELD, example='[{"criterion": "..."}]')
+        criteria = [*self.config.criteria, *of_case]
         if len(criteria) > MOST_CRITERIA:
-            raise _refusal(case, f"it has more than {MOST_CRITERIA} criteria", "Divide the case.")
+            words, remedy = f"it has more than {MOST_CRITERIA} criteria", "Divide the case."
+            raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
         if criteria and not any(criterion.weight for criterion in criteria):
-            raise _refusal(case, "every criterion has the weight 0", "Give one of them a weight.")
+            words, remedy = "every criterion has the weight 0", "Give one of them a weight."
+            raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
         return criteria
 
     @override
@@ -348,15 +341,6 @@ def _words(pairs: Sequence[_Pair]) -> str:
             for criterion, decision in pairs
         ),
         limit=2,
-    )
-
-
-def _refusal(case: Case, words: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {words}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=f"metadata.{FIELD}",
     )
 
 

@@ -7,13 +7,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT, is_blank
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    BaseJudge,
-    JudgeConfig,
-    at_events,
-    display_name,
-    listed,
-)
+from agent_eval.judges.base import BaseJudge, JudgeConfig, at_events, display_name, listed
 from agent_eval.judges.reading import blank_entry
 from agent_eval.text.numbers import count
 

@@ -170,10 +170,7 @@ _LAST_LINE_LIMIT = 200
 _STDERR_LIMIT = 500
 """Characters of standard error that a verdict keeps, from its end."""
 
-_FAILURES = {
-    FailureKind.TIMEOUT: FailureKind.TIMEOUT,
-    FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT,
-}
+_FAILURES = {FailureKind.TIMEOUT: FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT}
 """Failures of a child process that are those of the verdict too; every other is a judge error."""
 
 

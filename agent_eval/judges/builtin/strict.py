@@ -17,7 +17,7 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.aui import is_missing
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.contracts.turn_facts import Recorded, TurnFacts, facts_by_turn
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
@@ -29,7 +29,7 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.attempts import failed_attempt
-from agent_eval.judges.reading import read_model
+from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.text.numbers import count
 
 Kind = Literal[
@@ -137,8 +137,8 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
     """Evaluate a conversation."""
     if not turns:
         return StrictResult("error", "the trace has no turns")
-    search = _SEARCHES[_looked_for(evaluation.strict)](evaluation, turns)
-    is_negation = evaluation.strict in _NEGATIONS
+    search = _SEARCHES[_NEGATED.get(evaluation.strict, evaluation.strict)](evaluation, turns)
+    is_negation = evaluation.strict in _NEGATED
     if search.hits:
         places = _turns_in_words(search.hits)
         outcome: Outcome = "failed" if is_negation else "passed"
@@ -146,21 +146,19 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
     if search.missing:
         words = f"{search.subject} cannot be told: {search.missing}"
         return StrictResult("error", words, (), search.near, search.warnings)
-    near = f"; similar: {listed(_near_words(search.near), limit=3)}" if search.near else ""
-    reason = f"{search.miss_words}{near}"
+    names = dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in search.near)
+    reason = search.miss_words + (f"; similar: {listed(names, limit=3)}" if names else "")
     return StrictResult("passed" if is_negation else "failed", reason, (), search.near, search.warnings)
 
 
-_NEGATIONS = frozenset(
-    {"not_escalated", "tool_not_used", "param_not_exists", "not_escalated_due_to_error", "rule_not_triggered"}
-)
-
-
-def _looked_for(kind: Kind) -> str:
-    """Return the kind that a negation negates; other kinds are their own."""
-    return {"tool_not_used": "tool_used", "param_not_exists": "param_exists"}.get(
-        kind, {"rule_not_triggered": "rule_triggered"}.get(kind, kind.removeprefix("not_"))
-    )
+_NEGATED: Mapping[str, str] = {
+    "not_escalated": "escalated",
+    "tool_not_used": "tool_used",
+    "param_not_exists": "param_exists",
+    "not_escalated_due_to_error": "escalated_due_to_error",
+    "rule_not_triggered": "rule_triggered",
+}
+"""Kinds that negate another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,10 +390,6 @@ def _turns_in_words(hits: Sequence[Hit]) -> str:
     return f"{word} {listed(map(str, numbers))}"
 
 
-def _near_words(near: Sequence[Hit]) -> list[str]:
-    return list(dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in near))
-
-
 FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
 
@@ -447,7 +441,9 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         evidence = {"evaluations": [_evidence(*pair) for pair in pairs]}
         failed = [pair for pair in pairs if pair[1].outcome == "failed"]
         undecided = [pair for pair in pairs if pair[1].outcome == "error"]
-        reason = listed((_words(*pair) for pair in failed or undecided), limit=2)
+        reason = listed(
+            (clipped(f"{each.strict}: {result.reason}", 140) for each, result in failed or undecided), limit=2
+        )
         if failed:
             refs = [hit.event for _, result in failed for hit in result.hits if hit.event is not None]
             kind = FailureKind.CONTRACT_VIOLATION
@@ -459,33 +455,11 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
 
 def _evaluations(case: Case) -> list[StrictEvaluation]:
     """Read the evaluations of a case."""
-    raw = case.metadata.get(FIELD)
-    if raw is None:
-        return []
-    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
-        words = f"metadata.{FIELD} must be a list of objects, not {quoted(raw)}"
-        raise _refusal(case, words, 'Write it as [{"strict": "escalated"}, ...].')
-    evaluations = [
-        read_model(StrictEvaluation, item, case=case, field=f"metadata.{FIELD}[{position}]")
-        for position, item in enumerate(raw)
-    ]
+    evaluations = read_listed(StrictEvaluation, case, FIELD, example='[{"strict": "escalated"}, ...]')
     if evaluations and not any(evaluation.weight for evaluation in evaluations):
-        words = f"every weight in metadata.{FIELD} is 0"
-        raise _refusal(case, words, "Give one of them a weight, or remove them.")
+        words, remedy = f"every weight in metadata.{FIELD} is 0", "Give one of them a weight, or remove them."
+        raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
     return evaluations
-
-
-def _refusal(case: Case, words: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {words}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=f"metadata.{FIELD}",
-    )
-
-
-def _words(evaluation: StrictEvaluation, result: StrictResult) -> str:
-    return clipped(f"{evaluation.strict}: {result.reason}", 140)
 
 
 def _evidence(evaluation: StrictEvaluation, result: StrictResult) -> dict[str, Any]:

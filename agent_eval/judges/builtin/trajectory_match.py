@@ -13,14 +13,7 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    EVIDENCE_LIMIT,
-    BaseJudge,
-    JudgeConfig,
-    clipped,
-    display_name,
-    listed,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, display_name, listed
 from agent_eval.judges.matching.tool_calls import (
     UNRECORDED,
     ActualCall,

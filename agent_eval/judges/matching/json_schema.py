@@ -18,7 +18,6 @@ import orjson
 from jsonschema import exceptions as jsonschema_exceptions
 
 from agent_eval.contracts import canonical_json
-from agent_eval.errors import InvalidInput
 from agent_eval.judges.base import EVIDENCE_LIMIT, clipped, quoted
 from agent_eval.judges.matching.re2 import InvalidPattern
 from agent_eval.judges.matching.schema_keywords import (
@@ -31,6 +30,7 @@ from agent_eval.judges.matching.schema_keywords import (
     limited_references,
     specification_of,
 )
+from agent_eval.judges.reading import refusal
 
 REFERENCE_LIMIT = 200_000
 """Maximum number of references followed while one value is checked; a few seconds' work."""
@@ -66,12 +66,8 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
         _inspect_once(canonical_json(schema))
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
-        raise InvalidInput(
-            f"case {quoted(case_id)}: {field} is not a usable JSON Schema{place}: {problem}",
-            remedy=problem.remedy,
-            case_id=case_id,
-            field=field,
-        ) from None
+        words = f"{field} is not a usable JSON Schema{place}: {problem}"
+        raise refusal(case_id, field, words, problem.remedy) from None
 
 
 def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
@@ -129,7 +125,8 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
         with limited_references(REFERENCE_LIMIT):
             error = next(_meta_validator(validator_class).iter_errors(schema), None)
         if error is not None:
-            raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
+            place = clipped("".join(f"/{part}" for part in error.absolute_path), 200)
+            raise UnusableSchema(_message(error), place=place)
         _check_subschemas(_resource(schema, validator_class), registry)
     except (RecursionError, TooManyReferences):
         raise UnusableSchema("it is nested too deeply or too large") from None
@@ -235,7 +232,3 @@ def _message(error: jsonschema_exceptions.ValidationError) -> str:
         return error.message
     # The library's sentences begin with the whole value; clipping would remove what is wrong with it.
     return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
-
-
-def _pointer(path: Any) -> str:
-    return clipped("".join(f"/{part}" for part in path), 200)

@@ -12,8 +12,8 @@ from typing import Any
 
 import re2
 
-from agent_eval.errors import InvalidInput
 from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.reading import refusal
 
 _PATTERN_LIMIT = 20_000
 """Maximum number of characters in a pattern; a longer text is a list of words, not a pattern."""
@@ -128,12 +128,8 @@ def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
     try:
         compile_pattern(pattern)
     except InvalidPattern as problem:
-        raise InvalidInput(
-            f"case {quoted(case_id)}: {field} is not a usable pattern, {problem}: {quoted(pattern, 80)}",
-            remedy=problem.remedy,
-            case_id=case_id,
-            field=field,
-        ) from None
+        words = f"{field} is not a usable pattern, {problem}: {quoted(pattern, 80)}"
+        raise refusal(case_id, field, words, problem.remedy) from None
 
 
 def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
