@@ -71,28 +71,3 @@ class NoModel(JudgeModel):
     @override
     def earned(self) -> frozenset[str]:
         return frozenset()
-
-
-class FixedModel(JudgeModel):
-    """A model that is open already.
-
-    Args:
-        earned: Digests of advisory criteria that count.
-    """
-
-    votes = 1
-
-    def __init__(self, model: Model, *, earned: frozenset[str] = frozenset()) -> None:
-        self._model, self._earned = model, earned
-
-    @override
-    def __call__(self) -> Model:
-        return self._model
-
-    @override
-    def describe(self) -> dict[str, Any]:
-        return self._model.describe()
-
-    @override
-    def earned(self) -> frozenset[str]:
-        return self._earned

@@ -1,16 +1,7 @@
 """The judge protocol, and a base class that keeps a judge short.
 
-    class NoApologies(BaseJudge[JudgeConfig]):
-        judge_id = "no_apologies"
-        Config = JudgeConfig
-
-        def evaluate(self, case: Case, trace: Trace) -> Verdict:
-            if "sorry" in str(trace.final_output).lower():
-                return self.failed(case, "the final output apologises", FailureKind.POLICY_VIOLATION)
-            return self.passed(case, "the final output does not apologise")
-
-Use it as `--judge my_module:NoApologies`, which runs in a child process (`hosted`), or by name through the
-entry point group `agent_eval.judges` of an installed package.
+A plug-in is used as `--judge my_module:NoApologies`, which runs in a child process (`hosted`), or by name
+through the entry point group `agent_eval.judges` of an installed package.
 """
 
 from __future__ import annotations
@@ -251,17 +242,24 @@ def config_of(judge: Judge) -> JudgeConfig:
     return config if isinstance(config, JudgeConfig) else JudgeConfig()
 
 
-def judge_error(judge: Judge, case: Case, reason: str, evidence: Mapping[str, Any] | None = None) -> Verdict:
-    """Build the error verdict of a judge that did not do its work."""
+def not_judged(
+    judge: Judge,
+    case: Case,
+    reason: str,
+    evidence: Mapping[str, Any] | None = None,
+    *,
+    outcome: Outcome = Outcome.ERROR,
+) -> Verdict:
+    """Build the verdict of a judge that did not do its work, or of one that was not asked."""
     config = config_of(judge)
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
-        outcome=Outcome.ERROR,
+        outcome=outcome,
         passed=False,
         reason=clipped(reason),
         hard=judge.hard,
-        failure=FailureKind.JUDGE_ERROR,
+        failure=FailureKind.JUDGE_ERROR if outcome is Outcome.ERROR else None,
         evidence=dict(evidence or {}),
         weight=config.weight,
         category=config.category,
@@ -288,13 +286,13 @@ class AdvisoryJudge(Judge):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         """Return the judge's own verdict."""
         if self._judge is None:
-            return judge_error(self, case, self._problem)
+            return not_judged(self, case, self._problem)
         try:
             verdict = self._judge.evaluate(case, trace)
         # A plug-in may raise anything.
         except Exception as problem:
-            return judge_error(self, case, f"the judge raised {type(problem).__name__}: {problem}")
-        return verdict if isinstance(verdict, Verdict) else judge_error(self, case, "it gave no verdict")
+            return not_judged(self, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return verdict if isinstance(verdict, Verdict) else not_judged(self, case, "it gave no verdict")
 
     def finding(self, case: Case, trace: Trace) -> dict[str, str]:
         """Return what the evidence keeps of its verdict."""

@@ -23,9 +23,8 @@ from agent_eval.judges.base import (
     Judge,
     JudgeConfig,
     clipped,
-    config_of,
     fields_not_judged,
-    judge_error,
+    not_judged,
     quoted,
 )
 from agent_eval.judges.code import CodePlace, is_installed_module
@@ -129,7 +128,7 @@ def load_judges(
         _refuse_clash(name, judge, judges)
         judges.append(judge)
     for key in sorted(set(configs) - used_keys):
-        if key not in JUDGES and ":" not in key and key not in _known_names(allow_plugins):
+        if key not in JUDGES and ":" not in key and key not in known_judges(allow_plugins=allow_plugins):
             raise _unknown_judge(key, f"judge_configs.{key}", allow_plugins=allow_plugins)
     return judges
 
@@ -163,7 +162,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = simulated_user_failed(case)
     verdicts = [
-        _not_judged(judge, case)
+        not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
         if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
         else _verdict_of(judge, case, trace)
         for judge in ordered
@@ -236,31 +235,16 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
         verdict: object = judge.evaluate(case, trace)
     # A plug-in may raise anything, RecursionError included.
     except Exception as problem:
-        return judge_error(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
     if not isinstance(verdict, Verdict):
-        return judge_error(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
+        return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
-        return judge_error(
+        return not_judged(
             judge,
             case,
             f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}",
         )
     return verdict
-
-
-def _not_judged(judge: Judge, case: Case) -> Verdict:
-    """Make the verdict on a conversation whose simulated user failed, which shows nothing of the agent."""
-    config = config_of(judge)
-    return Verdict(
-        judge_id=judge.judge_id,
-        case_id=case.case_id,
-        outcome=Outcome.SKIPPED,
-        passed=False,
-        reason="not judged: the simulated user failed",
-        hard=judge.hard,
-        weight=config.weight,
-        category=config.category,
-    )
 
 
 def _load(
@@ -331,7 +315,7 @@ def _refuse_clash(name: str, judge: Judge, others: Iterable[Judge]) -> None:
 
 
 def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInput:
-    known = _known_names(allow_plugins)
+    known = known_judges(allow_plugins=allow_plugins)
     near = get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}? " if near else ""
     return InvalidInput(
@@ -341,12 +325,8 @@ def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInpu
     )
 
 
-def known_judges() -> list[str]:
+def known_judges(*, allow_plugins: bool = True) -> list[str]:
     """List the names of all judges that can be named: built-in ones and those of installed packages."""
-    return _known_names(allow_plugins=True)
-
-
-def _known_names(allow_plugins: bool) -> list[str]:
     plugins = [entry.name for entry in _entry_points()] if allow_plugins else []
     return sorted({*JUDGES, *plugins})
 

@@ -31,7 +31,7 @@ from agent_eval.judges.base import (
     JudgeConfig,
     clipped,
     ended_without_verdict,
-    judge_error,
+    not_judged,
     quoted,
 )
 from agent_eval.judges.code import CodePlace
@@ -79,12 +79,6 @@ class HostedJudge(Judge):
     Args:
         name: The judge, as `module:Class`.
         configs: Configuration by name, with the keys of `HostConfig`; its own is under its name or its id.
-
-    Example::
-
-        judge = HostedJudge("my_judges:NoApologies", {}, CodePlace.of_directory(None))
-        judge.evaluate(case, case.recorded)
-        judge.close()
     """
 
     def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:
@@ -141,14 +135,14 @@ class HostedJudge(Judge):
         try:
             answer = self._ask("evaluate", case, trace)
             if "raised" in answer:
-                return judge_error(self, case, f"the judge raised {answer['raised']}")
+                return not_judged(self, case, f"the judge raised {answer['raised']}")
             if "refused" in answer:
-                return judge_error(self, case, f"the judge refused: {answer['refused'].get('message')}")
+                return not_judged(self, case, f"the judge refused: {answer['refused'].get('message')}")
             return self._verdict(answer, case)
         except _Ended as end:
             evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
             reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
-            return judge_error(self, case, reason, evidence)
+            return not_judged(self, case, reason, evidence)
 
     def close(self) -> None:
         """End the processes; the next case starts another one."""
@@ -192,11 +186,7 @@ class HostedJudge(Judge):
         return verdict
 
     def _ask(self, do: str, case: Case, trace: Trace | None) -> dict[str, Any]:
-        """Ask for one case.
-
-        Raises:
-            _Ended: There is no whole answer; the process has been ended.
-        """
+        """Ask for one case; where there is no whole answer, the process has been ended."""
         if self._deaths >= MOST_DEATHS:
             raise _Ended(f"was not asked again: it had ended {MOST_DEATHS} times in a row")
         request = _request(do, case, trace)
@@ -266,11 +256,7 @@ def _host_config(name: str, raw: Any) -> HostConfig:
 
 
 def _request(do: str, case: Case, trace: Trace | None) -> bytes:
-    """Encode a case, as `Contract.to_json` has it.
-
-    Raises:
-        _Ended: It has what JSON cannot hold, as the trace of a live agent may.
-    """
+    """Encode a case, as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold."""
     rest: dict[str, Any] = {"do": do}
     try:
         if trace is not None:
@@ -283,11 +269,7 @@ def _request(do: str, case: Case, trace: Trace | None) -> bytes:
 
 
 def _answer(child: ConversingChild, request: bytes, seconds: float) -> dict[str, Any]:
-    """Ask a process, and read its answer as what it is: text from outside.
-
-    Raises:
-        _Ended: There is no answer, or another than one object for this request.
-    """
+    """Ask a process, and read its answer as what it is: text from outside."""
     token = secrets.token_hex(8)
     line = b'{"id":"' + token.encode() + b'",' + request[1:]
     limits = ChildLimits(seconds=seconds, stdout_bytes=_ANSWER_BYTES, stderr_bytes=_ANSWER_BYTES)

@@ -1,4 +1,8 @@
-"""Read what people wrote for judges: their configuration, and the expectations of a case."""
+"""Read what people wrote for judges: their configuration, and the expectations of a case.
+
+What is malformed is refused with `InvalidInput`, which names case and field, and for an unknown key also the
+nearest known one.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
-    """Validate the configuration of a judge; nothing or null means all defaults.
-
-    Raises:
-        InvalidInput: Names the judge and the key; for an unknown key also the nearest known one.
-    """
+    """Validate the configuration of a judge; nothing or null means all defaults."""
     field = f"judge_configs.{name}"
     if raw is not None and not isinstance(raw, dict):
         raise _not_an_object(f"the configuration of judge {quoted(name)}", config_class, field=field)
@@ -29,11 +29,7 @@ def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
 
 
 def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
-    """Validate the expectation in one member of a case's metadata; None if the case has no such member.
-
-    Raises:
-        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
-    """
+    """Validate the expectation in one member of a case's metadata; None if the case has no such member."""
     raw = case.metadata.get(member)
     if raw is None:
         return None
@@ -45,11 +41,7 @@ def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | N
 
 
 def read_model(model: type[ModelT], raw: dict[str, Any], *, case: Case, field: str) -> ModelT:
-    """Validate a part of a case as what a judge makes of it.
-
-    Raises:
-        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
-    """
+    """Validate a part of a case as what a judge makes of it."""
     subject = f"case {quoted(case.case_id)}: {field}"
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
 
@@ -68,11 +60,7 @@ def read_listed(model: type[ModelT], case: Case, member: str, *, example: str) -
 
 
 def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
-    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null.
-
-    Raises:
-        InvalidInput: Anything but a list of texts, or a blank text in it; names case and field.
-    """
+    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null."""
     value = case.metadata.get(member)
     if value is None:
         return default

@@ -70,12 +70,6 @@ _habits: dict[tuple[str, str, str], Habits] = {}
 _habits_lock = threading.Lock()
 
 
-def forget_habits() -> None:
-    """Forget what servers have refused, as if the process had just started."""
-    with _habits_lock:
-        _habits.clear()
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """An answer as its provider's module reads it: text, end, model and usage."""
@@ -259,15 +253,14 @@ def schema_in_words(request: ModelRequest, rung: Rung | None) -> str:
     )
 
 
+_NOT_OURS = frozenset(
+    {FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT, FailureKind.PARSE_ERROR, FailureKind.TYPE_ERROR}
+)
+
+
 def _failure(reply: Reply[Any]) -> ModelFailure:
     """Turn a reply without value into a failure. What is no fault of the request can be sent again."""
-    not_ours = (
-        FailureKind.INFRASTRUCTURE,
-        FailureKind.TIMEOUT,
-        FailureKind.PARSE_ERROR,
-        FailureKind.TYPE_ERROR,
-    )
-    if reply.failure in not_ours:
+    if reply.failure in _NOT_OURS:
         return ModelFailure(
             FailureKind.TIMEOUT if reply.failure is FailureKind.TIMEOUT else FailureKind.INFRASTRUCTURE,
             reply.problem,

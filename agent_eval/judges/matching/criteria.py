@@ -106,10 +106,6 @@ def read_ruling(reply: ModelReply) -> Ruling:
         raise NoRuling(f"is not one JSON object: {clipped(words, 160)}") from None
     if not isinstance(value, dict):
         raise NoRuling("is not a JSON object")
-    return _checked(value)
-
-
-def _checked(value: dict[str, Any]) -> Ruling:
     try:
         return Ruling.model_validate(value)
     except ValidationError as error:

@@ -175,9 +175,10 @@ class CallRules:
 
     def fits(self, expected: ExpectedCall, actual: ActualCall) -> bool:
         """Whether an actual call is the expected one. Malformed arguments fit nothing."""
+        any_arguments = expected.arguments is None and not expected.patterns
         return (
             expected.tool == actual.tool
-            and (actual.arguments is not None or (actual.problem is UNRECORDED and _asks_for_none(expected)))
+            and (actual.arguments is not None or (actual.problem is UNRECORDED and any_arguments))
             and not self.mismatches(expected, actual)
         )
 
@@ -201,11 +202,6 @@ class CallRules:
             patterns={**case.patterns, **expected.patterns},
             defaults={**case.defaults, **expected.defaults},
         )
-
-
-def _asks_for_none(expected: ExpectedCall) -> bool:
-    """Tell whether any arguments are right."""
-    return expected.arguments is None and not expected.patterns
 
 
 @dataclass(frozen=True, slots=True)
