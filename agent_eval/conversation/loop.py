@@ -240,20 +240,16 @@ class _Conversation:
     def hold(self) -> AttemptResult:
         """Hold the conversation; return it as one attempt, with its end as the last event."""
         try:
-            end = self._talk()
+            for turn in self._turns:
+                message = turn if not turn.auto else self._simulated(turn)
+                if message is not None:
+                    self._ask(message, simulated=turn.auto)
+                if self._end is not None:
+                    break
         finally:
             self._agent.end_session(self._session.session_id)
-        return self._result(end)
-
-    def _talk(self) -> ConversationEnd:
-        """Say one message after the other until there is a reason to end."""
-        for turn in self._turns:
-            message = turn if not turn.auto else self._simulated(turn)
-            if message is not None:
-                self._ask(message, simulated=turn.auto)
-            if self._end is not None:
-                return self._end
-        raise AssertionError("the last turn ends the conversation")  # pragma: no cover
+        assert self._end is not None, "the last turn ends the conversation"
+        return self._result(self._end)
 
     def _simulated(self, turn: CaseTurn) -> CaseTurn | None:
         """Have the user say something; None where that ends the conversation."""

@@ -149,8 +149,7 @@ class ReplyStore:
     def find(self, key: str, today: str | None = None) -> ModelReply | None:
         """Return the kept reply to a request; None if there is none, or if everything is asked again.
 
-        Args:
-            today: The date, from which replies of an alias are too old; `replay` takes them all the same.
+        Replies of an alias may be too old for `today`; `replay` takes them all the same.
         """
         if self.mode == "record":
             return None
@@ -177,8 +176,7 @@ class ReplyStore:
     def to_bytes(self, redactor: Redactor | None = None) -> bytes:
         """Return the file's content, which does not depend on the order in which threads asked.
 
-        Args:
-            redactor: Replaces secrets; a reply that holds one is left out, since its key would not fit.
+        A reply that holds a secret is left out, since its key would not fit.
         """
         rows = [row.model_dump(exclude_none=True) for _, row in sorted(self._rows.items())]
         rows = [row for row in rows if redactor is None or not redactor.finds(dumps(row))]

@@ -29,11 +29,7 @@ _UNKNOWN_OPTION = ("unknown option", "unrecognized")
 
 
 class ClaudeCodeModel(Model):
-    """The `claude` program, started once for each request.
-
-    Args:
-        options: Model, key, endpoint and time limit; `environ` has the program's `PATH` and `HOME`.
-    """
+    """The `claude` program, started once for each request."""
 
     kind = "claude-code"
     default_model = DEFAULT_MODEL

@@ -83,9 +83,6 @@ class ModelClient(Model):
 
     Once several requests in a row have failed in spite of their retries, further ones are sent only once,
     until one succeeds: a model that is down would otherwise be waited for at every case.
-
-    Args:
-        retries: Decides when requests are sent again; `limit` is set to that of the account.
     """
 
     kind = "client"

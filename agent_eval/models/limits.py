@@ -85,11 +85,7 @@ class AdaptiveLimit(Limit):
             self._peak = max(self._peak, number)
 
     def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
-        """Adapt the limit to the result of a request.
-
-        Args:
-            asked_wait: Seconds that the provider asked to wait; None if it did not say.
-        """
+        """Adapt the limit to the result of a request, and to the seconds that the provider asked to wait."""
         with self._lock:
             now = self._clock()
             if refused:
@@ -125,11 +121,7 @@ _limits_lock = threading.Lock()
 
 
 def limit_of(account: str | None) -> AdaptiveLimit:
-    """Return the limit of an account at a provider, the same for all runs of this process.
-
-    Args:
-        account: From `agents.base.account_of`; None for an agent without an account, which gets a new limit.
-    """
+    """Return the limit of an account, the same for all runs of this process; None gets a new one."""
     if account is None:
         return AdaptiveLimit()
     with _limits_lock:

@@ -39,11 +39,7 @@ class Retries:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-        """Send until the infrastructure does not fail, or patience ends.
-
-        Returns:
-            The last reply, and how often the request was sent again.
-        """
+        """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
         waited, attempt = 0.0, 1
         while True:
             sent = send()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -27,7 +27,7 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
-from agent_eval.judges.matching.re2 import check_pattern, compile_glob, is_found, refuse_unusable
+from agent_eval.judges.matching.re2 import Globs, check_pattern, is_found
 from agent_eval.judges.matching.values import Rules, differences
 from agent_eval.judges.reading import read_expectation, refusal
 
@@ -69,15 +69,8 @@ class ExpectedOutput(BaseModel):
     """Texts that the output must contain."""
     not_contains: list[VisibleText] = Field(default_factory=list)
     """Texts that the output must not contain."""
-    ignore: list[str] = Field(default_factory=list)
+    ignore: Globs = Field(default_factory=list)
     """Globs of places in a JSON value that are not compared."""
-
-    @field_validator("ignore")
-    @classmethod
-    def _usable_globs(cls, globs: list[str]) -> list[str]:
-        for glob in globs:
-            refuse_unusable(compile_glob, glob)
-        return globs
 
 
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):

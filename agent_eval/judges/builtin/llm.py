@@ -16,7 +16,7 @@ from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind
 from agent_eval.judges.asking import JudgeModel, NoModel
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed
-from agent_eval.judges.matching.attempts import failed_attempt
+from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
     AskSettings,
@@ -42,10 +42,6 @@ MOST_CRITERIA = 100
 AT_ONCE = 8
 """Criteria of one case that are asked at the same time, after the first, which fills the provider's cache."""
 
-_NOT_EVALUATED = frozenset(
-    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.TIMEOUT.value}
-)
-"""Failures of an attempt that say nothing of the agent."""
 _REASONING_LIMIT = 4000
 _CLOSING = ".!"
 
@@ -150,7 +146,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
         failed_by = (failed_attempt(case) or {}).get("failure")
-        if failed_by in _NOT_EVALUATED:
+        if failed_by in NOT_OF_THE_AGENT:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         end = conversation_end(trace)
         if end is not None and end.reason is EndReason.AGENT_INFRASTRUCTURE:

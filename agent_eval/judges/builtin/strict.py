@@ -28,7 +28,7 @@ from agent_eval.judges.base import (
     quoted,
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.attempts import failed_attempt
+from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
 from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.text.numbers import count
 
@@ -393,16 +393,6 @@ def _turns_in_words(hits: Sequence[Hit]) -> str:
 FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
 
-_NOT_EVALUATED = frozenset(
-    {
-        FailureKind.INFRASTRUCTURE.value,
-        FailureKind.ENVIRONMENT.value,
-        FailureKind.TIMEOUT.value,
-        FailureKind.SIMULATOR_ERROR.value,
-    }
-)
-"""Failures of an attempt that say nothing of the agent."""
-
 
 class StrictJudge(BaseJudge[EvaluationsConfig]):
     """Checks the strict evaluations that a case lists in `metadata.strict`, each by what the turns record.
@@ -426,7 +416,7 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         if not evaluations:
             return self.skipped(case, f"the case's metadata has no evaluations in {FIELD}")
         failed_by = (failed_attempt(case) or {}).get("failure")
-        if failed_by in _NOT_EVALUATED:
+        if failed_by in NOT_OF_THE_AGENT or failed_by == FailureKind.SIMULATOR_ERROR.value:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         turns = facts_by_turn(trace)
         results = [check(evaluation, turns) for evaluation in evaluations]

@@ -25,6 +25,12 @@ def failed_attempt(case: Case) -> dict[str, Any] | None:
     return None if attempt is None or attempt.get("failure") is None else attempt
 
 
+NOT_OF_THE_AGENT = frozenset(
+    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.TIMEOUT.value}
+)
+"""Failures of an attempt that say nothing of the agent."""
+
+
 def simulated_user_failed(case: Case) -> bool:
     """Tell whether the selected attempt ended because the simulated user failed.
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import re2
+from pydantic import AfterValidator
 
-from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.base import VisibleText, clipped, quoted
 from agent_eval.judges.reading import refusal
 
 _PATTERN_LIMIT = 20_000
@@ -142,6 +143,28 @@ def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
         compile_text(text)
     except InvalidPattern as problem:
         raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
+
+
+def _usable_patterns(patterns: list[str]) -> list[str]:
+    for pattern in patterns:
+        try:
+            # In a group, as judges compile it: one with an open quote (`\Q`) would take in what follows.
+            compile_pattern(f"(?is:{pattern})")
+        except InvalidPattern as problem:
+            raise ValueError(f"{problem}; {problem.remedy}") from None
+    return patterns
+
+
+def _usable_globs(globs: list[str]) -> list[str]:
+    for glob in globs:
+        refuse_unusable(compile_glob, glob)
+    return globs
+
+
+Patterns = Annotated[list[VisibleText], AfterValidator(_usable_patterns)]
+"""Patterns of a configuration that RE2 can run without regard to case."""
+Globs = Annotated[list[str], AfterValidator(_usable_globs)]
+"""Globs of a configuration, each of which can be compiled."""
 
 
 def _explanation(problem: Exception) -> str:
