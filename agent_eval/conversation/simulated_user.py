@@ -231,7 +231,12 @@ class SimulatedUser:
             try:
                 reply = self._simulation.model.complete(self._request(exchanges, attempt))
             except ModelFailure as failure:
-                raise _failed(failure) from None
+                if not failure.is_final:
+                    raise SimulatorError(f"gave no message: its model {failure.problem}") from None
+                raise NotEvaluable(
+                    f"the model that plays the user {failure.problem}",
+                    remedy=failure.remedy or "Check its key and its name.",
+                ) from None
             self.use.add(reply)
             problem, message = self._read(reply, exchanges)
             if not problem:
@@ -324,12 +329,3 @@ def _problem_of(text: str, exchanges: Sequence[Exchange]) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _failed(failure: ModelFailure) -> SimulatorError | NotEvaluable:
-    if failure.is_final:
-        return NotEvaluable(
-            f"the model that plays the user {failure.problem}",
-            remedy=failure.remedy or "Check its key and its name.",
-        )
-    return SimulatorError(f"gave no message: its model {failure.problem}")

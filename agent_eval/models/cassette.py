@@ -124,7 +124,8 @@ class ReplyStore:
 
     Args:
         path: The file; None to keep nothing beyond this object.
-        mode: As for `Mode`.
+
+    `has_changed` tells whether there are replies that the file does not have.
 
     Raises:
         UsageError: `replay` without a file, or `record` over one.
@@ -136,7 +137,7 @@ class ReplyStore:
         self._rows: dict[str, KeptReply] = {}
         self._evidence: dict[str, ModelReply] = {}
         self._lock = threading.Lock()
-        self._changed = False
+        self.has_changed = False
         if path is not None:
             self._rows = _read(path, mode)
 
@@ -162,7 +163,7 @@ class ReplyStore:
         """Keep a reply for the file."""
         with self._lock:
             self._rows[row.key] = row
-            self._changed = True
+            self.has_changed = True
 
     def nearest(self, fields: Mapping[str, str | int]) -> list[str] | None:
         """Return the names of the fields in which the most similar kept request differs; None without one."""
@@ -186,11 +187,6 @@ class ReplyStore:
     def has_replies(self) -> bool:
         """Whether there is any reply that may be found."""
         return self.mode != "record" and bool(self._rows or self._evidence)
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether there are replies that the file does not have."""
-        return self._changed
 
 
 def _read(path: Path, mode: Mode) -> dict[str, KeptReply]:

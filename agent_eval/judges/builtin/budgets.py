@@ -69,7 +69,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         }
         if not limits:
             return self.skipped(case, "no cost or token budget is configured")
-        used = spent(case, trace, self._price if "cost_usd" in limits else _no_price)
+        used = spent(case, trace, self._price if "cost_usd" in limits else lambda _: None)
         figures = _figures(used)
         known = _known_figures(used)
         # A figure known in part can already be too much.
@@ -243,10 +243,6 @@ _LIMIT_KEYS = {
     "cost_usd": "max_cost_usd",
 }
 """Configuration keys of the limits, by figure."""
-
-
-def _no_price(usage: Usage) -> Fraction | None:  # noqa: ARG001
-    return None
 
 
 def _figures(used: Spent) -> dict[str, float | None]:

@@ -140,8 +140,15 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         ]
 
     def _verdict_on(self, case: Case, checks: list[_Check], all_findings: list[_Findings]) -> Verdict:
-        pairs = zip(checks, all_findings, strict=True)
-        turns = [_turn_evidence(check, findings) for check, findings in pairs if check.turn is not None]
+        turns = [
+            {
+                "turn": check.turn,
+                "event": findings.idx,
+                "outcome": "failed" if findings.problems else "missing" if findings.missing else "passed",
+            }
+            for check, findings in zip(checks, all_findings, strict=True)
+            if check.turn is not None
+        ]
         evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
         problems = [problem for findings in all_findings for problem in findings.problems]
         missing = [findings for findings in all_findings if findings.missing]
@@ -223,11 +230,6 @@ def _findings(check: _Check, trace: Trace | None) -> _Findings:
         return _Findings(trace, list(_problems(check, output)))
     except UnreadableText as problem:
         return _Findings(trace, [f"{check.what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
-
-
-def _turn_evidence(check: _Check, findings: _Findings) -> dict[str, Any]:
-    outcome = "failed" if findings.problems else "missing" if findings.missing else "passed"
-    return {"turn": check.turn, "event": findings.idx, "outcome": outcome}
 
 
 def _problems(check: _Check, output: Any) -> Iterator[str]:

@@ -44,9 +44,10 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
             try:
                 output = read_text(output, "the final output")
             except UnreadableText as problem:
+                hint = "; it is in a code fence" if output.lstrip().startswith("```") else ""
                 return self.failed(
                     case,
-                    f"the final output is not JSON: {problem}{_fence_hint(output)} (event {event.idx})",
+                    f"the final output is not JSON: {problem}{hint} (event {event.idx})",
                     FailureKind.PARSE_ERROR,
                     refs=[event.idx],
                 )
@@ -70,7 +71,3 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
             refs=[idx],
             evidence={"violations": [{"path": item.path, "message": item.message} for item in broken]},
         )
-
-
-def _fence_hint(text: str) -> str:
-    return "; it is in a code fence" if text.lstrip().startswith("```") else ""

@@ -140,7 +140,16 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         total = sum(len(calls) - 1 for calls in groups.values())
         storms = [calls for calls in groups.values() if len(calls) - 1 > self.config.max_retries_per_call]
         too_many = total > self.config.max_total_retries
-        evidence = {"total_retries": total, "repeated": [_evidence(calls) for calls in _repeated(groups)]}
+        repeated = [
+            {
+                "tool": clipped(calls[0].tool, 200),
+                "times": len(calls),
+                "errors": sum(call.failed for call in calls),
+                "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
+            }
+            for calls in _repeated(groups)
+        ]
+        evidence = {"total_retries": total, "repeated": repeated}
         if not storms and not too_many:
             return self.passed(case, f"{count(total, 'repeated tool call')}", evidence=evidence)
         words = []
@@ -174,12 +183,3 @@ def _repeated(groups: dict[str, list[_Call]]) -> list[list[_Call]]:
     """Return the groups of repeated calls, the largest first."""
     repeated = [calls for calls in groups.values() if len(calls) > 1]
     return sorted(repeated, key=lambda calls: (-len(calls), calls[0].idx))[:EVIDENCE_LIMIT]
-
-
-def _evidence(calls: list[_Call]) -> dict[str, object]:
-    return {
-        "tool": clipped(calls[0].tool, 200),
-        "times": len(calls),
-        "errors": sum(call.failed for call in calls),
-        "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
-    }

@@ -100,8 +100,10 @@ class ProgramJudge(BaseJudge[ConfigT]):
     ) -> Verdict:
         """Build the verdict where the program gave none."""
         how = problem.replace("the checker's answer ", "gave an answer that ", 1).removeprefix("the checker ")
-        stderr = {} if result is None else _stderr(result)
-        return self.error(case, problem, failure, evidence={WITHOUT_VERDICT: clipped(how), **stderr})
+        evidence = {WITHOUT_VERDICT: clipped(how)}
+        if result is not None and (text := result.stderr.decode("utf-8", "replace").strip()):
+            evidence["stderr"] = text[-_STDERR_LIMIT:]
+        return self.error(case, problem, failure, evidence=evidence)
 
     def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:
         if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
@@ -205,8 +207,3 @@ def _read(stdout: bytes) -> _Answer:
         first = problem.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise UnreadableText(f"is malformed: {field}: {clipped(first['msg'], 120)}") from None
-
-
-def _stderr(result: ChildResult) -> dict[str, Any]:
-    text = result.stderr.decode("utf-8", "replace").strip()
-    return {"stderr": clipped(text[-_STDERR_LIMIT:], _STDERR_LIMIT)} if text else {}

@@ -419,19 +419,16 @@ def _vote(
             replies.append(model.complete(_repair(request, replies[0], first)))
             ruling = read_ruling(replies[1])
     except ModelFailure as failure:
-        return Vote(None, replies, key, _kind(failure), failure.problem, failure.is_too_long)
+        # A model that is down says nothing of the agent; a request that it refuses is the judge's own error.
+        down = failure.failure in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)
+        kind = FailureKind.INFRASTRUCTURE if down else FailureKind.JUDGE_ERROR
+        return Vote(None, replies, key, kind, failure.problem, failure.is_too_long)
     except NoRuling as problem:
         words = f"gave no ruling: its reply {problem.problem}"
         return Vote(None, replies, key, FailureKind.JUDGE_ERROR, words)
     if replies[0].source == "model":
         model.keep(request, replace(replies[-1], text=ruling.model_dump_json(), stop_reason=None))
     return Vote(ruling, replies, key)
-
-
-def _kind(failure: ModelFailure) -> FailureKind:
-    """A model that is down says nothing of the agent; a request that it refuses is the judge's own error."""
-    down = failure.failure in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)
-    return FailureKind.INFRASTRUCTURE if down else FailureKind.JUDGE_ERROR
 
 
 def _repair(request: ModelRequest, reply: ModelReply, problem: NoRuling) -> ModelRequest:

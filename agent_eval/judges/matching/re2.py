@@ -86,15 +86,12 @@ def compile_glob(glob: str) -> Any:
             parts.append(_character_class(glob[place:end]))
             place = end + 1
         else:
-            parts.append(_WILDCARDS.get(character) or _escape(character))
+            literal = f"\\{character}" if character in _SPECIAL else character
+            parts.append(_WILDCARDS.get(character, literal))
     return compile_pattern(rf"(?s)\A(?:{''.join(parts)})\z")
 
 
 _WILDCARDS = {"*": ".*", "?": "."}
-
-
-def _escape(character: str) -> str:
-    return f"\\{character}" if character in _SPECIAL else character
 
 
 def _character_class(members: str) -> str:

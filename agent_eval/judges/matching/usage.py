@@ -103,7 +103,8 @@ def spent(case: Case, trace: Trace, price: Price) -> Spent:
     sources = set()
     for name in ("input_tokens", "output_tokens"):
         with_tokens = [getattr(answer, name) for answer in answers if answer.has_tokens]
-        from_events = _sum_known(with_tokens)
+        known = [figure for figure in with_tokens if figure is not None]
+        from_events = sum(known) if known else None
         from_metadata = getattr(in_metadata, name)
         if from_metadata is not None and (from_events is None or from_metadata > from_events):
             setattr(total, name, from_metadata)
@@ -229,8 +230,3 @@ def _figure(source: Mapping[str, Any], names: Iterable[str]) -> float | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
             return value
     return None
-
-
-def _sum_known(figures: Iterable[float | None]) -> float | None:
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known else None
