@@ -38,13 +38,14 @@ class Judge(Protocol):
         ...
 
 
-class JudgeConfig(BaseModel):
-    """Configuration keys that every judge accepts. Judges with keys of their own derive from it.
-
-    Unknown keys are refused.
-    """
+class StrictModel(BaseModel):
+    """What people or programs outside wrote: unknown keys are refused, and nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class JudgeConfig(StrictModel):
+    """Configuration keys that every judge accepts. Judges with keys of their own derive from it."""
 
     hard: bool = True
     """Whether a failed or error verdict is a hard fail."""

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -29,6 +29,7 @@ from agent_eval.judges.base import (
     EvaluationsConfig,
     Judge,
     JudgeConfig,
+    StrictModel,
     clipped,
     ended_without_verdict,
     not_judged,
@@ -53,10 +54,8 @@ _START = (
 )
 
 
-class HostConfig(BaseModel):
+class HostConfig(StrictModel):
     """What a configuration says of the process of a judge, beside the judge's own keys."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     timeout_seconds: float = Field(default=60.0, gt=0, le=86_400)
     """Wall time for one case."""
@@ -233,8 +232,8 @@ class HostedJudge(Judge):
             raise
 
 
-class _Description(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Description(StrictModel):
+    """What a judge says of itself."""
 
     key: str
     judge_id: str = Field(min_length=1)

@@ -122,10 +122,8 @@ def _digest_of(value: Any) -> str:
 class ReplyStore:
     """Kept replies by key: those of a file, those of sealed evidence, and new ones. Any thread may use it.
 
-    Args:
-        path: The file; None to keep nothing beyond this object.
-
-    `has_changed` tells whether there are replies that the file does not have.
+    `has_changed` tells whether there are replies that the file does not have. Without a `path` none is kept
+    beyond this object.
 
     Raises:
         UsageError: `replay` without a file, or `record` over one.

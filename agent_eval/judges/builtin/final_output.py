@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -19,6 +19,7 @@ from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     JudgeConfig,
+    StrictModel,
     VisibleText,
     at_events,
     clipped,
@@ -57,10 +58,8 @@ class FinalOutputConfig(JudgeConfig):
     """Largest absolute difference between numbers that count as equal."""
 
 
-class ExpectedOutput(BaseModel):
+class ExpectedOutput(StrictModel):
     """What a case expects, from its `metadata.final_output`. Every key that is set must hold."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     mode: TextMode | None = None
     ignore_case: bool | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -22,6 +22,7 @@ from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     EvaluationsConfig,
+    StrictModel,
     VisibleText,
     clipped,
     listed,
@@ -68,10 +69,8 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 _OWN_FIELDS = ("toolName", "beforeTurn", "paramName", "paramValue", "ruleCode", "integrationCode")
 
 
-class StrictEvaluation(BaseModel):
+class StrictEvaluation(StrictModel):
     """One strict evaluation, by the field names of AUI suites."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     strict: Kind
     criterion: str | None = None

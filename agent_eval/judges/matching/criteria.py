@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from agent_eval.contracts import Case, Trace, canonical_json
 from agent_eval.contracts.finish import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.judges.base import clipped
+from agent_eval.judges.base import StrictModel, clipped
 from agent_eval.judges.matching.transcript import Transcript, json_line
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
 from agent_eval.storage.json import Limits, parse
@@ -48,19 +48,15 @@ RULING_SCHEMA: dict[str, Any] = {
 """Schema of a ruling, with every property required, as strict modes of providers want it."""
 
 
-class Quote(BaseModel):
+class Quote(StrictModel):
     """A passage on which a ruling rests."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     turn: int = Field(ge=0)
     quote: str
 
 
-class Ruling(BaseModel):
+class Ruling(StrictModel):
     """What a judge replies on one criterion, in the order in which it is written."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     reasoning: str
     evidence: list[Quote] = Field(max_length=100)
@@ -123,10 +119,8 @@ _NOTICE = (
 )
 
 
-class Criterion(BaseModel):
+class Criterion(StrictModel):
     """A criterion in words, which a model judges."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     criterion: str = Field(max_length=4000)
     """What is true of a conversation that meets it."""

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from agent_eval.contracts import Trace
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import VisibleText, display_name, listed
+from agent_eval.judges.base import StrictModel, VisibleText, display_name, listed
 from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
 from agent_eval.judges.matching.re2 import Globs, compile_glob, compile_pattern, refuse_unusable
 from agent_eval.judges.matching.values import Rules, differences
@@ -35,11 +35,7 @@ Problem = tuple[str, int | None]
 """One sentence, and the index of the event that shows the problem."""
 
 
-class _StrictModel(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class ArgumentRules(_StrictModel):
+class ArgumentRules(StrictModel):
     """How a suite wants arguments compared, for a case or for one call; see `Rules`."""
 
     match: Literal["exact", "partial"] | None = None
@@ -69,7 +65,7 @@ class ExpectedCall(ArgumentRules):
     arguments: dict[str, Any] | None = None
 
 
-class Count(_StrictModel):
+class Count(StrictModel):
     """How often a tool may be called, both ends included."""
 
     min: int = Field(default=0, ge=0)
