@@ -20,8 +20,7 @@ from agent_eval.contracts import (
     RunSummary,
 )
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.conversation.prompt import released_prompt
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.plan import JudgePlan

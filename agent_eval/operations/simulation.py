@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 from agent_eval.agents.base import Agent
 from agent_eval.config.spec import RunSpec
-from agent_eval.conversation.prompt import read_prompt, released_prompt
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.models.base import Model
 from agent_eval.operations.models import llm_key
 from agent_eval.suites.reader import SuiteSource

@@ -15,7 +15,7 @@ from jsonschema import Draft7Validator
 from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, AuiTurn, aui_schema, own_fields
 from agent_eval.contracts.conversation import TURN_SECONDS
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.judges.matching.strict import FIELDS, StrictEvaluation
+from agent_eval.judges.builtin.strict import FIELDS, StrictEvaluation
 from agent_eval.suites.aui import AuiDocument, SuiteAgent
 from agent_eval.suites.reader import open_document, open_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
