@@ -48,6 +48,12 @@ OPTIONS: Mapping[str, str] = {
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 
+OF_OTHER_COMMANDS: Mapping[str, str] = {
+    "workers": "Remove it: recorded traces are judged in one process. `run` and `run-loop` have it for an "
+    "agent that is a Python function.",
+}
+"""By name of an option that some commands have, and others not any more."""
+
 TRIALS_AUTO = (
     "Write a number, such as `trials: 2`: more trials show smaller losses. Cases that newly fail are "
 )
@@ -89,9 +95,9 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
 
     Args:
         name: As an option without dashes, such as `base-cache`.
-        written: As the person wrote it, where that is not `--NAME`.
+        written: As the person wrote it, where that is not `--NAME` of a command that has no such option.
     """
-    sentence = OPTIONS.get(name)
+    sentence = OPTIONS.get(name) or (OF_OTHER_COMMANDS.get(name) if written is None else None)
     if sentence is None:
         return None
     return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)

@@ -55,6 +55,7 @@ class AgentSpec:
         trials: How often each case is run.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
+        workers: Processes that call an agent that is a Python function; as many as help when None.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
         share_expected_output: Whether the agent is handed the expected output.
         tools: Live tools, as `module:function` or an address.
@@ -81,6 +82,7 @@ class AgentSpec:
     trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
+    workers: int | None = None
     strict_side_effects: bool = False
     share_expected_output: bool = False
     tools: str | None = None
@@ -170,15 +172,14 @@ class Judging:
     """How cases are judged.
 
     Example:
-        >>> Judging(judges=("policy", "regex"), case_policy="majority").workers is None
-        True
+        >>> Judging(judges=("policy", "regex"), case_policy="majority").pass_threshold
+        100.0
 
     Attributes:
         judges: Names of judges; the default ones when empty.
         judge_config: File with their configuration.
         case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
-        workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
         llm: The model that judges criteria in words, and plays the users of conversations.
@@ -190,7 +191,6 @@ class Judging:
     judge_config: Path | None = None
     case_policy: str = "all"
     pass_threshold: float = 100.0
-    workers: int | None = None
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None
     llm: LlmSpec = field(default_factory=LlmSpec)

@@ -313,7 +313,6 @@ class _PreparedRun:
             config,
             output.pack,
             layout=output.layout,
-            workers=self.spec.judging.workers,
             redactor=self.redactor,
             complete=done.complete,
         )
@@ -335,7 +334,7 @@ class _PreparedRun:
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if self._is_one_process(trial) else self.spec.judging.workers,
+            workers=1 if self._is_one_process(trial) else self.agent_spec.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
