@@ -26,9 +26,9 @@ from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
 from agent_eval.gate.answer import Answer, answer
-from agent_eval.gate.procedure import HISTORY
-from agent_eval.gate.question import Counts, LeftOut, question
+from agent_eval.gate.procedure import HISTORY, Counts, question
 from agent_eval.gate.rerun import BaseAgent, Cut, rerun
+from agent_eval.gate.waivers import Excuses
 
 RESULTS = Path(__file__).with_name("results")
 TABLE = RESULTS / "procedure_simulation.json"
@@ -229,7 +229,7 @@ def job(source: Random, setting: Setting) -> tuple[str, int]:
         own = record("own", [run_once(source, now, luck) for _ in range(setting.trials)])
         counts = Counts(own=own, main=main, baseline=main[0], newest=main[0])
         seed = str(source.getrandbits(32))
-        questions[slug] = question(counts, GatePolicy(), LeftOut(), seed=seed, may_rerun=True)
+        questions[slug] = question(counts, GatePolicy(), Excuses(), seed=seed, may_rerun=True)
     runner = Drawn(source, rates, setting.trials, luck, setting.most)
     records = rerun(questions, runner, setting.base)
     answers = [answer(questions[slug], records[slug]) for slug in questions]

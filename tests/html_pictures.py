@@ -50,7 +50,7 @@ def page(folder: Path, history: SuiteHistory | None = None) -> str:
             RunSpec(suite=suite, output=Output(pack=pack), identity=Identity(run_id=run_id)), environ={}
         )
         packs.append(open_pack(pack))
-    comparison = compared(packs[0], packs[1], changed="exclude", generated_at=NOW)
+    comparison = compared(packs[0], packs[1], generated_at=NOW)
     suite_report = SuiteReport(
         slug="support-agent",
         suite_path="support_agent.json",

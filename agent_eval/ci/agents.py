@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Self
 
 from agent_eval.agents.base import AgentOptions
-from agent_eval.agents.catalog import AGENTS, kind_of
-from agent_eval.ci.agent import set_up
+from agent_eval.agents.catalog import AGENTS, kind_of, open_agent
 from agent_eval.ci.config import Settings
 from agent_eval.ci.context import JobContext
+from agent_eval.ci.platforms.catalog import is_secret_of_a_job
 from agent_eval.ci.seal import as_code
-from agent_eval.ci.sides import NoSuchDirectory, Side
+from agent_eval.ci.sides import NoSuchDirectory, Side, set_up
 from agent_eval.ci.worktree import CannotCheckOut
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.errors import AgentEvalError, NotEvaluable, UsageError
 from agent_eval.gate.rerun import BaseAgent
 from agent_eval.operations.agent_options import agent_options, read_prompt
+from agent_eval.suites.paths import any_of_conversations
 from agent_eval.text.numbers import count
 
 _IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.DOTALL)
@@ -31,18 +32,51 @@ _IMAGE = re.compile(r"\s*(?:docker|podman)\s.*@sha256:[0-9a-f]{64}(?:\s|$)", re.
 
 _NAMED = 3
 
-ALTERED_BY_BASE = "the base's setup altered what the change runs"
+_ALTERED_BY_BASE = "the base's setup altered what the change runs"
+
+
+def check_agent(job: JobContext) -> None:
+    """Check the agent that the job runs, before minutes are spent on installing what it needs.
+
+    Raises:
+        UsageError: There is no such agent, its address or command is wrong, a header's variable is not set,
+            or a child would be given the job's own token.
+        InvalidInput: The system prompt cannot be read.
+    """
+    agent, environ = job.settings.agent, job.environ
+    if agent is None:
+        return
+    variables = [variable for _, variable in agent.headers]
+    exposed = {
+        "agent-env": agent.environment,
+        "setup-env": job.settings.setup.environment,
+        "agent-header": variables,
+        "suite-key-env": agent.key_variables,
+    }
+    secrets = [value for value in job.settings.secrets if value]
+    for setting, names in exposed.items():
+        for name in names:
+            if is_secret_of_a_job(name) or any(secret in environ.get(name, "") for secret in secrets):
+                raise UsageError(
+                    f"{setting}: {name} is the job's own, and no agent may see it.",
+                    remedy="Give the agent a token of its own under another name.",
+                    field=setting,
+                )
+    for variable in variables:
+        if not environ.get(variable, ""):
+            raise UsageError(
+                f"agent-header names the environment variable {variable}, which is not set.",
+                remedy=f"{job.platform.spec.remedies.set_variable}.",
+                field="agent-header",
+            )
+    options = agent_options(agent, environ)
+    if agent.names_one or not any_of_conversations(job.settings.suite):
+        open_agent(agent.called(job.settings.identity.model), options).close()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """One side, ready to be run.
-
-    Attributes:
-        agent: Its agent.
-        options: Settings of that; None for those of the specification.
-        settings: Those of its commit.
-    """
+    """One side, ready to be run, with the settings of its commit; options are None for those of `agent`."""
 
     agent: AgentSpec
     options: AgentOptions | None
@@ -74,10 +108,6 @@ class Agents:
     def prepare(cls, job: JobContext, base_commit: str | None) -> Self:
         """Check out the sides that the job may run.
 
-        Args:
-            job: The job.
-            base_commit: The commit that the change is held against; None where there is none.
-
         Raises:
             UsageError: `base-agent` names a program.
             CannotCheckOut, NoSuchDirectory: What is evaluated cannot be checked out.
@@ -95,22 +125,22 @@ class Agents:
         if clone is None or place is None:
             agents.problem = "the job does not run in a git checkout"
             return agents
-        agents.change = Side.of(clone, "change", place.head, job.environ)
+        agents.change = Side(clone, "change", place.head, job.environ)
         if base_commit is None:
             agents.problem = "its commit is not known"
         elif named is None and not agents.is_unchanged:
             try:
-                agents.base = Side.of(clone, "base", base_commit, job.environ)
+                agents.base = Side(clone, "base", base_commit, job.environ)
             except CannotCheckOut as error:
                 agents.problem = error.reason
             except NoSuchDirectory as error:
-                agents.problem = _clause(error)
+                agents.problem = error.message.rstrip(".")
         return agents
 
     @property
     def is_program(self) -> bool:
         """Whether the agent is a program of the checkout."""
-        return program_of(self.job.settings.agent) is not None
+        return _program_of(self.job.settings.agent) is not None
 
     @property
     def is_unchanged(self) -> bool:
@@ -168,7 +198,7 @@ class Agents:
                 base = self.base
                 self._prepared["base"] = self._named_base() if base is None else self._built_base(base)
             except AgentEvalError as error:
-                self.problem = _clause(error)
+                self.problem = error.message.rstrip(".")
         return self.describe_base()
 
     def run_by(self, side: SideName, spec: RunSpec) -> tuple[RunSpec, AgentOptions | None]:
@@ -177,15 +207,16 @@ class Agents:
         Raises:
             NotEvaluable: The base cannot run.
         """
-        if side == "change":
-            prepared = self.of_change()
-            return replace(spec, agent=_once(prepared.agent)), prepared.options
-        built = self._prepared.get("base")
-        if built is None:
+        prepared = self.of_change() if side == "change" else self._prepared.get("base")
+        if prepared is None:
             raise NotEvaluable(f"The base's agent cannot run: {self.problem}.")
-        identity = replace(spec.identity, git_commit=self.base_commit)
-        limits = replace(built.settings.limits, run=spec.limits.run)
-        return replace(spec, agent=_once(built.agent), limits=limits, identity=identity), built.options
+        if side == "base":
+            identity = replace(spec.identity, git_commit=self.base_commit)
+            limits = replace(prepared.settings.limits, run=spec.limits.run)
+            spec = replace(spec, limits=limits, identity=identity)
+        # Single trials write no recording.
+        agent = replace(prepared.agent, trials=1, record=None, update=None, resume=False)
+        return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:
         """Refuse what the other side altered.
@@ -211,20 +242,20 @@ class Agents:
             self.altered["change"] = by_base.format(as_code(path))
 
     def _built_base(self, base: Side) -> Prepared:
-        settings = self._settings_of_base(base)
+        job, mine = self.job, self.of_change().agent
+        settings = job.settings_at(base.directory) if job.settings_at is not None else job.settings
         agent = settings.agent
-        if agent is None or program_of(agent) is None:
+        if agent is None or _program_of(agent) is None:
             raise NotEvaluable("its settings name no program as the agent")
-        command = program_of(self.of_change().agent)
+        command = _program_of(mine)
         self._see_change()
         if self.change is not None:
             self.change.note_installed(command)
-        base.set_up(settings.setup, self.job.platform.say)
-        self._see_change(by_base=ALTERED_BY_BASE)
+        base.set_up(settings.setup, job.platform.say)
+        self._see_change(by_base=_ALTERED_BY_BASE)
         if self.change is not None and self.change.installed_altered(command) is not None:
-            self.altered.setdefault("change", ALTERED_BY_BASE)
+            self.altered.setdefault("change", _ALTERED_BY_BASE)
         # What the workflow decides holds for both sides; what the agent is comes from its commit.
-        mine = self.of_change().agent
         own = replace(
             mine,
             command=agent.command,
@@ -237,28 +268,25 @@ class Agents:
         own = base.agent(own)
         return Prepared(own, base.options(own), settings)
 
-    def _settings_of_base(self, base: Side) -> Settings:
-        return self.job.settings_at(base.directory) if self.job.settings_at is not None else self.job.settings
-
     def _named_base(self) -> Prepared:
         """The agent that `base-agent` names; a hosted model has the system prompt of the base's commit."""
-        job = self.job
-        mine = self.of_change().agent
+        job, mine = self.job, self.of_change().agent
         own = replace(mine, name=job.settings.base_agent, command=None, url=None, repair_command=None)
-        return Prepared(own, replace(agent_options(own, job.environ), system=self._prompt()), job.settings)
+        options = replace(agent_options(own, job.environ), system=self._prompt_of_base(mine.system_prompt))
+        return Prepared(own, options, job.settings)
 
-    def _prompt(self) -> str | None:
-        clone, place, path = self.job.clone, self.job.place, self.of_change().agent.system_prompt
-        if path is None or clone is None or place is None or self.base_commit is None:
-            return read_prompt(path) if path is not None else None
+    def _prompt_of_base(self, path: Path | None) -> str | None:
+        clone = self.job.clone
+        if path is None:
+            return None
         where = Path.cwd().joinpath(path).resolve()
-        if not where.is_relative_to(clone.top):
+        if clone is None or self.base_commit is None or not where.is_relative_to(clone.top):
             return read_prompt(path)
         content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
         return content.decode("utf-8", "replace") if content is not None else None
 
 
-def program_of(agent: AgentSpec | None) -> str | None:
+def _program_of(agent: AgentSpec | None) -> str | None:
     """The command line of an agent that is a program; None for any other."""
     if agent is None or agent.command is not None:
         return agent.command if agent is not None else None
@@ -275,12 +303,3 @@ def _is_isolated(named: str) -> bool:
     if kind is AGENTS["command"]:
         return _IMAGE.match(named.removeprefix("command:")) is not None
     return kind is not AGENTS["recorded"] and not kind.in_this_process
-
-
-def _once(agent: AgentSpec) -> AgentSpec:
-    """Copy an agent's specification for single trials, which write no recording."""
-    return replace(agent, trials=1, record=None, update=None, resume=False)
-
-
-def _clause(error: AgentEvalError) -> str:
-    return error.message.rstrip(".")

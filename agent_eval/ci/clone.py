@@ -60,10 +60,6 @@ class PrivateClone:
 
     Make it by `PrivateClone.of` before any code of the change runs, fetch what is needed, and `seal` it.
 
-    Example:
-        `with PrivateClone.of(Path.cwd(), os.environ, remote) as clone:` has `clone.head`;
-        `tip = clone.tip("main")` and `clone.merge_base(clone.head, tip)` are the commits to compare.
-
     Attributes:
         top: The top of the checkout.
         head: The commit that is checked out there.
@@ -76,8 +72,7 @@ class PrivateClone:
         self.top, self.home, self.remote = top, home, remote
         self.git, self.directory = git, home / "clone.git"
         self.head = ""
-        common = git.line("rev-parse", "--git-common-dir", cwd=top)
-        self.of_checkout = top / (common or ".git")
+        self.of_checkout = top / (git.line("rev-parse", "--git-common-dir", cwd=top) or ".git")
         self._at_hand: set[str] = set()
         self._sealed: Seal | None = None
 
@@ -87,7 +82,7 @@ class PrivateClone:
 
         Args:
             start: A directory in the checkout.
-            environ: The environment variables, of which git sees a part.
+            environ: Git sees a part of it.
             remote: The platform's own address of the repository, with the token of the job; None for none.
 
         Raises:
@@ -133,7 +128,11 @@ class PrivateClone:
             )
             clone.head = head
             clone.fetch(head)
-            clone._fetch_tags()
+            if not clone._lacks_history():
+                # Builds name their version by the nearest tag.
+                tags = (f"--upload-pack={_UPLOAD}", top.as_uri(), "+refs/tags/*:refs/tags/*")
+                git.line("fetch", "--quiet", "--no-write-fetch-head", *tags, cwd=clone.directory)
+                clone._in_clone("pack-refs", "--all")
         except BaseException:
             shutil.rmtree(home, ignore_errors=True)
             raise
@@ -152,17 +151,12 @@ class PrivateClone:
     def tip(self, branch: str) -> str:
         """Ask the remote for the newest commit of a branch, and fetch that.
 
-        Args:
-            branch: Its name, without `refs/heads/`.
-
         Raises:
             CommitUnknown: The remote is unknown, does not answer, or has no such branch.
         """
-        name = f"refs/heads/{branch}"
+        name, asked = f"refs/heads/{branch}", ("ls-remote", "--quiet", REMOTE)
         try:
-            answer = (
-                self.git.run("ls-remote", "--quiet", REMOTE, name, remote=self.remote) if self.remote else b""
-            )
+            answer = self.git.run(*asked, name, remote=self.remote) if self.remote else b""
         except GitFailed as error:
             raise CommitUnknown(
                 f"The remote repository cannot be asked for the newest commit of {as_code(branch)}.",
@@ -173,13 +167,9 @@ class PrivateClone:
             if reference == name and COMMIT.fullmatch(commit):
                 self.fetch(commit)
                 return commit
+        why = "the remote repository has no such branch" if self.remote else "there is no remote repository"
         raise CommitUnknown(
-            f"The newest commit of {as_code(branch)} is not known: "
-            + (
-                "the remote repository has no such branch."
-                if self.remote
-                else "there is no remote repository."
-            ),
+            f"The newest commit of {as_code(branch)} is not known: {why}.",
             remedy="Name the branch that changes are merged into.",
         )
 
@@ -199,14 +189,16 @@ class PrivateClone:
         self._at_hand.update(wanted)
 
     def _fetch_from_checkout(self, commits: Sequence[str]) -> bool:
-        """Fetch from the checkout; tells whether it has the commits with their whole history."""
+        """Fetch from the checkout, if it has the commits with their whole history."""
         if self._lacks_history():
             return False
         try:
             self._fetch(self.top.as_uri(), commits, f"--upload-pack={_UPLOAD}")
         except GitFailed as error:
             # Git says the same of a commit that is damaged as of one that is not there.
-            if "not our ref" in error.stderr and not any(self._has_file_of(commit) for commit in commits):
+            objects = self.of_checkout / "objects"
+            is_there = any((objects / commit[:2] / commit[2:]).exists() for commit in commits)
+            if "not our ref" in error.stderr and not is_there:
                 return False
             raise DamagedObjects(
                 "The base commit cannot be read from the checkout: its objects are damaged.",
@@ -218,9 +210,6 @@ class PrivateClone:
         """Whether the checkout was made without its whole history, or without some files of it."""
         shallow = self.git.line("rev-parse", "--is-shallow-repository", cwd=self.top)
         return shallow == "true" or any((self.of_checkout / "objects" / "pack").glob("*.promisor"))
-
-    def _has_file_of(self, commit: str) -> bool:
-        return (self.of_checkout / "objects" / commit[:2] / commit[2:]).exists()
 
     def _fetch_from_remote(self, commits: Sequence[str]) -> None:
         unknown = CommitUnknown(
@@ -240,13 +229,6 @@ class PrivateClone:
         remote = self.remote if source == REMOTE else None
         self.git.run("fetch", *flags, *options, source, *specs, cwd=self.directory, remote=remote)
 
-    def _fetch_tags(self) -> None:
-        """Copy tags, as far as the checkout has them: builds name their version by the nearest."""
-        source = (f"--upload-pack={_UPLOAD}", self.top.as_uri(), "+refs/tags/*:refs/tags/*")
-        if not self._lacks_history():
-            self.git.line("fetch", "--quiet", "--no-write-fetch-head", *source, cwd=self.directory)
-            self.git.run("pack-refs", "--all", cwd=self.directory)
-
     def merge_base(self, first: str, second: str) -> str:
         """Find the commit where two lines of history parted.
 
@@ -263,49 +245,36 @@ class PrivateClone:
         return base
 
     def is_ancestor(self, earlier: str, later: str) -> bool:
-        """Whether one commit is at or before another; an unknown one is not."""
-        arguments = ("merge-base", "--is-ancestor", _checked(earlier), _checked(later))
+        """Whether one commit is at or before another; an unknown one, or what is no commit id, is not."""
+        if COMMIT.fullmatch(earlier) is None:
+            return False
         try:
-            self.git.run(*arguments, cwd=self.directory)
+            self._in_clone("merge-base", "--is-ancestor", earlier, _checked(later))
         except GitFailed:
             return False
         return True
 
+    def _in_clone(self, *arguments: str) -> bytes:
+        return self.git.run(*arguments, cwd=self.directory)
+
     def ancestors(self, commit: str, *, most: int) -> list[str]:
         """List a commit and those before it, none before one that is made from it; at most so many."""
-        order = ("rev-list", "--topo-order", f"--max-count={most}", _checked(commit), "--")
-        return self.git.run(*order, cwd=self.directory).decode().split()
-
-    def parents(self, commit: str) -> list[str]:
-        """List the parents of a commit, the first one first."""
-        line = self.git.run("rev-list", "--parents", "--max-count=1", _checked(commit), cwd=self.directory)
-        return line.decode().split()[1:]
+        order = ("--topo-order", f"--max-count={most}", _checked(commit), "--")
+        return self._in_clone("rev-list", *order).decode().split()
 
     def same_tree(self, first: str, second: str) -> bool:
         """Whether two commits have the same files."""
-        trees = {
-            self.git.run("rev-parse", "--verify", f"{_checked(commit)}^{{tree}}", cwd=self.directory)
-            for commit in (first, second)
-        }
-        return len(trees) == 1
-
-    def changed(self, first: str, second: str) -> list[str]:
-        """List the files in which two commits differ, submodules among them, by path in the repository."""
-        options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
-        return _names(
-            self.git.run("diff-tree", *options, _checked(first), _checked(second), cwd=self.directory)
-        )
+        trees = (f"{_checked(commit)}^{{tree}}" for commit in (first, second))
+        return len({self._in_clone("rev-parse", "--verify", tree) for tree in trees}) == 1
 
     def edited(self) -> list[str]:
         """List the files of `head` that the checkout has with other content, which is on no side of the job.
 
         Line ends do not count, nor do files of LFS, of which the commit has pointers.
         """
-        arguments = ("ls-tree", "-r", "-z", "--full-tree", self.head)
-        entries = (entry.partition("\t") for entry in _names(self.git.run(*arguments, cwd=self.directory)))
-        return [name for about, _, name in entries if self._is_edited(name, *about.split(" "))]
+        return [name for mode, blob, name in self._entries(self.head) if self._is_edited(name, mode, blob)]
 
-    def _is_edited(self, name: str, mode: str, _: str, blob: str) -> bool:
+    def _is_edited(self, name: str, mode: str, blob: str) -> bool:
         path = self.top / name
         if not mode.startswith("100") or path.is_symlink() or not path.is_file():
             return False
@@ -317,13 +286,31 @@ class PrivateClone:
         size = self.git.line("cat-file", "-s", blob, cwd=self.directory)
         if size is None or int(size) > LARGEST_POINTER:
             return size is not None
-        return POINTER.fullmatch(self.git.run("cat-file", "blob", blob, cwd=self.directory)) is None
+        return POINTER.fullmatch(self._in_clone("cat-file", "blob", blob)) is None
 
-    def files(self, commit: str, under: str = "") -> list[str]:
-        """List the files of a commit, or those of a file or folder of it, by path in the repository."""
-        place = ("--", under) if under else ()
-        options = ("-r", "-z", "--name-only", "--full-tree")
-        return _names(self.git.run("ls-tree", *options, _checked(commit), *place, cwd=self.directory))
+    def files(self, commit: str) -> list[str]:
+        """List the regular files of a commit by path in the repository."""
+        return [name for mode, _, name in self._entries(commit) if mode.startswith("100")]
+
+    def write(self, commit: str, names: Sequence[str], directory: Path) -> None:
+        """Write regular files of a commit, of any size, below a directory.
+
+        Raises:
+            GitFailed: One of them is not to be had, or cannot be written.
+        """
+        index = {"GIT_INDEX_FILE": str(self.home / "index"), "GIT_WORK_TREE": str(directory)}
+        where = {**index, "GIT_DIR": str(self.directory)}
+        self.git.run("read-tree", _checked(commit), cwd=directory, more=where)
+        asked = "".join(f"{name}\0" for name in names).encode("utf-8", "surrogateescape")
+        command = ("checkout-index", "--force", "-z", "--stdin")
+        self.git.run(*command, cwd=directory, stdin=asked, remote=self.remote, more=where)
+
+    def _entries(self, commit: str) -> list[tuple[str, str, str]]:
+        """List mode, id and path of all files of a commit."""
+        output = self._in_clone("ls-tree", "-r", "-z", "--full-tree", _checked(commit))
+        entries = [entry for entry in output.decode("utf-8", "surrogateescape").split("\0") if entry]
+        about = [(entry.partition("\t")[0].split(" "), entry.partition("\t")[2]) for entry in entries]
+        return [(mode, blob, name) for (mode, _, blob), name in about]
 
     def file(self, path: str, commit: str) -> bytes | None:
         """Read a file as of a commit; None if it does not exist there.
@@ -335,14 +322,11 @@ class PrivateClone:
         Raises:
             RemoteError: It is not a regular file of at most 1 MiB.
         """
-        arguments = ("ls-tree", "-z", "--full-tree", _checked(commit), "--", path.rstrip("/"))
-        entry = self.git.run(*arguments, cwd=self.directory)
+        entry = self._in_clone("ls-tree", "-z", "--full-tree", _checked(commit), "--", path.rstrip("/"))
         if not entry:
             return None
-        mode, _, rest = entry.partition(b" ")
-        kind, _, rest = rest.partition(b" ")
-        if mode.startswith(b"100") and kind == b"blob":
-            blob = rest.partition(b"\t")[0].decode()
+        mode, kind, blob = entry.partition(b"\t")[0].decode().split(" ")
+        if mode.startswith("100") and kind == "blob":
             content = self.git.run("cat-file", "blob", blob, cwd=self.directory, remote=self.remote)
             if len(content) <= MAX_FILE_BYTES:
                 return content
@@ -359,21 +343,18 @@ class PrivateClone:
             CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
         """
         if self.remote is not None and self._lacks_history():
-            self._fetch_files()
+            # Of each commit in use, all files at once that the history came without.
+            nothing = self._in_clone("hash-object", "-t", "tree", "/dev/null").decode().strip()
+            try:
+                for commit in sorted(self._at_hand):
+                    all_files = ("diff-tree", "-r", "--shortstat", nothing, commit)
+                    self.git.run(*all_files, cwd=self.directory, remote=self.remote)
+            except GitFailed as error:
+                raise CommitUnknown(
+                    "The files of the base commit cannot be fetched.", remedy=WHOLE_HISTORY
+                ) from error
         self.remote = None
         self._sealed = Seal(self.directory)
-
-    def _fetch_files(self) -> None:
-        """Fetch what the history came without: of each commit in use, all files at once."""
-        nothing = self.git.run("hash-object", "-t", "tree", "/dev/null", cwd=self.directory).decode().strip()
-        try:
-            for commit in sorted(self._at_hand):
-                arguments = ("diff-tree", "-r", "--shortstat", nothing, commit)
-                self.git.run(*arguments, cwd=self.directory, remote=self.remote)
-        except GitFailed as error:
-            raise CommitUnknown(
-                "The files of the base commit cannot be fetched.", remedy=WHOLE_HISTORY
-            ) from error
 
     def refuse_altered(self) -> None:
         """Refuse a clone that is not as it was when it was sealed.
@@ -394,8 +375,8 @@ def _private_place(top: Path, environ: Mapping[str, str]) -> Path:
     """Choose the directory below which everything private of the job is made.
 
     Programs look upwards from where they run, node for `node_modules` and cargo for its settings, so it is
-    neither in the checkout nor in `/tmp`, where whatever runs leaves files. Where a runner has
-    RUNNER_TEMP, which it empties after the job, it is that; elsewhere it is the user's cache.
+    neither in the checkout nor in `/tmp`, where whatever runs leaves files, but in what the runner empties
+    after the job, or in the user's cache.
     """
     named = (environ.get("RUNNER_TEMP"), environ.get("XDG_CACHE_HOME"))
     home = environ.get("HOME")
@@ -436,7 +417,3 @@ def _checked(commit: str) -> str:
             f"{as_code(commit)} is no commit id.", remedy="Give all 40 or 64 hexadecimal digits of one."
         )
     return commit
-
-
-def _names(output: bytes) -> list[str]:
-    return [name for name in output.decode("utf-8", "surrogateescape").split("\0") if name]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
-from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS, runner_variables
-from agent_eval.ci.platforms.catalog import detected_platform
+from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS
+from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
 from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
 from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
@@ -30,12 +30,7 @@ _LONGEST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class StatedValue:
-    """A value as text, and its source for error messages.
-
-    Example:
-        >>> StatedValue("0.95", "--min-pass-rate").source
-        '--min-pass-rate'
-    """
+    """A value as text, and its source for error messages, such as `--min-pass-rate`."""
 
     text: str
     source: str
@@ -59,9 +54,13 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
             f"`trials: auto` is gone (from {stated.source}).", remedy=TRIALS_AUTO, field="trials"
         )
     try:
-        return parse(row, text)
+        value = parse(row, text)
     except WrongValue as wrong:
         raise wrong_value(stated, row, wrong.wanted, quoted=wrong.may_be_shown) from None
+    pattern, wanted = _PATTERNS.get(row.name, (None, ""))
+    if pattern is not None and not all(map(pattern.fullmatch, value if row.is_listed else [value])):
+        raise wrong_value(stated, row, wanted)
+    return value
 
 
 def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool = True) -> UsageError:
@@ -74,7 +73,16 @@ def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool =
     )
 
 
-_COMMENT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_PATTERNS = {
+    "comment-id": (
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"),
+        "letters, digits, dots, hyphens and underscores, at most 64",
+    ),
+    # Who may push a branch that fits a pattern would be trusted.
+    "base-branches": (re.compile(r"[^\s*?\[\\^~:]+"), "a list of branches, each by its whole name"),
+}
+"""By input: what its value, or each of its values, must match, and that in words."""
+
 _OF_LINES = frozenset({"script", "private key"})
 """Kinds with one value of several lines."""
 
@@ -85,17 +93,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The commands that install what the agent needs, run before it.
-
-    Example:
-        >>> Setup(command="pip install -r requirements.txt").seconds
-        900.0
-
-    Attributes:
-        command: Shell commands; empty for none.
-        environment: Names of variables that they may see.
-        seconds: How long they may take.
-    """
+    """The shell commands that install what the agent needs, and the variables that they may see."""
 
     command: str = ""
     environment: tuple[str, ...] = ()
@@ -107,11 +105,7 @@ class Settings:
     """The checked settings of one job: parts of the run specification, and what only the job has.
 
     The table of options says which input goes to which field. `agent` is None where recorded traces are
-    judged.
-
-    Example:
-        >>> settings_from(gather({"suite": "shop.json"}, {}, None)).suite
-        ('shop.json',)
+    judged; `platform` has the rows of every platform by field, and each platform reads its own.
     """
 
     suite: tuple[str, ...] = ()
@@ -147,7 +141,6 @@ class Settings:
     replay_evidence: bool = False
     baseline_public_key: Path | None = None
     platform: Mapping[str, Any] = field(repr=False)
-    """Values of the rows of every platform, by field; each platform reads its own."""
 
     @property
     def for_platform(self) -> PlatformSettings:
@@ -174,11 +167,6 @@ class Settings:
         return (*of_platform, *filter(None, [self.signing_key, self.judging.llm.key]))
 
 
-_PARTS: dict[str, Callable[..., Any]] = {**PARTS, "setup": Setup, "thresholds": Thresholds, "platform": dict}
-_WORDS = frozenset({"text", "url", "secret"})
-"""Kinds of which a platform is given the empty text where nothing was given."""
-
-
 def gather(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, *, content: bytes | None = None
 ) -> dict[str, StatedValue]:
@@ -188,7 +176,7 @@ def gather(
         flags: Values of the command line by input name; absent when not given.
         environ: The environment variables.
         file: `agent-eval.yml`; need not exist, None for no file at all.
-        content: The content of the file, where it has been read already.
+        content: Of the file, where it has been read already.
 
     Raises:
         InvalidInput: The file is not a flat mapping of known inputs.
@@ -227,13 +215,12 @@ _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
     """Refuse a variable that looks like an input and is none.
 
-    Unread, it would leave the job to decide by other settings. A runner makes variables of its
-    own prefix from declared inputs alone; `OWN_VARIABLES`, and those that the settings name
-    for the agent, are no inputs.
+    Unread, it would leave the job to decide by other settings. A runner makes variables of its own prefix
+    from declared inputs alone.
 
     Args:
         environ: The environment variables.
-        named: Variables that the settings name for the agent or its setup.
+        named: Variables that the settings name for the agent or its setup, which are no inputs.
 
     Raises:
         UsageError: There is one; names what replaces it, or the nearest input.
@@ -247,44 +234,36 @@ def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = 
         prefixes[runner.input_prefix] = [runner.input_variable(name) for name in INPUT_BY_NAME]
     passed_over = OWN_VARIABLES.union(named)
     for prefix, ours in prefixes.items():
-        unknown = sorted(
-            name
-            for name in filled
-            if name.startswith(prefix)
-            and name not in ours
-            and name not in passed_over
-            and not name.startswith(_OF_A_RESULT)
-        )
-        if unknown:
+        others = sorted({name for name in filled if name.startswith(prefix)}.difference(ours, passed_over))
+        for unknown in (name for name in others if not name.startswith(_OF_A_RESULT)):
             words = {known.removeprefix(prefix): known for known in ours}
-            near = difflib.get_close_matches(unknown[0].removeprefix(prefix), words, n=1)
+            near = difflib.get_close_matches(unknown.removeprefix(prefix), words, n=1)
             hint = f"Did you mean {words[near[0]]}? " if near else ""
             raise UsageError(
-                f"The variable {unknown[0][:80]} is no input of the job.",
+                f"The variable {unknown[:80]} is no input of the job.",
                 remedy=f"{hint}Remove it, or give it another name.",
-                field=unknown[0][:80],
+                field=unknown[:80],
             )
 
 
 def gather_for_comment(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path, content: bytes | None
 ) -> dict[str, StatedValue]:
-    """Take only the inputs that identify the comment and its author; all others have their default.
+    """As `gather`, but only the inputs that identify the comment and its author; the others' defaults.
 
     With these the comment can report that another setting is wrong, instead of showing an earlier result.
-
-    Args:
-        flags: As for `gather`.
-        environ: As for `gather`.
-        file: The name of `agent-eval.yml`.
-        content: Its content; None where it does not exist.
 
     Raises:
         InvalidInput: The file cannot be read as YAML.
     """
     read = parse_yaml(content, source=str(file)) if content is not None else None
     stated = read if isinstance(read, dict) else {}
-    from_file = {name: _as_text(file, name, stated[name]) for name in _OF_THE_COMMENT if name in stated}
+    rows = {name: INPUT_BY_NAME[name] for name in stated if name in INPUT_BY_NAME}
+    from_file = {
+        row.name: _as_text(file, name, stated[name])
+        for name, row in rows.items()
+        if row.name in _OF_THE_COMMENT
+    }
     return {
         row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
@@ -305,23 +284,27 @@ def first_stated(
     Raises:
         UsageError: One of these places states it by two of its names.
     """
+    runners = [spec for spec in platform_specs() if spec.input_prefix]
+    of_runners = {spec.input_variable(name): name for name in row.names for spec in runners}
     places = (
         [(flags.get(name, ""), f"--{name}") for name in row.names],
-        [(environ.get(key, ""), f"input {name}") for name in row.names for key in runner_variables(name)],
+        [(environ.get(key, ""), f"input {name}") for key, name in of_runners.items()],
         [(environ.get(variable(name), ""), variable(name)) for name in row.names],
-        [(from_file.get(name, ""), f"{name} in {file_name}") for name in row.names],
+        [(from_file.get(row.name, ""), f"{row.name} in {file_name}")],
     )
     for place in places:
         stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
         if len(stated) > 1:
-            raise UsageError(
-                f"{row.name} is given twice: as {stated[0].source} and as {stated[1].source}.",
-                remedy=f"Leave out {stated[1].source}.",
-                field=row.name,
-            )
+            raise _given_twice(row.name, stated[0].source, stated[1].source)
         if stated:
             return stated[0]
     return StatedValue(row.default, DEFAULT)
+
+
+def _given_twice(name: str, first: str, second: str) -> UsageError:
+    return UsageError(
+        f"{name} is given twice: as {first} and as {second}.", remedy=f"Leave out {second}.", field=name
+    )
 
 
 def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:
@@ -335,7 +318,17 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     Raises:
         UsageError: A value cannot be read, or a required one is missing; names the input and its source.
     """
-    fields = _assembled(values)
+    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
+    # A platform is given the empty text for a text that nobody gave.
+    unset = {row.goes_to: "" if row.kind in ("text", "url", "secret") else None for row in PLATFORM_INPUTS}
+    stated = {place: value for place, value in parsed.items() if value is not None}
+    parts: dict[str, Callable[..., Any]] = {
+        **PARTS,
+        "setup": Setup,
+        "thresholds": Thresholds,
+        "platform": dict,
+    }
+    fields = assemble({**unset, **stated}, parts)
     reports = fields.get("report_run_id") is not None
     if complete and not reports and not fields.get("suite"):
         raise UsageError(
@@ -343,47 +336,23 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
             remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
             field="suite",
         )
-    if not _COMMENT_ID.fullmatch(fields["comment_id"]):
-        raise wrong_value(
-            values["comment-id"],
-            INPUT_BY_NAME["comment-id"],
-            "letters, digits, dots, hyphens and underscores, at most 64",
-        )
     agent = fields.pop("agent")
     if not complete or reports:
         return Settings(**fields, agent=None)
-    _check_kind(fields.get("base_agent"), "base-agent")
-    names_its_agent = any_of_conversations(fields["suite"])
-    return Settings(**fields, agent=_agent(agent, values, suite_names_one=names_its_agent))
-
-
-def _assembled(values: Mapping[str, StatedValue]) -> dict[str, Any]:
-    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
-    unset = {row.goes_to: "" if row.kind in _WORDS else None for row in PLATFORM_INPUTS}
-    stated = {place: value for place, value in parsed.items() if value is not None}
-    return assemble({**unset, **stated}, _PARTS)
-
-
-def _agent(agent: AgentSpec, values: Mapping[str, StatedValue], *, suite_names_one: bool) -> AgentSpec | None:
-    """Check the agent that the job runs; None where none is named, by the job or by a suite."""
-    stated_rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
-    check_agent(stated_rows, spell=_name)
-    if not agent.is_named and suite_names_one:
-        return agent
-    if not agent.is_named:
+    _refuse_in_this_process(fields.get("base_agent"), "base-agent")
+    rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
+    check_agent(rows, spell=lambda row: row.name)
+    if agent.is_named:
+        _refuse_in_this_process(agent.name, "agent")
+    elif not any_of_conversations(fields["suite"]):
+        agent = None
         refuse_without_agent(
-            stated_rows, spell=_name, origin=lambda row: f" (from {values[row.name].source})"
+            rows, spell=lambda row: row.name, origin=lambda row: f" (from {values[row.name].source})"
         )
-        return None
-    _check_kind(agent.name, "agent")
-    return agent
+    return Settings(**fields, agent=agent)
 
 
-def _name(row: Option) -> str:
-    return row.name
-
-
-def _check_kind(name: str | None, field: str) -> None:
+def _refuse_in_this_process(name: str | None, field: str) -> None:
     kind = kind_of(name or "")
     if kind is not None and kind.in_this_process:
         raise UsageError(
@@ -399,14 +368,15 @@ def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tup
     Args:
         file: Its name.
         data: Its content; None to read it.
-        lenient: Whether a key that this version does not know is left out. Another version of the program
-            wrote the file, and its author cannot be asked.
+        lenient: Whether a key that this version does not know is left out: another version of the program
+            wrote the file.
 
     Returns:
-        The values, and the keys that were left out.
+        The values by the inputs' own names, whichever name the file gives them; the keys that were left out.
 
     Raises:
         InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
+        UsageError: It states an input by two of its names.
     """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
@@ -417,11 +387,21 @@ def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tup
             remedy="Write one `name: value` a line, such as `suite: suites/*.json`.",
             file=str(file),
         )
-    ignored = [
-        name for name in content if lenient and (name not in INPUT_BY_NAME or not INPUT_BY_NAME[name].in_file)
-    ]
-    known = {name: value for name, value in content.items() if name not in ignored}
-    return {name: _as_text(file, name, value) for name, value in known.items()}, ignored
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    ignored = []
+    for name, value in content.items():
+        row = INPUT_BY_NAME.get(name)
+        if lenient and (row is None or not row.in_file):
+            ignored.append(name)
+            continue
+        text = _as_text(file, name, value)
+        key = INPUT_BY_NAME[name].name
+        if text.strip():
+            if key in origins:
+                raise _given_twice(key, f"{origins[key]} in {file.name}", f"{name} in {file.name}")
+            values[key], origins[key] = text, name
+    return values, ignored
 
 
 def _as_text(file: Path, name: str, value: Any) -> str:
@@ -452,3 +432,14 @@ def _as_text(file: Path, name: str, value: Any) -> str:
         file=str(file),
         field=name,
     )
+
+
+def base_branches_in(file: Path, data: bytes) -> tuple[str, ...]:
+    """Read the list `base-branches` of an `agent-eval.yml`, as any input is read.
+
+    Raises:
+        InvalidInput, UsageError: The file cannot be read, or the list has anything but whole names.
+    """
+    row = INPUT_BY_NAME["base-branches"]
+    text = read_values(file, data, lenient=True)[0].get(row.name, "")
+    return parse_value(row, StatedValue(text.strip(), f"{row.name} in {file.name}")) or ()

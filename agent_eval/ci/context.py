@@ -19,20 +19,13 @@ from agent_eval.storage.redaction import Redactor
 class JobContext:
     """One CI job, once its settings and the rules it judges by are known.
 
-    Example:
-        `ci.job.run_job` builds one from flags and environment; `ci.evaluate.evaluate(job)` does the work.
-
-    Args:
-        settings: The checked settings.
-        platform: Where the job runs.
-        environ: The environment variables.
+    Attributes:
         redactor: Knows the secrets; nothing that the job writes holds one.
-        rules: Policy, waivers and named baselines, in the version that counts.
         clock: The time to record.
-        place: The place of the job; None outside of a repository.
-        clone: The private clone of the checkout; None outside of a repository.
+        stated: The settings as they are stated, without the places of the tip's files; for people.
+        place: None outside of a repository, as `clone`.
         settings_at: Reads the settings as of another checkout of the repository, given the directory that is
-            the job's working directory there; None where they cannot be read again.
+            the job's working directory there.
     """
 
     settings: Settings
@@ -42,7 +35,6 @@ class JobContext:
     rules: Rules
     clock: Callable[[], datetime]
     stated: Settings | None = None
-    """The settings as they are stated, without the places of the tip's files; for people."""
     place: JobPlace | None = None
     clone: PrivateClone | None = None
     settings_at: Callable[[Path], Settings] | None = None

@@ -1,31 +1,87 @@
-"""What a change makes of the cases that the base has: altered, given another input, renamed, or removed.
+"""The suites of a job, and what a change makes of the base's cases: altered, renamed, or removed.
 
-Such a case is run and judged by the base's version too, as a change could hide in it what it breaks. What
-only main added since the base does not run. Cases are matched by what an agent meets in them, not by name.
+A case that is altered or removed is run and judged by the base's version too, as a change could hide in it
+what it breaks. What only main added since the base does not run. Cases are matched by what an agent meets in
+them, not by name.
 """
 
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.rules import Versions
 from agent_eval.ci.seal import as_code
-from agent_eval.ci.suites import Target
+from agent_eval.ci.versions import Versions
+from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
-from agent_eval.errors import AgentEvalError
+from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.storage.atomic import write_unsynced
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
 from agent_eval.suites.bundled import is_bundled_name
+from agent_eval.suites.paths import suite_paths
 from agent_eval.suites.reader import SUITE_SUFFIXES, SuiteSource, looks_like_aui, open_suite
 
 SAME_SUITE = 0.5
 """Share of a suite's cases that another one must have, to be the same suite under another name."""
+
+
+HELD_BYTES = 8 << 20
+"""Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A suite to evaluate.
+
+    Args:
+        path: As given by the user.
+        slug: The name of its pack and its baseline.
+        source: The open suite; None where it is one of several and too large to stay in memory.
+        dataset_id: The suite's own name.
+    """
+
+    path: Path
+    slug: str
+    source: SuiteSource | None = None
+    dataset_id: str = ""
+
+
+def find_targets(patterns: Sequence[str]) -> list[Target]:
+    """Open the suites that the patterns name, in their order, globs sorted.
+
+    Args:
+        patterns: Paths or globs, relative to the working directory. `**` crosses directories.
+
+    Raises:
+        UsageError: A glob matches nothing, or there are more than `suites.paths.MAX_SUITES`.
+        InvalidInput: A suite cannot be read, or two have the same dataset.
+    """
+    paths = suite_paths(patterns)
+    seen: dict[str, Path] = {}
+    targets = []
+    bytes_in_memory = 0
+    for path in paths:
+        source = open_suite(path)
+        slug = safe_name(source.header.dataset_id)
+        if slug in seen or is_of_the_job(slug):
+            other = seen.get(slug, "the job's own files")
+            raise InvalidInput(
+                f"{path} has the same dataset_id as {other}.",
+                remedy="Give every suite a dataset_id of its own.",
+                file=str(path),
+                field="dataset_id",
+            )
+        seen[slug] = path
+        keeps = len(paths) == 1 or bytes_in_memory + source.held_bytes <= HELD_BYTES
+        bytes_in_memory += source.held_bytes if keeps else 0
+        targets.append(Target(path, slug, source if keeps else None, source.header.dataset_id))
+    return targets
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,25 +173,25 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     if clone is None or place is None:
         return
     top = clone.home / "suites-of-base"
-    here = versions.where(Path.cwd()) or "."
-    for name in clone.files(place.base):
-        is_suite = Path(name).suffix.lower() in SUITE_SUFFIXES
-        if is_suite and (data := clone.file(name, place.base)) is not None:
-            (top / name).parent.mkdir(parents=True, exist_ok=True)
-            write_unsynced(top / name, data)
-    root = top / here
+    root = top / (versions.where(Path.cwd()) or ".")
+    of_base = {name for name in clone.files(place.base) if Path(name).suffix.lower() in SUITE_SUFFIXES}
+    for name in of_base:
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        write_unsynced(top / name, b"")
     names = [
-        name
+        os.path.normpath(root / name)
         for pattern in patterns
         if not is_bundled_name(pattern) and not Path(pattern).is_absolute()
         for name in (sorted(glob.glob(pattern, root_dir=root, recursive=True)) or [pattern])
     ]
-    for name in dict.fromkeys(names):
-        if (root / name).is_file():
-            try:
-                yield open_suite(root / name)
-            except AgentEvalError:
-                continue
+    chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
+    if chosen:
+        clone.write(place.base, chosen, top)
+    for name in chosen:
+        try:
+            yield open_suite(top / name)
+        except AgentEvalError:
+            continue
 
 
 def _same_suite(

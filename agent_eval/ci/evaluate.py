@@ -1,35 +1,29 @@
-"""The boxes of a job in a row: run or score every suite, compare, ask, run again, decide, seal.
-
-`ci.outputs` reports the result. What is run again is `gate.rerun`'s, and runs in `ci.rerunning`.
-"""
+"""The boxes of a job in a row: run or score every suite, compare, ask, run again, decide, seal."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent_eval.ci.agent import checked_agent
-from agent_eval.ci.agents import Agents
+from agent_eval.ci.agents import Agents, check_agent
 from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_registry
 from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
 from agent_eval.ci.clone import CommitUnknown
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.datasets_gone import lost_datasets
-from agent_eval.ci.definitions import Redefinition, define
-from agent_eval.ci.first_run import first_run_of, make_packs, runs_live
-from agent_eval.ci.history import BranchHistory, add_to_history, counts_used, read_branch_history
+from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
+from agent_eval.ci.first_run import first_run_of, make_packs, measure_base, runs_live, take_packs
+from agent_eval.ci.history import add_to_history, counts_used, read_history_of_main
 from agent_eval.ci.inputs import CONFIG_FILE
-from agent_eval.ci.made_earlier import taken_packs
-from agent_eval.ci.measured_base import measure_base
-from agent_eval.ci.replaying import replay_evidence
+from agent_eval.ci.judges_of_tip import with_usable_judges
 from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
-from agent_eval.ci.rules import Rules, Versions
+from agent_eval.ci.rules import Rules
 from agent_eval.ci.signing import admission_by, sign, signer_of
-from agent_eval.ci.suites import ARCHIVE_NAME, Target, find_targets
-from agent_eval.ci.terms import with_terms_of_the_job
+from agent_eval.ci.terms import lost_datasets, with_terms_of_the_job
+from agent_eval.ci.versions import Versions
+from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.replay import ReplayReport
@@ -39,15 +33,20 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
-from agent_eval.gate.listed_cases import unknown_case_warnings
-from agent_eval.history.used import encode_used
+from agent_eval.evidence.redacted import without_secrets
+from agent_eval.gate.decide import decide_by_policy, question_of
+from agent_eval.gate.limits import figures_in_doubt
+from agent_eval.gate.policy_file import unknown_case_warnings
+from agent_eval.gate.procedure import Material
+from agent_eval.history.records import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
-from agent_eval.operations.compare import compared, without_secrets
+from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.material import is_recorded
 from agent_eval.operations.packs import view
+from agent_eval.operations.replay_pack import REPORT as REPLAY_REPORT
+from agent_eval.operations.replay_pack import replay_own
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.files import sha256_bytes
@@ -64,16 +63,13 @@ class SuiteEvaluation:
     """One suite, judged and decided on.
 
     Attributes:
-        target: The suite.
         pack: The directory of its evidence pack.
         candidate: What the comparison reads of the pack.
-        baseline: None where there is none.
-        comparison: None without a baseline.
-        decision: Of the gate.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
         evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
         reruns: What was run again; None where nothing can be.
+        own_outcome: What the change's own rules would have decided; None where they are main's.
     """
 
     target: Target
@@ -96,16 +92,14 @@ class Evaluation:
     Attributes:
         suites: In the order of the job's settings.
         search: How the search for baselines ended.
-        archive: The evidence archive of all suites; None where the job reports on what another run left.
+        archive: The evidence of all suites; None where the job reports on what another run left.
         rules: The rules that the suites were judged by.
-        history: The runs of main before this one.
     """
 
     suites: list[SuiteEvaluation]
     search: Search
     archive: Path | None
     rules: Rules
-    history: BranchHistory = field(default_factory=BranchHistory)
 
     @property
     def problem(self) -> str:
@@ -125,10 +119,7 @@ class Judged:
     """One suite before its decision: its run, compared with its baseline.
 
     Attributes:
-        target: The suite.
-        pack: Of its run, verified.
-        candidate: What the comparison reads of it.
-        comparison: None without a baseline.
+        candidate: What the comparison reads of the pack.
         history: Main's records that were used, as they are kept in the evidence; empty without any.
         material: What the decision rests on, but for what is run again.
     """
@@ -136,7 +127,6 @@ class Judged:
     target: Target
     pack: Pack
     candidate: RunView
-    comparison: Comparison | None
     history: bytes
     material: Material
 
@@ -150,47 +140,41 @@ def evaluate(job: JobContext) -> Evaluation:
     """
     defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
     targets = defined.targets
-    agent = checked_agent(job)
+    check_agent(job)
     signer = signer_of(job.settings)
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
     search.warnings += [*lost_datasets(search), *defined.notes]
-    history = read_branch_history(job, search)
+    job = with_usable_judges(job, search)
+    read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
     search.warnings += agents.edited()
     made_earlier = job.settings.evidence
-    ready = taken_packs(job, targets, made_earlier) if made_earlier is not None else None
+    ready = take_packs(job, targets, made_earlier) if made_earlier is not None else None
     if job.clone is not None:
         job.clone.seal()
     # Judges that are code are loaded before any code of the change runs, which could alter what they import.
     _refuse_unknown_judges(job, search)
-    if agent is not None:
+    if job.settings.agent is not None:
         agents.set_up()
-    packs = ready if ready is not None else make_packs(job, targets, agents, search, history)
+    packs = ready if ready is not None else make_packs(job, targets, agents, search)
     for target in targets:
         if _is_to_measure(job, search.lack(target.slug)):
-            spec = first_run_of(job, target, history)
-            measured = measure_base(job, agents, target, spec)
-            if isinstance(measured, str):
-                search.notes.append(measured)
-            else:
-                search.baselines[target.slug] = measured
+            measure_base(job, agents, target, search)
     judged = [
-        judge(job, target, packs[target.slug], search, history, may_rerun=runs_live(job, target))
-        for target in targets
+        judge(job, target, packs[target.slug], search, may_rerun=runs_live(job, target)) for target in targets
     ]
-    reruns = _run_again(job, agents, judged, history)
-    reruns |= _run_as_main_has_them(job, agents, judged, history, defined.redefinitions, reruns)
+    reruns = _run_again(job, agents, judged, search, defined.redefinitions)
     end_hosted_judges()
     suites = [decide_on(job, suite, search, *reruns.get(suite.target.slug, (None, None))) for suite in judged]
     for suite in suites:
         sign(job, signer, packs[suite.target.slug], suite.pack, suite.decision)
     search.warnings += unknown_cases(job, suites)
-    search.warnings += add_to_history(job, packs, history)
+    search.warnings += add_to_history(job, packs, search)
     archive = job.settings.out / ARCHIVE_NAME
     write_bundle({suite.target.slug: packs[suite.target.slug] for suite in suites}, archive)
-    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules, history=history)
+    return Evaluation(suites=suites, search=search, archive=archive, rules=job.rules)
 
 
 def _base_commit(job: JobContext, search: Search) -> str | None:
@@ -264,36 +248,19 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
 
 
-def judge(
-    job: JobContext,
-    target: Target,
-    pack: Pack,
-    search: Search,
-    history: BranchHistory,
-    *,
-    may_rerun: bool,
-) -> Judged:
+def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    More than six parameters: one box needs what all before it found.
-
-    Args:
-        job: The job.
-        target: The suite.
-        pack: Of its run, verified.
-        search: With the baselines; one that contradicts itself is dropped from it.
-        history: Main's runs.
-        may_rerun: Whether the job can run the agent.
+    A baseline that contradicts itself is dropped from the search. `may_rerun` is whether the job can run the
+    agent.
 
     Raises:
         AgentEvalError: The pack cannot be compared with the baseline that the user named.
     """
-    now = job.timestamp()
-    comparison = _compare(target, pack, search, now)
+    comparison = _compare(target, pack, search, job.timestamp())
     if comparison is not None:
         comparison = without_secrets(comparison, job.redactor)
-    candidate, slug = view(pack), target.slug
-    counts = counts_used(job, pack, search.baselines.get(slug), history)
+    candidate, counts = view(pack), counts_used(pack, search)
     used = encode_used(counts.newest, counts.main)
     digests = {}
     if comparison is not None:
@@ -310,14 +277,7 @@ def judge(
         is_recorded=is_recorded(pack),
         digests=digests,
     )
-    return Judged(
-        target=target,
-        pack=pack,
-        candidate=candidate,
-        comparison=comparison,
-        history=used,
-        material=material,
-    )
+    return Judged(target=target, pack=pack, candidate=candidate, history=used, material=material)
 
 
 def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
@@ -330,7 +290,7 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
     if baseline is None:
         return None
     try:
-        return compared(baseline.pack, pack, changed="exclude", generated_at=now)
+        return compared(baseline.pack, pack, generated_at=now)
     except AgentEvalError as error:
         if baseline.named_by_user:
             raise
@@ -344,47 +304,38 @@ def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison
 
 
 def _run_again(
-    job: JobContext, agents: Agents, judged: Sequence[Judged], history: BranchHistory
-) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run again what the first runs of the live suites ask, over all of them together; by slug."""
-    policy, now = job.rules.policy, job.timestamp()
-    runs, in_doubt = {}, set()
-    for suite in judged:
-        material, slug = suite.material, suite.target.slug
-        if not material.may_rerun:
-            continue
-        runs[slug] = FirstRun(
-            spec=first_run_of(job, suite.target, history),
-            source=suite.target.source,
-            pack=suite.pack,
-            question=question_of(material, policy, generated_at=now),
-            baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
-        )
-        if needs_figures(material, policy):
-            in_doubt.add(slug)
-    return run_again(job, agents, runs, figures_in_doubt=frozenset(in_doubt)) if runs else {}
-
-
-def _run_as_main_has_them(
     job: JobContext,
     agents: Agents,
     judged: Sequence[Judged],
-    history: BranchHistory,
+    search: Search,
     redefinitions: Mapping[str, Redefinition],
-    reruns: Mapping[str, tuple[Reruns, bytes | None]],
 ) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run the cases that the change removes or gives another input as main has them; records by slug.
+    """Run again what the first runs ask, and as main has them the cases that the change removes or rewords.
 
-    More than six parameters: one box needs what all before it found.
+    Returns:
+        By slug the record, and the archive with the packs of the trials.
     """
-    done = {}
+    policy, now = job.rules.policy, job.timestamp()
+    runs = {}
+    for suite in judged:
+        material = suite.material
+        if material.may_rerun:
+            runs[suite.target.slug] = FirstRun(
+                spec=first_run_of(job, suite.target, search),
+                source=suite.target.source,
+                pack=suite.pack,
+                question=question_of(material, policy, generated_at=now),
+                baseline_sha256=material.comparison.baseline.manifest_sha256 if material.comparison else None,
+                figures_in_doubt=figures_in_doubt(material.counts, policy),
+            )
+    done = run_again(job, agents, runs)
     for suite in judged:
         slug = suite.target.slug
         redefinition = redefinitions.get(slug)
-        if redefinition is None or redefinition.of_base is None or suite.comparison is None:
+        if redefinition is None or redefinition.of_base is None or suite.material.comparison is None:
             continue
-        record, archive = reruns.get(slug, (Reruns(), None))
-        spec = replace(first_run_of(job, suite.target, history), suite=redefinition.of_base)
+        record, archive = done.get(slug, (Reruns(), None))
+        spec = replace(first_run_of(job, suite.target, search), suite=redefinition.of_base)
         by_main = run_by_main(job, agents, spec)
         done[slug] = record.model_copy(update={"by_main": by_main}), archive
     return done
@@ -399,12 +350,7 @@ def decide_on(
 ) -> SuiteEvaluation:
     """Decide on a suite, and keep in its evidence what the decision rests on.
 
-    Args:
-        job: The job.
-        suite: Its run.
-        search: How the search for baselines ended.
-        reruns: What was run again; None where nothing can be.
-        archive: With the packs of that; None where nothing was run.
+    `reruns` says what was run again, None where nothing can be; `archive` has the packs of that.
 
     Raises:
         StorageError: It cannot be written.
@@ -419,9 +365,9 @@ def decide_on(
     own, own_outcome = job.rules.own_policy, None
     if own is not None:
         own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
-    replayed = replay_evidence(job, suite.pack, where)
+    replayed = _replay(job, suite.pack, where) if job.settings.replay_evidence else None
     decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
-    comparison = suite.comparison
+    comparison = material.comparison
     written = {
         COMPARISON: dumps(comparison.to_json(), indent=True) if comparison is not None else b"",
         RERUNS: data,
@@ -445,6 +391,17 @@ def decide_on(
         reruns=reruns,
         own_outcome=own_outcome,
     )
+
+
+def _replay(job: JobContext, pack: Pack, where: Path) -> ReplayReport:
+    """Judge a pack of this job again, and write the report into it.
+
+    Raises:
+        AgentEvalError: It cannot be judged again, or the report cannot be written.
+    """
+    report = without_secrets(replay_own(pack, where, environ=job.environ), job.redactor)
+    write_output(where / REPLAY_REPORT, dumps(report.to_json(), indent=True))
+    return report
 
 
 def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:

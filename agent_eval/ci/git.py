@@ -122,11 +122,7 @@ class Remote:
 
 
 class GitFailed(NotEvaluable):
-    """Raised when git fails. `stderr` is what it printed, for this program alone: it may hold an address.
-
-    Attributes:
-        stderr: Its standard error.
-    """
+    """Raised when git fails. `stderr` is what it printed, for this program alone: it may hold an address."""
 
     code = "git_failed"
 
@@ -147,9 +143,6 @@ class Git:
 
     Raises:
         NotEvaluable: There is no git, or an old one.
-
-    Example:
-        `Git(home, os.environ).run("rev-parse", "HEAD", cwd=checkout)` is the commit as bytes.
     """
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
@@ -189,7 +182,7 @@ class Git:
 
         Args:
             arguments: Command and arguments.
-            cwd: Where; by default the own directory.
+            cwd: By default the own directory.
             stdin: What it reads.
             remote: Becomes `origin`. Only with one does git see what gives access to other machines.
             more: Further variables.

@@ -35,24 +35,10 @@ SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
 INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
 """By name and by every other name that is accepted."""
 
-THRESHOLDS = tuple(row.field for row in INPUTS if row.part == "thresholds")
-"""Fields of `contracts.Thresholds`, each an input of the same name."""
-
-
-def runner_variables(name: str) -> tuple[str, ...]:
-    """Name the variables in which the platforms' runners pass an input."""
-    variables = (spec.input_variable(name) for spec in platform_specs())
-    return tuple(dict.fromkeys(variable for variable in variables if variable))
-
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One value that the job sets for the steps after it.
-
-    Example:
-        >>> Output("passed", "`true` when the outcome is `passed`, else `false`.").name
-        'passed'
-    """
+    """One value that the job sets for the steps after it."""
 
     name: str
     description: str

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-from agent_eval.ci.command_files import guarded
+from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
     Settings,
+    base_branches_in,
     gather,
     gather_for_comment,
     refuse_unknown_variables,
     settings_from,
 )
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.html import write_html
+from agent_eval.ci.evaluate import Evaluation, evaluate
 from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
-from agent_eval.ci.junit import write_junit
 from agent_eval.ci.outputs import (
     annotations_of,
     error_report,
@@ -34,29 +34,38 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
+from agent_eval.ci.place import JobPlace, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
-from agent_eval.ci.platforms.spec import PlatformSettings
+from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
 from agent_eval.ci.reported import evaluate_reported
 from agent_eval.ci.rules import (
-    MAX_BYTES,
     Held,
-    Versions,
     hold,
     left_evidence,
     refuse_fork_with_secrets,
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.standing import Standing
-from agent_eval.ci.suites import REPORT_NAME
-from agent_eval.ci.workspace import give_to_owner, refuse_link_out, refuse_to_overwrite
+from agent_eval.ci.seal import guarded
+from agent_eval.ci.versions import MAX_BYTES, Versions
+from agent_eval.ci.workspace import (
+    JUNIT_NAME,
+    REPORT_NAME,
+    give_to_owner,
+    html_name,
+    refuse_link_out,
+    refuse_to_overwrite,
+)
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
+from agent_eval.evidence.reader import open_pack
+from agent_eval.exporters.junit import junit_lines
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.reports.comment import render_comment, render_summary
-from agent_eval.storage.atomic import write_file
+from agent_eval.reports.model import EvaluationReport
+from agent_eval.storage.atomic import new_directory, write_file
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import clean, prose
@@ -64,14 +73,93 @@ from agent_eval.text.escape import clean, prose
 MakePlatform = Callable[[PlatformSettings, Mapping[str, str], TextIO], Platform]
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Sources:
-    """The sources of a job's settings, and how its platform is built."""
+    """The sources of a job's settings, how its platform is built, and where the job is.
+
+    Attributes:
+        file: `agent-eval.yml`, relative to the working directory; None for no file.
+        place: None outside of a repository, and where it could not be found.
+        clone: The private clone of the checkout; None where there is none.
+        problem: Why the place is not known; the job ends in this error before it evaluates anything.
+    """
 
     flags: Mapping[str, str]
     environ: Mapping[str, str]
-    config_file: Path | None
+    file: Path | None
     make_platform: Callable[[Settings], Platform]
+    redactor: Redactor
+    place: JobPlace | None = None
+    clone: PrivateClone | None = None
+    problem: AgentEvalError | None = None
+
+    def settle(self) -> tuple[Held, Platform, Versions]:
+        """Read the settings, each key of `agent-eval.yml` in the version that counts.
+
+        The file may not say where a token goes, so the platform can be asked which commit the job is of
+        before it is read.
+        """
+        platform = self.make_platform(settings_from(gather(self.flags, self.environ, None), complete=False))
+        try:
+            self._find_place(platform)
+        except AgentEvalError as error:
+            # A job whose place is not known still reports why.
+            self.problem = error
+        versions = Versions(
+            self.place,
+            self.clone,
+            is_reported=platform.run.reported is not None,
+            from_fork=platform.run.from_fork,
+        )
+        in_force = hold(
+            self.flags, self.environ, self.file, versions, lambda: left_evidence(platform, versions)
+        )
+        refuse_unknown_variables(self.environ, in_force.settings.variables_of_agent)
+        return in_force, self.make_platform(in_force.settings), versions
+
+    def for_comment(self) -> tuple[Settings, Platform]:
+        """Read only what it takes to comment, where other settings are wrong."""
+        file = self.file
+        content = Versions(self.place, self.clone).tips(file) if file is not None else None
+        values = gather_for_comment(self.flags, self.environ, file or Path(CONFIG_FILE), content)
+        settings = settings_from(values, complete=False)
+        return settings, self.make_platform(settings)
+
+    def _find_place(self, platform: Platform) -> None:
+        """Clone the checkout, or of a job that reports on another run that run's commit; find the place."""
+        refs, reported = platform.refs, platform.run.reported
+        if refs is None:
+            return
+        if reported is not None:
+            clone = PrivateClone.of_remote(self.environ, refs.remote, min(reported.commits))
+        else:
+            clone = PrivateClone.of(Path.cwd(), self.environ, refs.remote)
+        self.clone = clone
+        top = clone.top if reported is None else platform.workspace
+        file = os.path.relpath(os.path.abspath(self.file), top) if self.file is not None else None
+        self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
+
+    def at(self, directory: Path) -> Settings:
+        """Read the settings with the `agent-eval.yml` of another checkout.
+
+        Raises:
+            AgentEvalError: They are wrong.
+        """
+        path = directory / self.file if self.file is not None else None
+        content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
+        named = self.file if content is not None else None
+        return settings_from(gather(self.flags, self.environ, named, content=content))
+
+
+def _base_branches(clone: PrivateClone, tip: str, file: str | None) -> tuple[str, ...]:
+    """Read the list of trusted branches as of the default branch's tip; empty where it cannot be read."""
+    if file is None or file.startswith(".."):
+        return ()
+    try:
+        data = clone.file(Path(file).as_posix(), tip)
+        return base_branches_in(Path(file), data) if data is not None else ()
+    except AgentEvalError:
+        return ()
 
 
 def run_job(
@@ -103,106 +191,59 @@ def run_job(
             that works without settings. Every later error is reported there and ends in an exit code.
     """
     redactor = redactor_for(environ, *(flags.get(name, "") for name in SECRET_INPUTS))
-    sources = _Sources(
-        flags,
-        environ,
-        config_file,
-        lambda settings: make_platform(settings.for_platform, environ, stream).redacted_by(redactor),
-    )
-    ground = Standing()
+
+    def redacting(settings: Settings) -> Platform:
+        return make_platform(settings.for_platform, environ, stream).redacted_by(redactor)
+
+    sources = _Sources(flags, environ, config_file, redacting, redactor)
     try:
-        in_force, platform, versions = _settle(sources, ground)
-    except AgentEvalError as error:
-        reporter = reporter_for(environ, stream)
-        if reporter is None:
-            error.message = redactor.redact_text(error.message)
-            ground.close()
-            raise
-        _report_wrong_settings(error, reporter, redactor)
         try:
-            settings, platform = _settle_for_comment(sources, ground)
-        except AgentEvalError:
-            # Without valid settings of the comment, the job cannot tell which comment is its own.
-            reporter.write_outputs({"comment-url": ""})
-        else:
-            _comment_error(error, settings, platform)
-        ground.close()
-        return error.exit_code
-    settings = in_force.settings
-    try:
-        refuse_fork_with_secrets(settings, platform)
-        if ground.problem is not None:
-            raise ground.problem
-        refuse_link_out(settings.out, Path.cwd())
-        _refuse_unknown_report(settings, platform)
-        if platform.run.reported is None:
-            refuse_to_overwrite(settings.out)
-        rules = rules_of(in_force, versions)
-        settings = with_files_of_tip(in_force, versions)
-        return _evaluate_and_report(
-            JobContext(
-                settings=settings,
-                platform=platform,
-                environ=environ,
-                redactor=redactor.with_rules(settings.redaction),
-                rules=rules,
-                clock=partial(clock.now, environ),
-                stated=in_force.settings,
-                place=ground.place,
-                clone=ground.clone,
-                settings_at=partial(_settings_at, sources),
-            )
-        )
-    except AgentEvalError as error:
-        error.message = redactor.with_rules(settings.redaction).redact_text(error.message)
-        _report_error(error, settings, platform)
-        return error.exit_code
+            in_force, platform, versions = sources.settle()
+        except AgentEvalError as error:
+            _report_wrong_settings(error, sources, reporter_for(environ, stream))
+            return error.exit_code
+        try:
+            return _evaluate_and_report(_context(sources, in_force, platform, versions))
+        except AgentEvalError as error:
+            error.message = redactor.with_rules(in_force.settings.redaction).redact_text(error.message)
+            _report_error(error, in_force.settings, platform)
+            return error.exit_code
+        finally:
+            give_to_owner(in_force.settings.out, Path.cwd())
     finally:
-        ground.close()
-        give_to_owner(settings.out, Path.cwd())
+        if sources.clone is not None:
+            sources.clone.close()
 
 
-def _settle(sources: _Sources, ground: Standing) -> tuple[Held, Platform, Versions]:
-    """Read the settings, each key of `agent-eval.yml` in the version that counts.
-
-    The file may not say where a token goes, so the platform can be asked which commit the job is of before it
-    is read.
-    """
-    flags, environ, file = sources.flags, sources.environ, sources.config_file
-    platform = sources.make_platform(settings_from(gather(flags, environ, None), complete=False))
-    ground.find(platform, environ, file)
-    versions = Versions(
-        ground.place,
-        ground.clone,
-        is_reported=platform.run.reported is not None,
-        from_fork=platform.run.from_fork,
+def _context(sources: _Sources, in_force: Held, platform: Platform, versions: Versions) -> JobContext:
+    """Refuse a job that may not be evaluated, and read the rules that it is judged by."""
+    stated = in_force.settings
+    refuse_fork_with_secrets(stated, platform)
+    if sources.problem is not None:
+        raise sources.problem
+    refuse_link_out(stated.out, Path.cwd())
+    if platform.run.reported is None:
+        if stated.report_run_id is not None:
+            raise UsageError(
+                "`report-run-id` is not known on this platform.",
+                remedy="Leave it out, and give `suite`.",
+                field="report-run-id",
+            )
+        refuse_to_overwrite(stated.out)
+    rules = rules_of(in_force, versions)
+    settings = with_files_of_tip(in_force, versions)
+    return JobContext(
+        settings=settings,
+        platform=platform,
+        environ=sources.environ,
+        redactor=sources.redactor.with_rules(settings.redaction),
+        rules=rules,
+        clock=partial(clock.now, sources.environ),
+        stated=stated,
+        place=sources.place,
+        clone=sources.clone,
+        settings_at=sources.at,
     )
-    in_force = hold(flags, environ, file, versions, lambda: left_evidence(platform, versions))
-    refuse_unknown_variables(environ, in_force.settings.variables_of_agent)
-    return in_force, sources.make_platform(in_force.settings), versions
-
-
-def _settings_at(sources: _Sources, directory: Path) -> Settings:
-    """Read the settings with the `agent-eval.yml` of another checkout.
-
-    Raises:
-        AgentEvalError: They are wrong.
-    """
-    file = sources.config_file
-    path = directory / file if file is not None else None
-    content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
-    named = file if content is not None else None
-    return settings_from(gather(sources.flags, sources.environ, named, content=content))
-
-
-def _settle_for_comment(sources: _Sources, ground: Standing) -> tuple[Settings, Platform]:
-    """Read only what it takes to comment, where other settings are wrong."""
-    flags, environ, file = sources.flags, sources.environ, sources.config_file
-    name = file or Path(CONFIG_FILE)
-    versions = Versions(ground.place, ground.clone)
-    content = versions.tips(file) if file is not None else None
-    settings = settings_from(gather_for_comment(flags, environ, name, content), complete=False)
-    return settings, sources.make_platform(settings)
 
 
 def _evaluate_and_report(job: JobContext) -> ExitCode:
@@ -219,7 +260,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     outcome = outcome_of(evaluation)
     summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=platform.spec.summary_limit))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
-    write_junit(evaluation, settings, platform.spec)
+    _write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))
     for warning in report.warnings:
         platform.warn(warning)
@@ -240,14 +281,57 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
     return code
 
 
-def _refuse_unknown_report(settings: Settings, platform: Platform) -> None:
-    """Refuse to evaluate nothing where the platform cannot find the run that is to be reported on."""
-    if settings.report_run_id is not None and platform.run.reported is None:
-        raise UsageError(
-            "`report-run-id` is not known on this platform.",
-            remedy="Leave it out, and give `suite`.",
-            field="report-run-id",
+def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext) -> Path | None:
+    """Write the report of all suites as one file; None where it is not wanted, or cannot be written.
+
+    A decision does not depend on it, so the job warns where it cannot be written, and goes on.
+    """
+    settings, suites = job.settings, evaluation.suites
+    if not settings.html_report:
+        return None
+    # Templates and their engine take a moment to load; without a report they are not needed.
+    from agent_eval.reports.html.evidence import SuiteEvidence
+    from agent_eval.reports.html.page import HtmlReport, render_html
+
+    evidence = {
+        suite.target.slug: SuiteEvidence(
+            candidate=suite.evidence,
+            baseline=suite.baseline.pack if suite.baseline is not None else None,
+            place=str(suite.pack),
+            redactor=job.redactor,
         )
+        for suite in suites
+    }
+    # Named after its suite, else after the evaluation: artifacts of a run must not share a name.
+    is_default = settings.comment_id == INPUT_BY_NAME["comment-id"].default
+    several = "report" if is_default else settings.comment_id
+    path = settings.out / html_name(suites[0].target.slug if len(suites) == 1 else several)
+    try:
+        page = job.redactor.of_secrets.redact_text(render_html(HtmlReport(report=report, evidence=evidence)))
+        write_file(path, page.encode("utf-8", "replace"))
+    except AgentEvalError as error:
+        job.platform.warn(f"The HTML report could not be written: {error.message}")
+        return None
+    return path
+
+
+def _write_junit(evaluation: Evaluation, settings: Settings, spec: PlatformSpec) -> None:
+    """Write the verdicts of each suite into `junit` of the output directory, if input or platform ask.
+
+    The files are made from the packs, which hold no secret. Those of an earlier job are replaced.
+
+    Raises:
+        UsageError: The directory holds something else.
+        StorageError: The files cannot be written.
+    """
+    if settings.junit != "always" and not (settings.junit == "auto" and spec.shows_tests):
+        return
+    directory = settings.out / JUNIT_NAME
+    is_of_an_earlier_job = directory.is_dir() and all(path.suffix == ".xml" for path in directory.iterdir())
+    with new_directory(directory, replace=is_of_an_earlier_job) as new:
+        for suite in evaluation.suites:
+            text = "".join(junit_lines(suite.evidence or open_pack(suite.pack)))
+            write_file(new / f"{suite.target.slug}.xml", text.encode("utf-8"))
 
 
 def _comment(platform: Platform, settings: Settings, body: Callable[[str], str]) -> None:
@@ -271,11 +355,27 @@ def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform
     _comment(platform, settings, lambda marker: error_report(error, title, run, marker=marker))
 
 
-def _report_wrong_settings(error: AgentEvalError, reporter: Reporter, redactor: Redactor) -> None:
+def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:
+    """Report where no platform could be built, and comment where that can be done.
+
+    Raises:
+        AgentEvalError: The error itself, where there is no reporter.
+    """
+    redactor = sources.redactor
+    if reporter is None:
+        error.message = redactor.redact_text(error.message)
+        raise error
     report = error_report(error, INPUT_BY_NAME["report-title"].default, CiRun())
     reporter.fail(clean(redactor.redact_text(_in_one_line(error))))
     reporter.write_summary(redactor.redact_text(report))
     reporter.write_outputs(outputs_of_error())
+    try:
+        settings, platform = sources.for_comment()
+    except AgentEvalError:
+        # Without valid settings of the comment, the job cannot tell which comment is its own.
+        reporter.write_outputs({"comment-url": ""})
+    else:
+        _comment_error(error, settings, platform)
 
 
 def _in_one_line(error: AgentEvalError) -> str:

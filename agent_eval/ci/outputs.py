@@ -17,11 +17,11 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
 from agent_eval.ci.inputs import OUTPUTS
 from agent_eval.ci.platforms.base import CiRun
-from agent_eval.ci.suites import REPORT_NAME
+from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
 from agent_eval.reports.story import story_of
 from agent_eval.suites.lines import lines_of_cases
@@ -233,7 +233,7 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
 
 
 def _history(suite: SuiteEvaluation, evaluation: Evaluation) -> SuiteHistory | None:
-    earlier = evaluation.history.of(suite.target.slug)
+    earlier = evaluation.search.earlier.get(suite.target.slug, [])
     if not earlier or suite.evidence is None:
         return None
     branch = suite.baseline.origin.branch if suite.baseline is not None else None

@@ -6,21 +6,16 @@ branch is reviewed, anything else is a change, and both are read from the graph 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone
 from agent_eval.ci.earlier import outage_of
 from agent_eval.ci.git import REMOTE, GitFailed, Remote
-from agent_eval.errors import InvalidInput, NotEvaluable, RemoteError
-from agent_eval.text.escape import one_line
+from agent_eval.ci.seal import as_code
+from agent_eval.errors import NotEvaluable, RemoteError
 
-BASE_BRANCHES = "base-branches"
-"""Key of `agent-eval.yml`: branches beside the default one whose commits count as reviewed."""
-
-_NAME_LIMIT = 80
 _HEADS = "refs/heads/"
 _REMEDY = "Check that the job can read the repository, then run it again."
 
@@ -64,8 +59,6 @@ class JobPlace:
         head: The commit that is checked out. Evidence records it, whatever commit the event names.
         tip: The commit to which the trusted branch pointed when the job began.
         trusted_branch: The branch that the job is held to.
-        default_branch: The repository's.
-        default_tip: The commit to which that one pointed.
         base: The commit that the change is compared with; of a reviewed commit that commit itself.
         is_reviewed: Whether `head` is at or below the tip of a trusted branch: its own rules hold.
         branches: All trusted branches, the default one first: only their runs leave a baseline.
@@ -108,7 +101,7 @@ def find_place(
             except RemoteError as error:
                 outage = outage_of(error, error.remedy)
                 raise TipUnknown(
-                    f"The tip of {code(branch)} is not known: {outage.cause}", remedy=outage.remedy
+                    f"The tip of {as_code(branch)} is not known: {outage.cause}", remedy=outage.remedy
                 ) from error
             if commit is None:
                 commit = clone.tip(branch)
@@ -117,7 +110,7 @@ def find_place(
             tips[branch] = commit
         return tips[branch]
 
-    branches = trusted_branches(default, base_branches(tip_of(default)))
+    branches = tuple(dict.fromkeys([default, *base_branches(tip_of(default))]))
     chosen = next((name for name in (refs.target, refs.branch) if name in branches), default)
     reviewed_by = chosen if clone.is_ancestor(clone.head, tip_of(chosen)) else None
     for name in (name for name in branches if reviewed_by is None and name != chosen):
@@ -142,40 +135,6 @@ def find_place(
     )
 
 
-def trusted_branches(default: str, base_branches: Sequence[str]) -> tuple[str, ...]:
-    """List the branches whose commits count as reviewed, the default one first.
-
-    Example:
-        >>> trusted_branches("main", ["release/1.x", "main"])
-        ('main', 'release/1.x')
-    """
-    return tuple(dict.fromkeys([default, *base_branches]))
-
-
-def read_base_branches(values: Mapping[str, Any], *, source: str) -> list[str]:
-    """Take the list `base-branches` from the parsed `agent-eval.yml`; empty where it has none.
-
-    Raises:
-        InvalidInput: It is no list of names. A pattern is none: who may push a branch that fits it would be
-            trusted.
-    """
-    listed = values.get(BASE_BRANCHES) or []
-    if isinstance(listed, str):
-        listed = listed.split()
-    if not isinstance(listed, list) or not all(_is_name(name) for name in listed):
-        raise InvalidInput(
-            f"{source}: `{BASE_BRANCHES}` is no list of branches, each by its whole name.",
-            remedy=f"Write `{BASE_BRANCHES}: [release/1.x, release/2.x]`; patterns are not taken.",
-            file=source,
-            field=BASE_BRANCHES,
-        )
-    return listed
-
-
-def _is_name(name: object) -> bool:
-    return isinstance(name, str) and bool(name) and not set(name) & set(" *?[\\^~:\n\t")
-
-
 def _default_branch(clone: PrivateClone) -> str:
     """Ask the server which branch is the default one."""
     if clone.remote is None:
@@ -196,16 +155,10 @@ def _default_branch(clone: PrivateClone) -> str:
 
 
 def _why_held(refs: Refs, branches: tuple[str, ...], chosen: str, *, is_reviewed: bool) -> str | None:
-    if refs.target is not None:
-        untrusted = refs.target not in branches
-        return f"{code(refs.target)} is no trusted branch: held to {chosen}." if untrusted else None
-    if is_reviewed:
+    if refs.target is not None and refs.target not in branches:
+        return f"{as_code(refs.target)} is no trusted branch: held to {chosen}."
+    if refs.target is not None or is_reviewed:
         return None
-    if refs.tag in branches:
-        return f"{code(refs.tag or '')} is a tag: held to branch {chosen}."
+    if refs.tag is not None and refs.tag in branches:
+        return f"{as_code(refs.tag)} is a tag: held to branch {chosen}."
     return f"The checkout is not of {chosen}: held to {chosen}." if refs.branch in branches else None
-
-
-def code(name: str) -> str:
-    """Quote the name of a branch, which anybody may have chosen."""
-    return f"`{one_line(name, limit=_NAME_LIMIT).replace('`', chr(39))}`"

@@ -33,10 +33,10 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
 from agent_eval.gate.rerun import Cut, rerun
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of
 from agent_eval.operations.reruns import WHOLE, rerun_of
 from agent_eval.operations.run import run_suite
-from agent_eval.operations.run_agent import RunLoopResult, run_agent
+from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.story import spending_text
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.suites.reader import SuiteSource
@@ -45,11 +45,11 @@ from agent_eval.text.escape import one_line
 SHARE = 0.5
 """The part of a run's limits of time and cost that its reruns have; the first run has the other."""
 
-LARGEST_EVIDENCE = 256 << 20
+_LARGEST_EVIDENCE = 256 << 20
 """Most bytes of the archive with the packs of the reruns."""
 
-TIME_USED_UP = "the time of the run was used up"
-MONEY_USED_UP = "the money of the run was used up"
+_TIME_USED_UP = "the time of the run was used up"
+_MONEY_USED_UP = "the money of the run was used up"
 
 _IN_TURN = 10
 """Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
@@ -78,6 +78,7 @@ class FirstRun:
         pack: What came of it.
         question: What it asks.
         baseline_sha256: Digest of the pack that it was compared with; None without one.
+        figures_in_doubt: Whether its cost or time seems to break its limit.
     """
 
     spec: RunSpec
@@ -85,6 +86,7 @@ class FirstRun:
     pack: Pack
     question: Question
     baseline_sha256: str | None = None
+    figures_in_doubt: bool = False
 
 
 @dataclass
@@ -99,19 +101,11 @@ class _Packs:
 
 
 class JobRunner:
-    """Runs trials of the suites of a job, as `gate.rerun.Runner` has it.
-
-    Args:
-        job: The job.
-        agents: Both agents.
-        runs: The first run of each suite, by slug.
-        home: Directory of the packs.
-    """
+    """Runs trials of the suites of a job, as `gate.rerun.Runner` has it. The packs go into `home`."""
 
     def __init__(self, job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], home: Path) -> None:
         self._job, self._agents, self._runs, self._home = job, agents, runs, home
-        limits = job.settings.limits.run
-        self._limits = _times(limits, SHARE * len(runs))
+        self._limits = _times(job.settings.limits.run, SHARE * len(runs))
         self._began = time.monotonic()
         self._packs: dict[str, _Packs] = defaultdict(_Packs)
         self._ended: str | None = None
@@ -164,17 +158,17 @@ class JobRunner:
             cost_usd=packs.cost_usd if packs.cost_is_known else None,
         )
 
-    def archive(self, slug: str, place: Path) -> bytes | None:
-        """Write the packs of the reruns of a suite as one archive, and return it; None without any.
+    def archive(self, slug: str) -> bytes | None:
+        """Pack the evidence of the reruns of a suite; None without any.
 
         Raises:
-            AlteredPack: One of them is not as it was sealed.
+            AlteredPack: A pack of it is not as it was sealed.
         """
-        packs = self._packs[slug].sealed
+        packs, place = self._packs[slug].sealed, self._home / f"{slug}.zip"
         if not packs:
             return None
         write_bundle(packs, place)
-        return read_bytes(place, max_bytes=LARGEST_EVIDENCE)
+        return read_bytes(place, max_bytes=_LARGEST_EVIDENCE)
 
     def _once(self, slug: str, side: Side, case_ids: Sequence[str]) -> dict[str, Rerun]:
         pack = self._run(slug, side, case_ids, trials=1)
@@ -194,7 +188,7 @@ class JobRunner:
             Cut: Nothing more can be run.
             Altered: The base, or what judges, was altered meanwhile.
         """
-        self._cut_if_spent()
+        limits = self._limits_left()
         run, packs = self._runs[slug], self._packs[slug]
         self._agents.before_trials(side)
         spec, options = self._agents.run_by(side, run.spec)
@@ -206,7 +200,7 @@ class JobRunner:
             cases=tuple(case_ids),
             output=Output(pack=self._home / slug / name, fresh=True),
             identity=replace(spec.identity, run_id=f"{run_id}-{name}" if run_id is not None else None),
-            limits=replace(spec.limits, run=self._remaining()),
+            limits=replace(spec.limits, run=limits),
         )
         began = time.monotonic()
         try:
@@ -219,13 +213,17 @@ class JobRunner:
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
-            self._cut_if_spent()
+            self._limits_left()
             self._why_none = one_line(self._job.redactor.redact_text(error.message), limit=_REASON_LIMIT)
             return None
         finally:
             packs.seconds += time.monotonic() - began
             self._agents.after_trials(side)
-        self._note_end(done)
+        # What they left counts, and no others follow.
+        if done.outage:
+            self._ended = done.outage
+        elif done.stopped:
+            self._ended = _TIME_USED_UP if self._seconds_left() == 0 else _MONEY_USED_UP
         pack = open_pack(spec.output.pack)
         refuse_other_judges(run.pack, pack)
         packs.sealed[name] = pack
@@ -234,30 +232,26 @@ class JobRunner:
         packs.cost_is_known &= done.progress.unknown_cost == 0
         return pack
 
-    def _note_end(self, done: RunLoopResult) -> None:
-        """Remember what ended the last trials early: what they left counts, and no others follow."""
-        if done.outage:
-            self._ended = done.outage
-        elif done.stopped:
-            remaining = self._remaining()
-            self._ended = TIME_USED_UP if remaining.seconds == 0 else MONEY_USED_UP
+    def _seconds_left(self) -> float | None:
+        seconds = self._limits.seconds
+        return None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began))
 
-    def _cut_if_spent(self) -> None:
-        remaining = self._remaining()
-        if remaining.seconds == 0:
-            raise Cut(TIME_USED_UP)
-        if remaining.cost_usd == 0:
-            raise Cut(MONEY_USED_UP)
+    def _limits_left(self) -> RunLimits:
+        """The limits of the trials that follow.
+
+        Raises:
+            Cut: Time or money is used up, or the last trials ended early.
+        """
+        seconds, cost = self._seconds_left(), self._limits.cost_usd
+        if cost is not None:
+            cost = max(0.0, cost - sum(packs.cost_usd for packs in self._packs.values()))
+        if seconds == 0:
+            raise Cut(_TIME_USED_UP)
+        if cost == 0:
+            raise Cut(_MONEY_USED_UP)
         if self._ended is not None:
             raise Cut(self._ended)
-
-    def _remaining(self) -> RunLimits:
-        seconds, cost = self._limits.seconds, self._limits.cost_usd
-        spent = sum(packs.cost_usd for packs in self._packs.values())
-        return RunLimits(
-            seconds=None if seconds is None else max(0.0, seconds - (time.monotonic() - self._began)),
-            cost_usd=None if cost is None else max(0.0, cost - spent),
-        )
+        return RunLimits(seconds=seconds, cost_usd=cost)
 
 
 def refuse_other_judges(first: Pack, other: Pack) -> None:
@@ -268,16 +262,15 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
     """
     before, now = first.config, other.config
     definitions = {case_id: row["definition_digest"] for case_id, row in first.index_by_id().items()}
-    is_same = (
-        before.judges == now.judges
-        and before.judge_configs == now.judge_configs
-        and before.execution_config.judge_code == now.execution_config.judge_code
-        and all(
-            definitions.get(case_id) == row["definition_digest"]
+    if (
+        before.judges != now.judges
+        or before.judge_configs != now.judge_configs
+        or before.execution_config.judge_code != now.execution_config.judge_code
+        or any(
+            definitions.get(case_id) != row["definition_digest"]
             for case_id, row in other.index_by_id().items()
         )
-    )
-    if not is_same:
+    ):
         raise Altered(
             "The suite or its judges were altered while the job ran.",
             remedy="Nothing but the job may write there: look at what the agent and its setup do.",
@@ -285,15 +278,9 @@ def refuse_other_judges(first: Pack, other: Pack) -> None:
 
 
 def run_again(
-    job: JobContext, agents: Agents, runs: Mapping[str, FirstRun], *, figures_in_doubt: frozenset[str]
+    job: JobContext, agents: Agents, runs: Mapping[str, FirstRun]
 ) -> dict[str, tuple[Reruns, bytes | None]]:
-    """Run again what the first runs of a job ask for.
-
-    Args:
-        job: The job.
-        agents: Both agents.
-        runs: The first run of each suite, by slug.
-        figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit.
+    """Run again what the first runs of a job, by slug, ask for, over all its suites together.
 
     Returns:
         By slug the record, and the archive with the packs of the trials; None where nothing was run.
@@ -301,20 +288,22 @@ def run_again(
     Raises:
         Altered: What judges, or is run, was altered meanwhile.
     """
+    if not runs:
+        return {}
     questions = {slug: run.question for slug, run in runs.items()}
-    needs_base = bool(figures_in_doubt) or any(
+    in_doubt = frozenset(slug for slug, run in runs.items() if run.figures_in_doubt)
+    needs_base = bool(in_doubt) or any(
         asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
     )
     base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
-    expected = {slug: estimate(run) for slug, run in runs.items()}
+    expected = {slug: _estimate(run) for slug, run in runs.items()}
     if (most := _in_all(expected.values())).trials:
         job.platform.say(f"To run again: {spending_text(most, most=True)}.")
+    done: dict[str, tuple[Reruns, bytes | None]] = {}
     with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
         runner = JobRunner(job, agents, runs, Path(folder))
-        records = rerun(questions, runner, base, figures_in_doubt=figures_in_doubt)
-        done: dict[str, tuple[Reruns, bytes | None]] = {}
-        for slug, record in records.items():
-            data = runner.archive(slug, Path(folder) / f"{slug}.zip")
+        for slug, record in rerun(questions, runner, base, figures_in_doubt=in_doubt).items():
+            data = runner.archive(slug)
             evidence = {
                 "expected": expected[slug],
                 "spent": runner.spent(slug),
@@ -323,20 +312,15 @@ def run_again(
                 "evidence_sha256": sha256_bytes(data) if data is not None else None,
             }
             done[slug] = record.model_copy(update=evidence), data
-        if (spent := _in_all(record.spent for record, _ in done.values())).trials:
-            job.platform.say(f"Run again: {spending_text(spent)}.")
+    if (spent := _in_all(record.spent for record, _ in done.values())).trials:
+        job.platform.say(f"Run again: {spending_text(spent)}.")
     return done
 
 
 def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReruns]:
     """Run cases of the base by the change's agent, once each; of recorded ones, judge the base's traces.
 
-    What cannot be run has no trials, and is open.
-
-    Args:
-        job: The job.
-        agents: Both agents.
-        spec: How the change's first run is made, on the suite with these cases.
+    What cannot be run has no trials, and is open. `spec` is that of the change's first run, on these cases.
     """
     with TemporaryDirectory(prefix="agent-eval-by-main-") as folder:
         spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))
@@ -354,7 +338,7 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
         return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
 
 
-def estimate(run: FirstRun) -> Spending:
+def _estimate(run: FirstRun) -> Spending:
     """Estimate the most that the reruns of a suite take, from the mean time and cost of its first trials.
 
     Where the cost of any of these is unknown, so is what the others will cost.

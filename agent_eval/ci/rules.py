@@ -8,13 +8,11 @@ does.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import unified_diff
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeVar
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.clone import PrivateClone
@@ -32,6 +30,8 @@ from agent_eval.ci.earlier import Asked, Expired, NoHistory, Skipped, Withheld
 from agent_eval.ci.inputs import CONFIG_FILE, INPUTS
 from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
+from agent_eval.ci.seal import as_code
+from agent_eval.ci.versions import NAME_LIMIT, RuleChange, Versions, files_of_judges, rule_changes
 from agent_eval.ci.worktree import check_out
 from agent_eval.config.options import SECRET, Option
 from agent_eval.config.spec import Judging
@@ -40,15 +40,13 @@ from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.registry.store import parse_registry
-from agent_eval.storage.files import read_bytes
 from agent_eval.text.escape import one_line
 
-MAX_BYTES = 64 << 20
-MOST_DIFF_LINES = 200
 MOST_RUNS_ASKED = 5
 """Earlier runs that are asked whether they left evidence."""
-_NAME_LIMIT = 200
 _VALUE_LIMIT = 60
+
+T = TypeVar("T")
 
 OF_THE_AGENT = frozenset(
     {
@@ -69,13 +67,6 @@ LOWERED = ("limits.attempt", "limits.trial")
 """Parts of the limits that a change may lower for itself; what it raises holds once it is merged."""
 
 
-class RuleChange(NamedTuple):
-    """A file of the rules that the change alters, and how: the lines of a unified diff, cut to a bound."""
-
-    path: str
-    diff: tuple[str, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What a job judges and decides by.
@@ -87,9 +78,12 @@ class Rules:
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
         own_policy: The policy that the change would have; None where it is the same, or there is no change.
+        own_judging: How the change would judge; None where there is no change.
         changes: Files of the rules that the change alters.
         pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
         named_first: Sentences that stand before the decision's own: by which rules it was made.
+        unusable: As `named_first`, of what main has and nobody can use: the change's own decided, which is no
+            ground for a release.
         warnings: What a user should know of how the rules were read.
     """
 
@@ -99,69 +93,12 @@ class Rules:
     waivers: list[Waiver]
     baseline_key: PublicKey | None = None
     own_policy: GatePolicy | None = None
+    own_judging: Judging | None = None
     changes: list[RuleChange] = field(default_factory=list)
     pending: list[str] = field(default_factory=list)
     named_first: list[str] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Versions:
-    """Reads a file as the change has it, and as the tip of the trusted branch has it.
-
-    Args:
-        place: Of the job; None outside of a repository, where the files of the disk count.
-        clone: The private clone.
-        is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
-        from_fork: Whether another repository's code is evaluated.
-    """
-
-    place: JobPlace | None
-    clone: PrivateClone | None
-    is_reported: bool = False
-    from_fork: bool = False
-
-    @property
-    def is_change(self) -> bool:
-        """Whether what is checked out is judged by the tip's rules, not by its own."""
-        if self.place is None or self.clone is None:
-            return False
-        return self.from_fork or not self.place.is_reviewed
-
-    def tips(self, path: Path, *, default_branch: bool = False) -> bytes | None:
-        """Read a file as of the tip; one outside of the repository is the file itself. None without one.
-
-        Raises:
-            AgentEvalError: It is no regular file, or cannot be read.
-        """
-        where = self.where(path)
-        if self.place is None or self.clone is None or where is None:
-            return self.own(path)
-        return self.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
-
-    def own(self, path: Path) -> bytes | None:
-        """Read a file as it is checked out; None without one.
-
-        Raises:
-            InvalidInput: It is no regular file, or too large.
-        """
-        if self.is_reported and self.where(path) is not None:
-            return None
-        if self.is_change and self.where(path) is not None and path.is_symlink():
-            raise InvalidInput(
-                f"{path} is a link, which a change may lead anywhere.",
-                remedy="Commit the file itself.",
-                file=str(path),
-            )
-        return read_bytes(path, max_bytes=MAX_BYTES) if path.exists() else None
-
-    def where(self, path: Path) -> str | None:
-        """The path relative to the repository, with `/`; None for a file outside of it."""
-        if self.clone is None:
-            return None
-        top = Path.cwd() if self.is_reported else self.clone.top
-        place = os.path.relpath(os.path.abspath(path), top)
-        return None if place.startswith("..") else Path(place).as_posix()
 
 
 @dataclass
@@ -171,6 +108,7 @@ class Held:
     Attributes:
         settings: The checked settings.
         named_first: As of `Rules`.
+        unusable: As of `Rules`.
         warnings: As of `Rules`.
         own: Of a change, the values by its own file, by input; None where these are the ones that count.
         values: Of a change, the values that count, by input.
@@ -179,6 +117,7 @@ class Held:
 
     settings: Settings
     named_first: list[str] = field(default_factory=list)
+    unusable: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     own: Mapping[str, StatedValue] | None = None
     values: Mapping[str, StatedValue] = field(default_factory=dict)
@@ -218,22 +157,28 @@ def hold(
         in_force.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
         if in_force.is_adoption:
             return in_force
-    tip: Mapping[str, str] = {}
+    raw: Mapping[str, str] = {}
     try:
         if tip_data is not None:
-            tip, ignored = read_values(file, tip_data, lenient=True)
+            raw, ignored = read_values(file, tip_data, lenient=True)
             if ignored:
                 named = ", ".join(f"`{one_line(name, limit=80)}`" for name in ignored)
                 in_force.warnings.append(f"Keys of main's `{file}` that this version does not know: {named}.")
     except AgentEvalError as error:
-        in_force.named_first.append(f"main's `{file}` cannot be read, so this change's rules decided.")
+        in_force.unusable.append(f"main's `{file}` cannot be read, so this change's rules decided.")
         in_force.warnings.append(error.message)
         return in_force
-    own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (tip, [])
+    own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (raw, [])
+    tip = _values_of_tip(raw, own, in_force)
     if is_moved and not versions.is_reported:
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
     values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in INPUTS}
+    redaction = in_force.settings.redaction
     in_force.settings, in_force.values = settings_from(values), values
+    # What either wants hidden is hidden at once.
+    in_force.settings = replace(in_force.settings, redaction=in_force.settings.redaction | redaction)
+    if not is_moved and not versions.is_altered(file):
+        in_force.own = values  # as nothing of it is the change's, the tip's holds once merged, too
     return in_force
 
 
@@ -249,11 +194,29 @@ def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path)
     )
 
 
+def _values_of_tip(
+    raw: Mapping[str, str], own: Mapping[str, str], in_force: Held
+) -> Mapping[str, StatedValue]:
+    """Check what the tip's file states, by input; what cannot be read is the change's."""
+    tip = {}
+    for row in INPUTS:
+        try:
+            stated = first_stated(row, {}, {}, raw, f"main's {CONFIG_FILE}")
+            parse_value(row, stated)
+        except UsageError as error:
+            in_force.unusable.append(f"main's `{row.name}` cannot be read, so this change's decided.")
+            in_force.warnings.append(error.message)
+            stated = first_stated(row, {}, {}, own, CONFIG_FILE)
+        if stated.source != DEFAULT:
+            tip[row.name] = stated
+    return tip
+
+
 def _held_value(
     row: Option,
     flags: Mapping[str, str],
     environ: Mapping[str, str],
-    tip: Mapping[str, str],
+    tip: Mapping[str, StatedValue],
     own: Mapping[str, str],
     warnings: list[str],
 ) -> StatedValue:
@@ -266,12 +229,12 @@ def _held_value(
     outside = first_stated(row, flags, environ, {}, CONFIG_FILE)
     is_outside = outside.source != DEFAULT
     stated = outside
-    if tip.get(row.name, "").strip():
-        stated = StatedValue(tip[row.name].strip(), f"{row.name} in main's {CONFIG_FILE}")
+    if row.name in tip:
+        stated = tip[row.name]
         if is_outside and outside.text != stated.text:
             warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{row.name}`.")
-    if row.part in LOWERED and not is_outside and (lower := own.get(row.name, "").strip()):
-        mine = StatedValue(lower, f"{row.name} in {CONFIG_FILE}")
+    mine = first_stated(row, {}, {}, own, CONFIG_FILE)
+    if row.part in LOWERED and not is_outside and mine.source != DEFAULT:
         limit, wish = parse_value(row, stated), parse_value(row, mine)
         if limit is None or wish < limit:
             return mine
@@ -323,43 +286,72 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     """
     settings = in_force.settings
     of_tip = versions.is_change and not in_force.is_adoption
-    read = versions.tips if of_tip else versions.own
-    policy = _policy(settings, read(settings.policy) if settings.policy is not None else None, of_tip=of_tip)
-    if settings.policy is not None and of_tip and policy is None:
+
+    def in_version_that_counts(path: Path | None, parse: Callable[[bytes, str], T]) -> T | None:
+        if path is None or not of_tip:
+            return _own(path, parse, versions)
+        try:
+            return parse(data, str(path)) if (data := versions.tips(path)) is not None else None
+        except InvalidInput as error:
+            in_force.unusable.append(f"main's {as_code(str(path))} cannot be read, so this change's decided.")
+            in_force.warnings.append(error.message)
+            return _own(path, parse, versions)
+
+    policy = in_version_that_counts(settings.policy, parse_policy_file)
+    if settings.policy is not None and policy is None:
+        if not of_tip:
+            raise _no_policy(settings.policy)
         in_force.warnings.append(f"Main has no `{settings.policy}`: the preset alone holds.")
-    data = read(settings.registry_path)
-    registry = parse_registry(data, str(settings.registry_path)) if data is not None else Registry()
+    registry = in_version_that_counts(settings.registry_path, parse_registry) or Registry()
+    key = in_version_that_counts(
+        settings.baseline_public_key, lambda data, name: parse_public_key(data, source=name)
+    )
+    if settings.baseline_public_key is not None and key is None:
+        raise InvalidInput(
+            f"The public key {settings.baseline_public_key} does not exist.",
+            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            file=str(settings.baseline_public_key),
+            field="baseline-public-key",
+        )
     rules = Rules(
-        policy=policy or _with_inputs(GatePolicy(), settings),
+        policy=_with_inputs(policy or GatePolicy(), settings),
         registry=registry,
         registry_path=settings.registry_path,
         waivers=[waiver for waiver in registry.waivers if waiver.baseline_name == settings.baseline_name],
-        baseline_key=_baseline_key(settings.baseline_public_key, read),
+        baseline_key=key,
         named_first=in_force.named_first,
+        unusable=in_force.unusable,
         warnings=in_force.warnings,
     )
     if not of_tip:
         return rules
-    own_policy = _own_policy(in_force, versions, rules.policy)
+    own_policy = _own_policy(in_force, versions, policy or GatePolicy())
+    own_policy = own_policy if own_policy != rules.policy else None
+    by_key, judging = (Path(CONFIG_FILE), settings.policy), settings.judging
+    others = (settings.registry_path, judging.judge_config, settings.baseline_public_key, judging.llm.script)
+    named = {path: "" for path in (*by_key, *others) if path is not None}
+    changes = rule_changes(versions, {**files_of_judges(judging, versions), **named})
+    # What these two say otherwise is told key by key; of the others, that they differ.
+    files = [change.title for change in changes if change.file not in by_key]
     return replace(
         rules,
         own_policy=own_policy,
-        changes=_rule_changes(settings, versions),
-        pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy)],
+        own_judging=settings_from(in_force.own).judging if in_force.own is not None else None,
+        changes=changes,
+        pending=[*_other_values(in_force), *_other_keys(rules.policy, own_policy), *files],
     )
 
 
-def _policy(settings: Settings, data: bytes | None, *, of_tip: bool) -> GatePolicy | None:
-    if settings.policy is None:
-        return _with_inputs(GatePolicy(), settings)
-    if data is not None:
-        return _with_inputs(parse_policy_file(data, str(settings.policy)), settings)
-    if of_tip:
-        return None
-    raise InvalidInput(
-        f"The policy {settings.policy} does not exist.",
+def _own(path: Path | None, parse: Callable[[bytes, str], T], versions: Versions) -> T | None:
+    data = versions.own(path) if path is not None else None
+    return parse(data, str(path)) if data is not None else None
+
+
+def _no_policy(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"The policy {path} does not exist.",
         remedy="Correct `policy`, or leave it out for the preset alone.",
-        file=str(settings.policy),
+        file=str(path),
         field="policy",
     )
 
@@ -371,22 +363,8 @@ def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
     return policy.with_thresholds(settings.thresholds)
 
 
-def _baseline_key(path: Path | None, read: Callable[[Path], bytes | None]) -> PublicKey | None:
-    if path is None:
-        return None
-    data = read(path)
-    if data is None:
-        raise InvalidInput(
-            f"The public key {path} does not exist.",
-            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
-            file=str(path),
-            field="baseline-public-key",
-        )
-    return parse_public_key(data, source=str(path))
-
-
-def _own_policy(in_force: Held, versions: Versions, policy: GatePolicy) -> GatePolicy | None:
-    """Read the policy that the change would have.
+def _own_policy(in_force: Held, versions: Versions, file: GatePolicy) -> GatePolicy | None:
+    """Read the policy that the change would have; `file` is the one that counts, without inputs.
 
     Raises:
         InvalidInput: It is wrong: it must hold once merged.
@@ -394,9 +372,15 @@ def _own_policy(in_force: Held, versions: Versions, policy: GatePolicy) -> GateP
     if in_force.own is None:
         return None
     own = settings_from(in_force.own)
-    data = versions.own(own.policy) if own.policy is not None else None
-    mine = _policy(own, data, of_tip=False)
-    return mine if mine != policy else None
+    path = own.policy
+    if path is None:
+        return _with_inputs(GatePolicy(), own)
+    if path == in_force.settings.policy and not versions.is_altered(path):
+        return _with_inputs(file, own)
+    mine = _own(path, parse_policy_file, versions)
+    if mine is None:
+        raise _no_policy(path)
+    return _with_inputs(mine, own)
 
 
 def _other_values(in_force: Held) -> list[str]:
@@ -427,26 +411,6 @@ def _moved(name: str, before: object, now: object) -> str:
         "none" if value in (None, "") else one_line(str(value), limit=_VALUE_LIMIT) for value in (before, now)
     )
     return f"`{name}` {was} → {is_now}"
-
-
-def _rule_changes(settings: Settings, versions: Versions) -> list[RuleChange]:
-    """Compare the files that judge and decide, as the tip and the change have them."""
-    judging = settings.judging
-    named = [Path(CONFIG_FILE), settings.policy, settings.registry_path, judging.judge_config]
-    named += [settings.baseline_public_key, judging.llm.script]
-    changes = []
-    for path in dict.fromkeys(path for path in named if path is not None):
-        where = versions.where(path)
-        if where is None:
-            continue
-        tips, own = versions.tips(path), versions.own(path)
-        if tips != own:
-            before, after = ((data or b"").decode("utf-8", "replace").splitlines() for data in (tips, own))
-            lines = [*unified_diff(before, after, f"main/{where}", f"change/{where}", lineterm="")]
-            cut = lines[:MOST_DIFF_LINES]
-            more = [f"… {len(lines) - len(cut)} more lines"] if len(lines) > len(cut) else []
-            changes.append(RuleChange(one_line(where, limit=_NAME_LIMIT), (*cut, *more)))
-    return changes
 
 
 def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
@@ -487,7 +451,7 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
             return path
         if not (tree.directory / where).exists() and path is not None and path.exists():
             in_force.warnings.append(
-                f"Main has no `{one_line(where, limit=_NAME_LIMIT)}`: it holds once merged."
+                f"Main has no `{one_line(where, limit=NAME_LIMIT)}`: it holds once merged."
             )
             return None
         return tree.directory / where

@@ -1,4 +1,9 @@
-"""Remember files by their content, and name the first that is not as it was."""
+"""Remember files as they were before code of the change ran: sources and clone, and the runner's own.
+
+A runner reads variables, outputs and the full report from command files when a step has ended. The agent and
+`setup-command` run as the same user as the job, so they can find these files and write to them: set `PATH`
+for the steps that follow, or fill in a report that says "passed".
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,12 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from agent_eval.errors import NotEvaluable
+from agent_eval.errors import NotEvaluable, StorageError
+from agent_eval.storage.snapshot import FileSnapshot
 from agent_eval.text.escape import one_line
 
 _SETTLED_SECONDS = 2.0
@@ -63,17 +70,14 @@ class Seal:
         now = time.time()
         digests: dict[str, bytes] = {}
         known: dict[str, tuple[_Signature, bytes]] = {}
-        for name in self._below("") if self._names is None else self._names:
+        for name in self._all() if self._names is None else self._names:
             path = self._root / name
             try:
                 status = path.lstat()
-                signature = (
-                    *(status.st_mode, status.st_ino, status.st_size),
-                    *(status.st_mtime_ns, status.st_ctime_ns),
-                )
-                before = self._known.get(name)
-                same = before is not None and before[0] == signature
-                content = before[1] if before is not None and same else _content(path, status)
+                identity = (status.st_mode, status.st_ino, status.st_size)
+                signature = (*identity, status.st_mtime_ns, status.st_ctime_ns)
+                before, known_content = self._known.get(name, ((), b""))
+                content = known_content if before == signature else _content(path, status)
             except OSError:
                 continue  # gone, or of another kind since it was looked at
             if now - status.st_ctime > _SETTLED_SECONDS:
@@ -82,8 +86,8 @@ class Seal:
         self._known = known
         return digests
 
-    def _below(self, folder: str) -> Iterator[str]:
-        waiting = [folder]
+    def _all(self) -> Iterator[str]:
+        waiting = [""]
         while waiting:
             folder = waiting.pop()
             with os.scandir(self._root / folder) as entries:
@@ -104,12 +108,46 @@ def _content(path: Path, status: os.stat_result) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
+@contextmanager
+def guarded(variables: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
+    """Restore the runner's command files when the block ends or raises, and refuse what wrote to them.
+
+    Args:
+        variables: Names of the variables with the paths of such files.
+        environ: The environment variables of the job.
+
+    Raises:
+        Altered: A file was changed.
+        StorageError: A file was changed and cannot be written back; the others were.
+    """
+    snapshots = {name: FileSnapshot.of(Path(environ[name])) for name in variables if environ.get(name)}
+    try:
+        yield
+    finally:
+        changed, errors = [], []
+        for name, snapshot in snapshots.items():
+            try:
+                if snapshot is not None and snapshot.restore():
+                    changed.append(name)
+            except StorageError as error:
+                errors.append(error)
+        # After the last of them: one that cannot be written must not keep the others as the agent left them.
+        if errors:
+            raise errors[0]
+        if changed:
+            what = "command files" if len(changed) > 1 else "a command file"
+            raise Altered(
+                f"The agent wrote to {what} of the job: {', '.join(map(as_code, changed))}.",
+                remedy="What it wrote was taken back. Look at what the agent and `setup-command` do.",
+            )
+
+
 def as_code(path: str) -> str:
     """Write a path, which may be of an attacker's choosing, as code within a sentence.
 
     Example:
-        >>> as_code("a`b")
-        "`a'b`"
+        >>> as_code("a`b"), as_code(" ")
+        ("`a'b`", '`∅`')
     """
     readable = path.encode("utf-8", "backslashreplace").decode().replace("`", "'")
-    return f"`{one_line(readable, limit=_LONGEST_PATH)}`"
+    return f"`{one_line(readable, limit=_LONGEST_PATH).strip() or '∅'}`"

@@ -16,32 +16,20 @@ from typing import Literal
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.command import split_command
-from agent_eval.ci.agent import set_up
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Setup
 from agent_eval.ci.seal import Altered, Seal, as_code
 from agent_eval.ci.worktree import check_out
 from agent_eval.config.spec import AgentSpec
-from agent_eval.errors import NotEvaluable
+from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.operations.agent_options import agent_options
-from agent_eval.processes.child import TOOL_HOMES
+from agent_eval.processes.child import TOOL_HOMES, ChildLimits, allowed_environment, run_child
 from agent_eval.storage.atomic import write_unsynced
 
 SETTINGS_OF_HOME = (
-    ".npmrc",
-    ".yarnrc.yml",
-    ".config/pip/pip.conf",
-    ".pip/pip.conf",
-    ".config/uv/uv.toml",
-    ".cargo/config.toml",
-    ".cargo/credentials.toml",
-    ".docker/config.json",
-    ".gitconfig",
-    ".m2/settings.xml",
-    ".netrc",
-    ".pypirc",
-    ".aws/config",
-    ".aws/credentials",
+    *(".npmrc", ".yarnrc.yml", ".config/pip/pip.conf", ".pip/pip.conf", ".config/uv/uv.toml"),
+    *(".cargo/config.toml", ".cargo/credentials.toml", ".docker/config.json", ".gitconfig"),
+    *(".m2/settings.xml", ".netrc", ".pypirc", ".aws/config", ".aws/credentials"),
     ".config/gcloud/application_default_credentials.json",
 )
 """What says where packages and services are, and by whose leave. Each side has a copy; of caches none."""
@@ -54,14 +42,14 @@ _XDG = {
     "XDG_STATE_HOME": ".local/state",
 }
 _PACKAGES = (
-    "lib/python*/site-packages",
-    "lib/python*/dist-packages",
-    "lib64/python*/site-packages",
-    "lib/node_modules",
-    "lib/node_modules/@*",
-    "lib/ruby/gems/*/gems",
+    *("lib/python*/site-packages", "lib/python*/dist-packages", "lib64/python*/site-packages"),
+    *("lib/node_modules", "lib/node_modules/@*", "lib/ruby/gems/*/gems"),
 )
 """Where, below the directory that a `bin` of PATH is in, installers put what all programs there can use."""
+
+_OUTPUT_BYTES = 64 << 20
+_SHOWN_LINES = 40
+_SHOWN_CHARACTERS = 6_000
 
 _Entry = tuple[int, int, int, int]
 
@@ -72,69 +60,54 @@ class NoSuchDirectory(NotEvaluable):
     code = "no_such_directory"
 
 
+class SetupFailed(NotEvaluable):
+    """Raised when `setup-command` fails. `details["output"]` is the end of what it printed."""
+
+    code = "setup_failed"
+
+
 class Side:
     """A commit that is checked out, with a HOME, TMPDIR and caches of its own.
 
-    Example:
-        `with PrivateClone.of(Path.cwd(), os.environ, remote) as clone:` and
-        `change = Side.of(clone, "change", clone.head, os.environ)`; then `change.set_up(setup, print)`, and
-        an agent runs by `change.options(spec)`.
+    `start` is the directory in the checkout that the job works in; None for the working directory.
 
     Attributes:
-        name: `change` or `base`.
-        commit: The commit.
         top: The top of the worktree.
-        directory: The directory that agent and setup run in: in the worktree what the working directory is in
-            the checkout.
+        directory: What `start` is in the worktree: agent and setup run there.
         environ: The environment variables of the job as this side sees them; children get a part of them.
+
+    Raises:
+        CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.
+        NoSuchDirectory: The commit does not have the directory.
     """
 
-    def __init__(self, name: Literal["change", "base"], clone: PrivateClone, commit: str) -> None:
-        self.name, self.commit = name, commit
-        place = clone.home / name
-        place.mkdir()
-        # Some programs name what they make after the directory.
-        tree = check_out(clone, commit, place / "tree" / clone.top.name)
-        self.top, self.directory = tree.directory, tree.directory
-        self.environ: Mapping[str, str] = {}
-        self._of_checkout = clone.top
-        self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
-        self._sources = Seal(tree.directory, tree.tracked)
-        self._home, self._temporary = place / "home", place / "tmp"
-        self._installed: dict[str, _Entry] = {}
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         clone: PrivateClone,
         name: Literal["change", "base"],
         commit: str,
         environ: Mapping[str, str],
         start: Path | None = None,
-    ) -> Side:
-        """Check a commit out below the clone's own directory, and give it a home.
-
-        Args:
-            clone: Has the commit.
-            name: Which side it is.
-            commit: Its id.
-            environ: The environment variables of the job.
-            start: The directory in the checkout that the job works in; None for the working directory.
-
-        Raises:
-            CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.
-            NoSuchDirectory: The commit does not have the directory.
-        """
-        side = cls(name, clone, commit)
-        side.directory = side.path((start or Path.cwd()).resolve())
-        if not side.directory.is_dir():
-            where = side.directory.relative_to(side.top).as_posix()
+    ) -> None:
+        self.name, self.commit = name, commit
+        place = clone.home / name
+        place.mkdir()
+        # Some programs name what they make after the directory.
+        tree = check_out(clone, commit, place / "tree" / clone.top.name)
+        self.top = self.directory = tree.directory
+        self._of_checkout = clone.top
+        self._inside = re.compile(rf"{re.escape(str(clone.top))}(?![\w.-])")
+        self._sources = Seal(tree.directory, tree.tracked)
+        self._home, self._temporary = place / "home", place / "tmp"
+        self._installed: dict[str, _Entry] = {}
+        self.directory = self.path((start or Path.cwd()).resolve())
+        if not self.directory.is_dir():
+            where = self.directory.relative_to(self.top).as_posix()
             raise NoSuchDirectory(
                 f"There is no directory {as_code(where)} in commit {commit[:7]}.",
                 remedy="Run the job in a directory that both sides have.",
             )
-        side.environ = side._surroundings(environ)
-        return side
+        self.environ = self._surroundings(environ)
 
     def path(self, path: Path) -> Path:
         """Where a path is in the worktree that is absolute in the checkout, or relative to `directory`."""
@@ -170,12 +143,7 @@ class Side:
         return replace(agent, command=command, name=name, repair_command=repair, system_prompt=prompt)
 
     def options(self, agent: AgentSpec) -> AgentOptions:
-        """Read the settings of an agent as this side has them: its variables, and its system prompt.
-
-        Raises:
-            UsageError: A header's variable is not set.
-            InvalidInput: The system prompt cannot be read.
-        """
+        """Read the settings of an agent as this side has them: its variables, and its system prompt."""
         return replace(agent_options(self.agent(agent), self.environ), cwd=self.directory)
 
     def seal(self) -> None:
@@ -204,20 +172,15 @@ class Side:
             )
 
     def note_installed(self, command: str | None) -> None:
-        """Remember the installed programs and packages that the agent may use, before the other's setup.
-
-        Args:
-            command: The agent's command; None where it is no program.
-        """
+        """Remember the installed programs and packages that the agent may use, before the other's setup."""
         self._installed = dict(self._usable(command))
 
     def installed_altered(self, command: str | None) -> str | None:
         """Find a program or package that was installed, removed or altered since; None without one."""
-        now = dict(self._usable(command))
-        if now == self._installed:
-            return None
-        paths = now.keys() | self._installed.keys()
-        return min(path for path in paths if now.get(path) != self._installed.get(path))
+        now, before = dict(self._usable(command)), self._installed
+        return min(
+            (path for path in now.keys() | before.keys() if now.get(path) != before.get(path)), default=None
+        )
 
     def _surroundings(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Make home and temporary directory, and the variables that lead there."""
@@ -229,11 +192,7 @@ class Side:
                 (self._home / name).parent.mkdir(parents=True, exist_ok=True)
                 write_unsynced(self._home / name, (home / name).read_bytes())
                 (self._home / name).chmod(0o600)
-        moved = {
-            # A file that an earlier step made there, such as credentials, is in no commit.
-            name: value if self._is_of_an_earlier_step(value) else self.moved(value)
-            for name, value in environ.items()
-        }
+        moved = {name: self._moved_value(value) for name, value in environ.items()}
         moved.pop("VIRTUAL_ENV", None)
         caches = {name: str(self._home / ".cache" / name.lower()) for name in moved if _CACHE.fullmatch(name)}
         tools = {
@@ -255,10 +214,13 @@ class Side:
             "PATH": os.pathsep.join(folders),
         }
 
-    def _is_of_an_earlier_step(self, value: str) -> bool:
-        if not Path(value).is_relative_to(self._of_checkout):
-            return False
-        return os.path.isfile(value) and not os.path.exists(self.path(Path(value)))
+    def _moved_value(self, value: str) -> str:
+        """Lead a variable into the worktree, but for a file that no commit has, such as credentials.
+
+        An earlier step of the job made that in the checkout.
+        """
+        is_file = Path(value).is_relative_to(self._of_checkout) and os.path.isfile(value)
+        return value if is_file and not os.path.exists(self.path(Path(value))) else self.moved(value)
 
     def _usable(self, command: str | None) -> Iterator[tuple[str, _Entry]]:
         """Yield what is directly in each directory of programs and packages outside of this side's own."""
@@ -291,3 +253,44 @@ def _state(entry: os.DirEntry[str]) -> _Entry:
     if entry.is_dir(follow_symlinks=False):
         return status.st_mode, status.st_ino, 0, 0
     return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def set_up(
+    setup: Setup,
+    environ: Mapping[str, str],
+    say: Callable[[str], None],
+    cwd: Path | None = None,
+    *,
+    of: str = "change",
+) -> None:
+    """Run `setup-command`, if there is one, without the job's secrets.
+
+    `say` prints into the job's log, which names `of`, what is checked out at `cwd`.
+
+    Raises:
+        SetupFailed: The command failed or took too long.
+        NotEvaluable: No process can be started.
+    """
+    if not setup.command:
+        return
+    say(f"Running `setup-command` of the {of}.")
+    done = run_child(
+        # Both streams as one, so that an error is printed where it occurred.
+        ["/bin/sh", "-e", "-c", f"exec 2>&1\n{setup.command}"],
+        env=allowed_environment(environ, setup.environment),
+        limits=ChildLimits(seconds=setup.seconds, stdout_bytes=_OUTPUT_BYTES),
+        cwd=cwd,
+    )
+    if done.failure is None:
+        say(f"`setup-command` is done after {done.duration_s:.0f} s.")
+        return
+    lines = done.stdout[-4 * _SHOWN_CHARACTERS :].decode("utf-8", "replace").splitlines()
+    output = "\n".join(lines[-_SHOWN_LINES:])[-_SHOWN_CHARACTERS:]
+    printed = f"The end of what it printed:\n{output}" if output.strip() else "It printed nothing."
+    say(f"`setup-command` {done.problem}. {printed}")
+    remedy = (
+        "Give it longer with `setup-timeout-seconds`."
+        if done.failure is FailureKind.TIMEOUT
+        else "Correct it; variables it needs are named in `setup-env`."
+    )
+    raise SetupFailed(f"`setup-command` {done.problem}.", remedy=remedy, output=output)

@@ -35,12 +35,7 @@ def signer_of(settings: Settings) -> Signer:
 def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: GateDecision) -> None:
     """Attest the run of a pack and, if it passed, the gate, from what the job has in memory.
 
-    Args:
-        job: The job.
-        signer: From `signer_of`; without a key only predicates are written, and only with `attest`.
-        pack: The verified pack.
-        place: Its directory.
-        decision: The decision on it.
+    Without a key only predicates are written, and only with `attest`.
 
     Raises:
         InvalidInput: A statement would hold a secret.

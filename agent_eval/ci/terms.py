@@ -1,17 +1,19 @@
-"""The job's own terms, which a decision must satisfy beside those of the policy."""
+"""The job's own terms, which a decision must satisfy beside those of the policy, and what it warns of."""
 
 from __future__ import annotations
 
 from agent_eval.ci.baseline import Lack, Search
 from agent_eval.ci.context import JobContext
-from agent_eval.ci.measured_base import MEASURED
-from agent_eval.ci.replaying import replay_rule
+from agent_eval.ci.first_run import MEASURED
 from agent_eval.ci.seal import as_code
 from agent_eval.contracts import GateDecision, GateStatus, RuleResult
 from agent_eval.contracts.replay import ReplayReport
+from agent_eval.text.escape import clean
+from agent_eval.text.numbers import count
 
 NAMED = 3
-"""Suites that a sentence names at most."""
+"""Suites or cases that a sentence names at most."""
+_NAME_LIMIT = 60
 
 
 def with_terms_of_the_job(
@@ -32,8 +34,14 @@ def with_terms_of_the_job(
     elif lack is Lack.LOST:
         decision = _open(decision, search.nothing(job.place))
     elif lack is not None and (job.settings.require_baseline or job.rules.policy.is_release):
-        decision = _failed(decision, job)
-    if (broken := replay_rule(replayed)) is not None:
+        asks = "`require-baseline`" if job.settings.require_baseline else "preset `release`"
+        message = f"There is no baseline to compare with, and {asks} asks for one."
+        rule = RuleResult(rule="require_baseline", threshold=1, value=0, passed=False, message=message)
+        failed = {"gate_status": GateStatus.FAILED, "passed": False, "blocks": True, "sentence": message}
+        more = {"rules": [*decision.rules, rule], "failures": [message, *decision.failures]}
+        decision = decision.model_copy(update={**failed, **more})
+    if replayed is not None and not replayed.replay_passed:
+        broken = _replay_rule(replayed)
         decision = _open(decision, broken.message)
         decision = decision.model_copy(update={"rules": [*decision.rules, broken]})
     baseline = search.baselines.get(slug)
@@ -41,60 +49,59 @@ def with_terms_of_the_job(
         decision = _named_first(decision, "The base has no run; it was measured in this job.")
     if search.gone and job.place is not None and not job.place.is_reviewed:
         gone = ", ".join(as_code(dataset_id) for dataset_id in sorted(search.gone)[:NAMED])
-        decision = _removed(decision, f"This change has no suite {gone} any more, so it was not run.", job)
+        sentence = f"This change has no suite {gone} any more, so it was not run."
+        if decision.gate_status in (GateStatus.PASSED, GateStatus.NO_BASELINE):
+            blocks = job.rules.policy.is_release
+            decision = _open(decision, sentence).model_copy(update={"blocks": blocks})
+        else:
+            decision = decision.model_copy(update={"notes": [*decision.notes, sentence]})
     if job.rules.pending:
         pending = f"New rules hold once merged: {', '.join(job.rules.pending)}."
         decision = decision.model_copy(update={"notes": [*decision.notes, pending]})
     for sentence in job.rules.named_first:
         decision = _named_first(decision, sentence)
+    for sentence in job.rules.unusable:
+        named = f"{sentence} {decision.sentence}".strip()
+        is_no_ground = job.rules.policy.is_release and decision.gate_status is GateStatus.PASSED
+        decision = _open(decision, named) if is_no_ground else _named_first(decision, sentence)
     if job.place is not None and job.place.notice is not None:
         decision = _named_first(decision, job.place.notice)
     return decision
 
 
-def _open(decision: GateDecision, sentence: str, *notes: str) -> GateDecision:
+def _replay_rule(report: ReplayReport) -> RuleResult:
+    number = len(report.case_mismatches)
+    named = ", ".join(clean(case.case_id, limit=_NAME_LIMIT) for case in report.case_mismatches[:NAMED])
+    more = f" and {number - NAMED:,} more" if number > NAMED else ""
+    return RuleResult(
+        rule="evidence_replays",
+        threshold=0,
+        value=number,
+        passed=False,
+        message=f"Judging the recorded trajectories again gives another result on {count(number, 'case')}: "
+        f"{named}{more}. A judge of it is not deterministic, or saw text that is redacted now.",
+    )
+
+
+def _open(decision: GateDecision, sentence: str) -> GateDecision:
     """Copy a decision as one that is not settled, unless it failed anyway."""
     if decision.gate_status is GateStatus.FAILED:
-        return decision.model_copy(update={"notes": [*decision.notes, sentence, *notes]})
-    return decision.model_copy(
-        update={
-            "gate_status": GateStatus.INCONCLUSIVE,
-            "passed": False,
-            "blocks": True,
-            "sentence": sentence,
-            "notes": [*decision.notes, *notes],
-        }
-    )
-
-
-def _removed(decision: GateDecision, sentence: str, job: JobContext) -> GateDecision:
-    """Copy a decision as one that is open, which blocks a release alone, unless it is that anyway."""
-    if decision.gate_status not in (GateStatus.PASSED, GateStatus.NO_BASELINE):
         return decision.model_copy(update={"notes": [*decision.notes, sentence]})
-    opened = _open(decision, sentence)
-    return opened.model_copy(update={"blocks": job.rules.policy.is_release})
-
-
-def _failed(decision: GateDecision, job: JobContext) -> GateDecision:
-    asks = "`require-baseline`" if job.settings.require_baseline else "preset `release`"
-    rule = RuleResult(
-        rule="require_baseline",
-        threshold=1,
-        value=0,
-        passed=False,
-        message=f"There is no baseline to compare with, and {asks} asks for one.",
-    )
-    return decision.model_copy(
-        update={
-            "gate_status": GateStatus.FAILED,
-            "passed": False,
-            "blocks": True,
-            "sentence": rule.message,
-            "rules": [*decision.rules, rule],
-            "failures": [rule.message, *decision.failures],
-        }
-    )
+    status = {"gate_status": GateStatus.INCONCLUSIVE, "passed": False, "blocks": True}
+    return decision.model_copy(update={**status, "sentence": sentence})
 
 
 def _named_first(decision: GateDecision, sentence: str) -> GateDecision:
     return decision.model_copy(update={"sentence": f"{sentence} {decision.sentence}".strip()})
+
+
+def lost_datasets(search: Search) -> list[str]:
+    """Warn of datasets of the baseline that no suite of the run evaluates any more."""
+    if not search.gone:
+        return []
+    named = [f"{as_code(name)} ({count(cases, 'case')})" for name, cases in sorted(search.gone.items())]
+    more = f" and {count(len(named) - NAMED, 'more dataset')}" if len(named) > NAMED else ""
+    return [
+        f"The baseline has evidence of {', '.join(named[:NAMED])}{more}, which no suite of this run "
+        "evaluates. If it was removed or renamed, these cases are compared with nothing."
+    ]

@@ -1,4 +1,4 @@
-"""Keep what the job writes in the workspace, and give it to the workspace's owner.
+"""What the job writes in the workspace: the names of its files, no way out, and the workspace's owner.
 
 In a container everything is written as root, and later steps may run as another user. Other processes may
 write in the workspace at the same time, so no path is trusted twice: every folder is opened without following
@@ -8,14 +8,31 @@ links, from the workspace down, and its entries are named relative to that.
 from __future__ import annotations
 
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agent_eval.ci.suites import ARCHIVE_NAME, REPORT_NAME, is_html_name
 from agent_eval.errors import UsageError
 
+ARCHIVE_NAME = "evidence.zip"
+REPORT_NAME = "report.md"
+COMMENT_NAME = "comment.md"
+JUNIT_NAME = "junit"
+DOTENV_NAME = "agent-eval.env"
+
+_HTML = re.compile(r"agent-eval-.*\.html")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def html_name(name: str) -> str:
+    """Name the file of the HTML report: an artifact that is one file takes the file's name."""
+    return f"agent-eval-{name}.html"
+
+
+def is_of_the_job(name: str) -> bool:
+    """Whether the job itself writes a file of that name into its output directory."""
+    of_the_job = (ARCHIVE_NAME, REPORT_NAME, COMMENT_NAME, JUNIT_NAME, DOTENV_NAME)
+    return name in of_the_job or _HTML.fullmatch(name) is not None
 
 
 def refuse_link_out(out: Path, workspace: Path) -> None:
@@ -38,21 +55,6 @@ def refuse_link_out(out: Path, workspace: Path) -> None:
         )
 
 
-def is_in_checkout(paths: Iterable[Path], workspace: Path) -> bool:
-    """Tell whether any path is in the checkout of the change, or leads there through a link.
-
-    Args:
-        paths: Relative to the working directory, or absolute.
-        workspace: The directory that the platform checks out into; the checkout around the working directory
-            counts as well.
-    """
-    working = Path.cwd()
-    top = next((at for at in (working, *working.parents) if (at / ".git").exists()), working)
-    checkouts = {top.resolve(), workspace.resolve()}
-    places = {place for path in paths for place in (Path(os.path.abspath(path)), path.resolve())}
-    return any(place.is_relative_to(checkout) for place in places for checkout in checkouts)
-
-
 def refuse_to_overwrite(out: Path) -> None:
     """Refuse an output directory with a report and no archive: a job writes the archive first.
 
@@ -62,7 +64,7 @@ def refuse_to_overwrite(out: Path) -> None:
     if (out / ARCHIVE_NAME).exists() or not out.is_dir():
         return
     for name in sorted(os.listdir(out)):
-        if name == REPORT_NAME or is_html_name(name):
+        if name == REPORT_NAME or _HTML.fullmatch(name):
             raise UsageError(
                 f"{out / name} is there and would be overwritten.",
                 remedy="Move it elsewhere, or set `out` to another directory.",
@@ -100,16 +102,10 @@ def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
             current = inner
             if os.fstat(current).st_uid == 0:
                 os.fchown(current, owner.st_uid, owner.st_gid)
-        for folder, name in _below(current):
-            os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
+        for _, names, files, folder in os.fwalk(".", dir_fd=current):
+            for name in (*names, *files):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
+                    os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
     finally:
         os.close(current)
-
-
-def _below(top: int) -> Iterator[tuple[int, str]]:
-    """Yield everything of root's below an open folder: its folder, and its name there."""
-    for _, names, files, folder in os.fwalk(".", dir_fd=top):
-        for name in (*names, *files):
-            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if status.st_uid == 0 and (stat.S_ISDIR(status.st_mode) or status.st_nlink == 1):
-                yield folder, name

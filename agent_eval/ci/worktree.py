@@ -51,22 +51,13 @@ class CannotCheckOut(NotEvaluable):
 
 @dataclass(frozen=True)
 class Worktree:
-    """A commit that is checked out.
+    """A commit that is checked out: its top, and its files, those of submodules included, by path below it.
 
     Its `.git` is a repository that borrows the clone's objects, so git works there (builds ask it for their
     version), and nothing that it writes gets into the clone.
-
-    Example:
-        `check_out(clone, clone.head, clone.home / "judges").directory` has the files of the commit.
-
-    Attributes:
-        directory: Its top.
-        commit: The commit.
-        tracked: Its files, those of submodules included, by path below the top.
     """
 
     directory: Path
-    commit: str
     tracked: frozenset[str]
 
 
@@ -81,25 +72,29 @@ class _Source:
 
 
 def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
-    """Check a commit out into a new directory.
-
-    Args:
-        clone: Has the commit.
-        commit: Its id.
-        directory: Does not exist yet; below `clone.home`, no code of the change finds its parents by chance.
+    """Check a commit out into a new directory: below `clone.home`, no code of the change finds it by chance.
 
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.
     """
     source = _Source(clone.directory, clone.remote, clone.of_checkout)
-    return Worktree(directory, commit, frozenset(_populate(clone, source, commit, directory)))
+    return Worktree(directory, frozenset(_populate(clone, source, commit, directory)))
 
 
 def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path) -> Iterator[str]:
     """Fill a directory, and list its files by path below it."""
-    git = clone.git
+    git, own = clone.git, directory / ".git"
     try:
-        _own_repository(git, source, commit, directory)
+        _new_repository(git, commit, str(directory))
+        write_unsynced(own / "objects" / "info" / "alternates", os.fsencode(source.bare / "objects") + b"\n")
+        for name in ("packed-refs", "shallow"):
+            if (source.bare / name).is_file():
+                write_unsynced(own / name, (source.bare / name).read_bytes())
+        # By the clone's repository, which fetches files that it does not have yet, all of them at once.
+        where = {"GIT_DIR": str(source.bare), "GIT_WORK_TREE": str(directory)}
+        where["GIT_INDEX_FILE"] = str(own / "index")
+        git.run("read-tree", "-m", "-u", commit, cwd=directory, remote=source.remote, more=where)
+        git.run("update-ref", "--no-deref", "HEAD", commit, cwd=directory)
     except GitFailed as error:
         raise CannotCheckOut("its files", "the objects are neither in the checkout nor at hand") from error
     entries = git.run("ls-tree", "-r", "-z", "--full-tree", commit, cwd=source.bare).split(b"\0")
@@ -122,18 +117,10 @@ def _populate(clone: PrivateClone, source: _Source, commit: str, directory: Path
             yield f"{path}/{name}"
 
 
-def _own_repository(git: Git, source: _Source, commit: str, directory: Path) -> None:
+def _new_repository(git: Git, commit: str, *arguments: str) -> None:
+    """Make an empty repository for the kind of ids that a commit has."""
     kind = "sha256" if len(commit) == 64 else "sha1"
-    git.run("init", "--quiet", "--template=", f"--object-format={kind}", str(directory))
-    own = directory / ".git"
-    write_unsynced(own / "objects" / "info" / "alternates", os.fsencode(source.bare / "objects") + b"\n")
-    for name in ("packed-refs", "shallow"):
-        if (source.bare / name).is_file():
-            write_unsynced(own / name, (source.bare / name).read_bytes())
-    # By the clone's repository, which fetches files that it does not have yet, all of them at once.
-    where = {"GIT_DIR": str(source.bare), "GIT_WORK_TREE": str(directory), "GIT_INDEX_FILE": f"{own}/index"}
-    git.run("read-tree", "-m", "-u", commit, cwd=directory, remote=source.remote, more=where)
-    git.run("update-ref", "--no-deref", "HEAD", commit, cwd=directory)
+    git.run("init", "--quiet", "--template=", f"--object-format={kind}", *arguments)
 
 
 def _modules(git: Git, bare: Path, commit: str) -> dict[str, tuple[str, str]]:
@@ -161,8 +148,7 @@ def _submodule(
     if source.depth >= _DEEPEST:
         raise CannotCheckOut(reason, f"submodules are nested more than {_DEEPEST} deep")
     bare = clone.home / f"module-{len(list(clone.home.glob('module-*')))}.git"
-    kind = "sha256" if len(commit) == 64 else "sha1"
-    git.run("init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(bare))
+    _new_repository(git, commit, "--bare", str(bare))
     remote = source.remote.sibling(url) if source.remote is not None else None
     copy = source.of_checkout / "modules" / name
     has_copy = not {"..", "/"} & set(Path(name).parts) and copy.is_dir()
@@ -196,9 +182,15 @@ def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: S
     """Put the files of LFS in the place of their pointers."""
     missing = {}
     for name, (oid, size) in _pointers(git, directory, names).items():
-        content = _opened(source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid)
-        if content is None or not _put(content, directory / name, oid):
+        copy = source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
+        try:
+            descriptor = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
             missing[name] = oid, size
+            continue
+        with open(descriptor, "rb") as content:
+            if not _put(content, directory / name, oid):
+                missing[name] = oid, size
     if not missing:
         return
     reason = f"LFS file {as_code(min(missing))}"
@@ -241,18 +233,10 @@ def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tupl
     return {name: (oid, size) for name, oid, size in small if name in by_lfs}
 
 
-def _opened(place: Path) -> BinaryIO | None:
-    """Open an object that the checkout keeps; None where it has none."""
-    try:
-        return open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    except OSError:
-        return None
-
-
 def _put(content: BinaryIO, place: Path, oid: str) -> bool:
     """Put content in the place of a pointer, if it is what the pointer says."""
     beside = place.with_name(f"{_BESIDE}{oid}")
-    with content, HashedFile(beside) as file:
+    with HashedFile(beside) as file:
         while chunk := content.read(_CHUNK):
             file.write(chunk)
     if file.sha256 == oid:
@@ -268,7 +252,8 @@ def _downloaded(remote: Remote, missing: Mapping[str, tuple[str, int]]) -> Itera
 
     Its answer names an address for each object, often on another host, where no header of the job goes.
     """
-    secrets = dict(_header(line) for line in remote.headers)
+    split = (line.partition(":") for line in remote.headers)
+    secrets = {name.strip(): value.strip() for name, _, value in split}
     session = Session(remote.url, secret_headers=secrets, headers={"Accept": _OF_LFS})
     rows = sorted(missing.items())
     for start in range(0, len(rows), _IN_A_BATCH):
@@ -288,8 +273,3 @@ def _downloaded(remote: Remote, missing: Mapping[str, tuple[str, int]]) -> Itera
             yield name, source.request("GET", href, max_bytes=size + 1, seconds=_SECONDS).body
             source.close()
     session.close()
-
-
-def _header(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.strip(), value.strip()

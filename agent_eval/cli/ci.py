@@ -73,13 +73,10 @@ def demo(out: Path, conversations: bool) -> int:
     import os
     import sys
 
-    if conversations:
-        from agent_eval.ci.conversation_demonstration import run_conversations
+    from agent_eval.ci.demonstration import run_conversations, run_demonstration
 
-        return int(run_conversations(out, os.environ, sys.stdout))
-    from agent_eval.ci.demonstration import run_demonstration
-
-    return int(run_demonstration(out, os.environ, sys.stdout))
+    run = run_conversations if conversations else run_demonstration
+    return int(run(out, os.environ, sys.stdout))
 
 
 @click.command(cls=TableCommand, path="init")

@@ -1,4 +1,4 @@
-"""`agent-eval history`: what the last runs of the base branch counted, and a badge of it."""
+"""`agent-eval history`: what the last runs of the base branch counted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit, is_stdout
+from agent_eval.cli.output import emit
+from agent_eval.config.gone import gone_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +32,8 @@ class HistoryGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Take what is no command for the arguments of `show`."""
+        if args and not ctx.resilient_parsing and (gone := gone_command(f"history {args[0]}")) is not None:
+            raise gone
         if args and args[0] in self.commands:
             return super().resolve_command(ctx, args)
         return "show", history_show, args
@@ -50,7 +53,7 @@ class HistoryGroup(click.Group):
 
 @click.group(cls=HistoryGroup, subcommand_metavar="WHERE | COMMAND [ARGS]...")
 def history() -> None:
-    """Show what the last runs of the base branch counted: `history WHERE`, or `history badge WHERE`."""
+    """Show what the last runs of the base branch counted: `history WHERE`."""
 
 
 @history.command(name="show", cls=TableCommand, path="history show")
@@ -65,10 +68,9 @@ def history_show(
 ) -> None:
     """Show the trend, the cases over the runs, and which cases are flaky.
 
-    WHERE is the evidence of a run on the base branch (a pack, an archive), or the directory that the option
-    `history` of `ci` names.
+    WHERE is the evidence of a run on the base branch: a pack, an archive, or the directory `out` of `ci`.
     """
-    from agent_eval.history.board import board
+    from agent_eval.history.board import board, recommendation
     from agent_eval.operations.history import history_json, policy_at, read_history_at, unknown_cases
     from agent_eval.reports.terminal_history import history_text
     from agent_eval.text.escape import clean
@@ -81,7 +83,6 @@ def history_show(
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, quarantined=quarantined)
     if recommend:
-        from agent_eval.history.recommendation import recommendation
         from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
 
         recommended = recommendation(table, quarantined)
@@ -97,21 +98,3 @@ def history_show(
         history_json(table, warnings),
         lambda colour: [*history_text(table, name, colour=colour), *warning_lines],
     )
-
-
-@history.command(name="badge", cls=TableCommand, path="history badge")
-@click.argument("where", type=click.Path(path_type=pathlib.Path))
-def badge(where: Path, dataset_id: str | None, label: str, out: Path, output_format: str) -> None:
-    """Draw the newest pass rate as a badge: one SVG that loads nothing.
-
-    It is green, and orange with the word "low" where the run is below what the runs before it make likely.
-    """
-    from agent_eval.evidence.derived import write_output
-    from agent_eval.history.board import board
-    from agent_eval.operations.history import read_history_at
-    from agent_eval.reports.badge import badge_svg
-
-    svg = badge_svg(board(read_history_at(where, dataset_id)), label)
-    write_output(out, svg.encode())
-    if not is_stdout(out):
-        emit(output_format, {"badge": str(out)}, lambda _colour: [f"Wrote {out}"])

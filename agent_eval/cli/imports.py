@@ -23,7 +23,7 @@ def run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     Args:
         family: Which formats to choose from.
         name: Name of the format, or `auto`.
-        options: The parameters of the options that every such command has (`config.rows.imports`).
+        options: The parameters of the options that every such command has (`config.rows.suites`).
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 

@@ -51,16 +51,8 @@ def dataset_add(
 @registry.command("dataset-list", cls=TableCommand, path="registry dataset-list")
 def dataset_list(registry_path: Path, output_format: str) -> None:
     """List registered suites."""
-    from agent_eval.registry.baselines import list_datasets
-
-    _print_rows(
-        output_format,
-        registry_path,
-        "datasets",
-        list_datasets(_store(registry_path)),
-        "dataset_id",
-        "suite_path",
-    )
+    rows = sorted(_store(registry_path).read().datasets.values(), key=lambda entry: entry.dataset_id)
+    _print_rows(output_format, registry_path, "datasets", rows, "dataset_id", "suite_path")
 
 
 @registry.command("baseline-set", cls=TableCommand, path="registry baseline-set")
@@ -81,17 +73,8 @@ def baseline_set(
 @registry.command("baseline-list", cls=TableCommand, path="registry baseline-list")
 def baseline_list(registry_path: Path, output_format: str) -> None:
     """List baselines."""
-    from agent_eval.registry.baselines import list_baselines
-
-    _print_rows(
-        output_format,
-        registry_path,
-        "baselines",
-        list_baselines(_store(registry_path)),
-        "name",
-        "run_id",
-        "run_path",
-    )
+    rows = sorted(_store(registry_path).read().baselines.values(), key=lambda entry: entry.name)
+    _print_rows(output_format, registry_path, "baselines", rows, "name", "run_id", "run_path")
 
 
 @registry.command("baseline-show", cls=TableCommand, path="registry baseline-show")
@@ -141,20 +124,10 @@ def baseline_promote(
 @registry.command("approval-list", cls=TableCommand, path="registry approval-list")
 def approval_list(name: str | None, registry_path: Path, output_format: str) -> None:
     """List promotions with who approved them, the newest first."""
-    from agent_eval.registry.baselines import list_approvals
-
-    rows = list_approvals(_store(registry_path), name)
-    _print_rows(
-        output_format,
-        registry_path,
-        "approvals",
-        rows,
-        "approval_id",
-        "name",
-        "run_id",
-        "approved_by",
-        "rationale",
-    )
+    approvals = _store(registry_path).read().approvals[::-1]
+    rows = [approval for approval in approvals if name in (None, approval.name)]
+    columns = ("approval_id", "name", "run_id", "approved_by", "rationale")
+    _print_rows(output_format, registry_path, "approvals", rows, *columns)
 
 
 @registry.command("waiver-add", cls=TableCommand, path="registry waiver-add")
@@ -209,9 +182,7 @@ def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_f
 @registry.command("audit-log", cls=TableCommand, path="registry audit-log")
 def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
     """List changes of the registry, the newest first."""
-    from agent_eval.registry.store import audit_log
-
-    rows = audit_log(_store(registry_path), limit=limit)
+    rows = _store(registry_path).log()[::-1][:limit]
     _print_rows(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 
-from agent_eval.comparison.facts import KIND_LIMIT, cut, normalise
+from agent_eval.comparison.facts import KIND_LIMIT, CaseOutcome, cut, normalise
 from agent_eval.contracts import CaseResultRow, Cluster, FailureClusters, Triage
 
 CASES_PER_CLUSTER = 10
@@ -18,40 +19,70 @@ REST = "(other failures)"
 
 @dataclass(slots=True)
 class _Failures:
-    """Failures of one cluster in one run."""
+    """Failures of one cluster: what the first says, and the cases of the baseline and of now."""
 
     judge_id: str
     reason: str
     failure: str | None
-    case_ids: dict[str, None] = field(default_factory=dict)
+    before: set[str] = field(default_factory=set)
+    now: set[str] = field(default_factory=set)
 
 
 def failure_clusters(
-    failing_before: Iterable[str],
-    failing_now: Iterable[str],
+    pairs: Mapping[str, tuple[CaseOutcome, CaseOutcome]],
     baseline: Mapping[str, CaseResultRow],
     candidate: Mapping[str, CaseResultRow],
 ) -> FailureClusters:
     """Cluster the failed and error verdicts of both runs, ranked by growth.
 
-    Args:
-        failing_before: Ids of compared cases with a failed or error verdict in the baseline.
-        failing_now: Ids of compared cases with such a verdict in the candidate.
-        baseline: Results of the baseline by case id.
-        candidate: Results of the candidate by case id.
-
     A cluster counts cases, not verdicts. It lists first the cases that were not in it before.
     """
-    before = _collect(failing_before, baseline)
-    now = _collect(failing_now, candidate)
+    clusters: dict[str, _Failures] = {}
+    names: dict[tuple[str, str], str] = {}
+    # The candidate first: its words stand for a cluster that both runs have.
+    for side, results in ((1, candidate), (0, baseline)):
+        for case_id in (case_id for case_id, pair in pairs.items() if pair[side].failing):
+            for verdict in results[case_id]["verdicts"]:
+                if verdict["failure"] is None:
+                    continue
+                key = (verdict["judge_id"], verdict["reason"])
+                if key not in names:
+                    names[key] = f"{key[0]}: {normalise(key[1])}"
+                cluster = clusters.setdefault(names[key], _Failures(*key, verdict["failure"]))
+                (cluster.now if side else cluster.before).add(case_id)
     ranked = sorted(
-        before.keys() | now.keys(),
-        key=lambda name: (_size(before, name) - _size(now, name), -_size(now, name), name),
+        clusters,
+        key=lambda name: (
+            len(clusters[name].before) - len(clusters[name].now),
+            -len(clusters[name].now),
+            name,
+        ),
     )
     return FailureClusters(
-        baseline=_counts(before),
-        candidate=_counts(now),
-        delta_ranked=[_cluster(name, before.get(name), now.get(name)) for name in ranked[:RANKED]],
+        baseline=_largest({name: len(cluster.before) for name, cluster in clusters.items()}),
+        candidate=_largest({name: len(cluster.now) for name, cluster in clusters.items()}),
+        delta_ranked=[_cluster(name, clusters[name]) for name in ranked[:RANKED]],
+    )
+
+
+def _largest(counts: dict[str, int]) -> dict[str, int]:
+    ranked = sorted(filter(itemgetter(1), counts.items()), key=lambda each: (-each[1], each[0]))
+    rest = sum(count for _, count in ranked[COUNTED:])
+    return dict(ranked[:COUNTED]) | ({REST: rest} if rest else {})
+
+
+def _cluster(name: str, failures: _Failures) -> Cluster:
+    return Cluster(
+        cluster=name,
+        judge_id=failures.judge_id,
+        reason=cut(failures.reason, KIND_LIMIT),
+        baseline_count=len(failures.before),
+        candidate_count=len(failures.now),
+        delta=len(failures.now) - len(failures.before),
+        case_ids=[*sorted(failures.now - failures.before), *sorted(failures.now & failures.before)][
+            :CASES_PER_CLUSTER
+        ],
+        suggested_fix=hint(failures.judge_id, failures.failure),
     )
 
 
@@ -65,53 +96,6 @@ def triage(clusters: FailureClusters) -> Triage:
     top = (grown or remaining)[:TRIAGED]
     return Triage(
         top_clusters=top, suggested_fixes_count=sum(cluster.suggested_fix is not None for cluster in top)
-    )
-
-
-def _collect(case_ids: Iterable[str], results: Mapping[str, CaseResultRow]) -> dict[str, _Failures]:
-    clusters: dict[str, _Failures] = {}
-    names: dict[tuple[str, str], str] = {}
-    for case_id in case_ids:
-        for verdict in results[case_id]["verdicts"]:
-            if verdict["failure"] is None:
-                continue
-            key = (verdict["judge_id"], verdict["reason"])
-            name = names.get(key)
-            if name is None:
-                name = names[key] = f"{key[0]}: {normalise(key[1])}"
-            cluster = clusters.get(name)
-            if cluster is None:
-                cluster = clusters[name] = _Failures(*key, verdict["failure"])
-            cluster.case_ids[case_id] = None
-    return clusters
-
-
-def _size(clusters: Mapping[str, _Failures], name: str) -> int:
-    return len(clusters[name].case_ids) if name in clusters else 0
-
-
-def _counts(clusters: Mapping[str, _Failures]) -> dict[str, int]:
-    ranked = sorted(clusters, key=lambda name: (-_size(clusters, name), name))
-    counts = {name: _size(clusters, name) for name in ranked[:COUNTED]}
-    rest = sum(_size(clusters, name) for name in ranked[COUNTED:])
-    return counts | ({REST: rest} if rest else {})
-
-
-def _cluster(name: str, before: _Failures | None, now: _Failures | None) -> Cluster:
-    either = now or before
-    assert either is not None
-    was_there = before.case_ids if before else {}
-    is_there = now.case_ids if now else {}
-    ordered = sorted(is_there, key=lambda case_id: (case_id in was_there, case_id))
-    return Cluster(
-        cluster=name,
-        judge_id=either.judge_id,
-        reason=cut(either.reason, KIND_LIMIT),
-        baseline_count=len(was_there),
-        candidate_count=len(is_there),
-        delta=len(is_there) - len(was_there),
-        case_ids=ordered[:CASES_PER_CLUSTER],
-        suggested_fix=hint(either.judge_id, either.failure),
     )
 
 

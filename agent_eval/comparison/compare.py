@@ -1,56 +1,108 @@
-"""The comparison of a candidate run with a baseline run."""
+"""The comparison of a candidate run with a baseline run. Pure: no files, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from agent_eval.comparison.behaviour import (
-    Differences,
-    Traces,
-    behaviour_change,
-    changed_cases,
-    differences,
-    run_behaviour,
-)
-from agent_eval.comparison.changes import Pair, case_regressions, new_hard_fail
+from agent_eval.comparison.behaviour import Differences, Traces, behaviour_change, run_behaviour
 from agent_eval.comparison.clusters import failure_clusters, triage
-from agent_eval.comparison.compatibility import Changed, check, is_helped, partition, select
+from agent_eval.comparison.compatibility import check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
-from agent_eval.comparison.facts import CaseOutcome, RunView, case_outcomes
-from agent_eval.comparison.judged_twice import JudgedTwice
-from agent_eval.comparison.metrics import (
+from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView, outcomes_of
+from agent_eval.comparison.results import (
     Balance,
-    Risk,
+    Pair,
+    Results,
     case_metrics,
+    case_regressions,
+    compare_trials,
     judge_metrics,
+    new_hard_fail,
     regression_sentences,
     release_impact,
     risk_level,
     top_regressed_judges,
 )
-from agent_eval.comparison.trials import compare_trials
 from agent_eval.contracts import (
-    BehaviourChange,
-    CaseRegression,
+    CaseResultRow,
+    CaseSets,
     Comparison,
-    FailureClusters,
+    Compatibility,
     NewCases,
+    Outcome,
     Overview,
-    RunBehaviour,
 )
-from agent_eval.contracts.conversation_change import ConversationChange
 from agent_eval.errors import NothingMeasured
+from agent_eval.text.numbers import count
 
 DETAIL_LIMIT = 200
 """Maximum cases whose change of behaviour a comparison lists. Those whose result changed come first."""
+
+Outcomes = Mapping[str, CaseOutcome]
+"""Outcomes by case id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedTwice:
+    """Cases that both runs are judged on by the same definitions, judges and case policy.
+
+    Attributes:
+        baseline: Results of the baseline's trajectories by today's definitions and judges, by case id.
+        candidate: Results of the candidate by the judges that could judge both runs, where these are fewer.
+        by_baseline: Results of the candidate's trajectories by the baseline's definitions and judges.
+        apart: Ids of the judges that cannot judge the stored trajectories, and are not compared.
+    """
+
+    baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
+    candidate: Mapping[str, CaseResultRow] = field(default_factory=dict)
+    by_baseline: Mapping[str, CaseResultRow] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
+
+    def notices(self) -> list[str]:
+        """Say which results are not those that the runs stored, in sentences for the top of a report."""
+        sentences = []
+        if self.baseline:
+            cases = count(len(self.baseline), "case")
+            sentences.append(f"The baseline's results of {cases} are by today's definitions and judges.")
+        if self.apart:
+            names = ", ".join(sorted(self.apart))
+            sentences.append(f"Not compared, as it cannot judge the baseline's stored trajectories: {names}.")
+        return sentences
+
+    def new_expectations(self, before: Outcomes, todays: tuple[Outcomes, Outcomes]) -> dict[str, list[str]]:
+        """Find the judges by whose old expectation a case got worse, and by whose new one it did not.
+
+        Args:
+            before: Outcomes of the baseline as it was judged.
+            todays: Outcomes of both runs as they are judged today.
+        """
+        hidden = {}
+        for case_id, now in outcomes_of(self.by_baseline).items():
+            worse = _worse(before[case_id], now) - _worse(todays[0][case_id], todays[1][case_id])
+            if worse:
+                hidden[case_id] = sorted(worse)
+        return hidden
+
+
+def _worse(before: CaseOutcome, now: CaseOutcome) -> set[str]:
+    """Collect the judges that passed a case and cannot tell now, or newly fail it."""
+    unsure = Outcome.PASSED.value, Outcome.INCONCLUSIVE.value
+    return {
+        judge_id
+        for judge_id, outcome in now.judges.items()
+        if (was := before.judges.get(judge_id)) is not None
+        and ((outcome in FAILURES and was not in FAILURES) or (was, outcome) == unsure)
+    }
 
 
 def compare(
     baseline: RunView,
     candidate: RunView,
     *,
-    changed: Changed,
     generated_at: str,
+    allow_incompatible: bool = False,
     traces: Traces | None = None,
     detail_limit: int = DETAIL_LIMIT,
     judged_twice: JudgedTwice | None = None,
@@ -62,9 +114,9 @@ def compare(
     Args:
         baseline: The earlier run.
         candidate: The later run, on which the gate will decide.
-        changed: What to do about cases that differ between the runs (`Changed`). Runs of different datasets
-            are compared with `include` only.
         generated_at: ISO 8601 time of the comparison.
+        allow_incompatible: Whether to compare every case id that both runs have, also of different datasets.
+            Otherwise cases that ask something else are listed and left out.
         traces: Function that returns a case with its trace in both runs; called only for cases whose result
             changed.
         detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
@@ -73,28 +125,69 @@ def compare(
 
     Raises:
         IncompatibleRuns: An enforced condition does not hold.
-        InvalidInput: A stored result or summary contradicts the verdicts.
-        NothingMeasured: A run has no case, or the runs share none with `include`.
+        NothingMeasured: A run has no case, or the runs share none and all were to be compared.
 
-    With `exclude` no case may remain to be compared; then the relative rules of the gate cannot hold.
+    No case may remain to be compared; then the relative rules of the gate cannot hold.
     """
-    _refuse_empty(baseline, candidate)
-    before, now = case_outcomes(baseline), case_outcomes(candidate)
-    parts = partition(baseline, candidate)
-    compatibility = check(baseline, candidate, parts, changed)
+    runs = baseline, candidate
+    for side, run in zip(("baseline", "candidate"), runs, strict=True):
+        if not run.results:
+            raise NothingMeasured(
+                f"the {side} run {run.config.run_id!r} has no case",
+                remedy="Evaluate a suite with at least one case.",
+            )
+    before, now = outcomes_of(baseline.results), outcomes_of(candidate.results)
+    parts = partition(*runs)
+    compatibility = check(*runs, parts, allow_incompatible=allow_incompatible)
     twice = judged_twice or JudgedTwice()
-    compared, case_sets = select(compatibility, parts, before, changed, judged_twice=twice.baseline)
-    todays = twice.outcomes(before, now)
-    views = twice.todays(baseline, candidate)
-    runs = _ComparedRuns(*views, {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared})
-    metrics, judges = case_metrics(runs.pairs.values()), judge_metrics(runs.pairs.values())
-    differing_cases = differences(baseline, candidate, compared)
-    clusters = runs.clusters()
-    balance = runs.balance()
-    behaviour, conversations = _changes_by_case(
-        baseline, candidate, differing_cases, runs.rows, traces, detail_limit
+    compared, case_sets = select(
+        compatibility,
+        parts,
+        before,
+        allow_incompatible=allow_incompatible,
+        judged_twice=twice.baseline,
     )
-    trials = compare_trials(compared, views[0].results, views[1].results)
+    todays = before | outcomes_of(twice.baseline), now | outcomes_of(twice.candidate)
+    pairs = {case_id: (todays[0][case_id], todays[1][case_id]) for case_id in compared}
+    # Only read; a case that is judged twice is read as it is judged today.
+    results: tuple[Results, Results] = (
+        ChainMap(dict(twice.baseline), baseline.results),  # type: ignore[arg-type]
+        ChainMap(dict(twice.candidate), candidate.results),  # type: ignore[arg-type]
+    )
+    comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
+    differing = Differences.between(*runs, compared)
+    comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, twice.notices())
+    with_traces = {row.case_id: None for row in comparison.case_regressions}
+    for case_id in differing.ordered(with_traces)[:detail_limit]:
+        cases = traces(case_id) if traces is not None and case_id in with_traces else None
+        change = behaviour_change(baseline.index[case_id], candidate.index[case_id], cases)
+        comparison.behaviour_changes.append(change)
+        if cases is not None and len(comparison.conversations) < CONVERSATIONS_LIMIT:
+            spoken = conversation_change(cases, baseline.results[case_id], candidate.results[case_id])
+            comparison.conversations += [spoken] if spoken is not None else []
+    comparison.trials = compare_trials(compared, *results)
+    comparison.new_expectations = twice.new_expectations(before, todays)
+    comparison.more_help = is_helped(baseline.config, candidate.config)
+    new = [now[case_id] for case_id in case_sets.new]
+    passed, hard_failed = sum(case.passed for case in new), sum(case.hard_failed for case in new)
+    comparison.new_cases = NewCases(cases=len(new), passed=passed, hard_failed=hard_failed)
+    return comparison
+
+
+def _of_results(
+    runs: tuple[RunView, RunView],
+    results: tuple[Results, Results],
+    pairs: dict[str, Pair],
+    conditions: tuple[Compatibility, CaseSets],
+    generated_at: str,
+) -> Comparison:
+    """Make the comparison as far as it follows from outcomes and verdicts."""
+    outcomes = [*pairs.values()]
+    metrics, judges, balance = case_metrics(outcomes), judge_metrics(outcomes), Balance.of(outcomes)
+    rows, clusters = case_regressions(pairs, *results), failure_clusters(pairs, *results)
+    new_hard = [case_id for case_id, (was, is_now) in pairs.items() if new_hard_fail(was, is_now)]
+    resolved = [case_id for case_id, (was, is_now) in pairs.items() if new_hard_fail(is_now, was)]
+    baseline, candidate = runs
     return Comparison(
         generated_at=generated_at,
         baseline_run_id=baseline.config.run_id,
@@ -102,117 +195,26 @@ def compare(
         dataset_id=candidate.config.dataset_id,
         baseline=baseline.reference(),
         candidate=candidate.reference(),
-        compatibility=compatibility,
-        cases=case_sets,
+        compatibility=conditions[0],
+        cases=conditions[1],
         metrics=metrics,
         judge_metrics=judges,
-        overview=runs.overview(risk_level(balance)),
-        case_regressions=runs.rows,
+        overview=Overview(
+            total_baseline_cases=len(baseline.results),
+            total_candidate_cases=len(candidate.results),
+            compared_cases=len(pairs),
+            regressed_cases=balance.regressed,
+            improved_cases=sum(row.improved for row in rows),
+            new_hard_fail_cases=len(new_hard),
+            resolved_hard_fail_cases=len(resolved),
+            risk_level=risk_level(balance),
+        ),
+        case_regressions=rows,
         regressions=regression_sentences(metrics, judges),
         top_regressed_judges=top_regressed_judges(judges),
-        new_hard_fail_case_ids=runs.new_hard_fails,
-        resolved_hard_fail_case_ids=runs.resolved_hard_fails,
+        new_hard_fail_case_ids=new_hard,
+        resolved_hard_fail_case_ids=resolved,
         failure_clusters=clusters,
         triage=triage(clusters),
         release_impact=release_impact(balance),
-        behaviour=_with_notices(
-            run_behaviour(baseline, candidate, compared, differing_cases, compatibility), twice.notices()
-        ),
-        behaviour_changes=behaviour,
-        conversations=conversations,
-        trials=trials,
-        new_expectations=twice.new_expectations(before, todays),
-        more_help=is_helped(baseline.config, candidate.config),
-        new_cases=_new_cases([now[case_id] for case_id in case_sets.new]),
     )
-
-
-def _new_cases(outcomes: Sequence[CaseOutcome]) -> NewCases:
-    return NewCases(
-        cases=len(outcomes),
-        passed=sum(outcome.passed for outcome in outcomes),
-        hard_failed=sum(outcome.hard_failed for outcome in outcomes),
-    )
-
-
-def _with_notices(behaviour: RunBehaviour, notices: list[str]) -> RunBehaviour:
-    return behaviour.model_copy(update={"notices": [*notices, *behaviour.notices]}) if notices else behaviour
-
-
-def _refuse_empty(baseline: RunView, candidate: RunView) -> None:
-    for side, run in (("baseline", baseline), ("candidate", candidate)):
-        if not run.results:
-            raise NothingMeasured(
-                f"the {side} run {run.config.run_id!r} has no case",
-                remedy="Evaluate a suite with at least one case.",
-            )
-
-
-class _ComparedRuns:
-    """The compared cases of both runs, and the parts of a comparison that follow from them.
-
-    Attributes:
-        pairs: Outcomes in the baseline and in the candidate by case id, sorted by id.
-        rows: Cases that changed.
-    """
-
-    def __init__(self, baseline: RunView, candidate: RunView, pairs: dict[str, Pair]) -> None:
-        self.baseline, self.candidate, self.pairs = baseline, candidate, pairs
-        self.rows = case_regressions(pairs, baseline.results, candidate.results)
-        self.new_hard_fails = [case_id for case_id, pair in pairs.items() if new_hard_fail(*pair)]
-        self.resolved_hard_fails = [
-            case_id for case_id, (before, now) in pairs.items() if new_hard_fail(now, before)
-        ]
-
-    def clusters(self) -> FailureClusters:
-        """Cluster the failures by judge and reason."""
-        return failure_clusters(
-            [case_id for case_id, pair in self.pairs.items() if pair[0].failing],
-            [case_id for case_id, pair in self.pairs.items() if pair[1].failing],
-            self.baseline.results,
-            self.candidate.results,
-        )
-
-    def overview(self, risk: Risk) -> Overview:
-        """Count the cases by how they changed."""
-        return Overview(
-            total_baseline_cases=len(self.baseline.results),
-            total_candidate_cases=len(self.candidate.results),
-            compared_cases=len(self.pairs),
-            regressed_cases=sum(row.regressed for row in self.rows),
-            improved_cases=sum(row.improved for row in self.rows),
-            new_hard_fail_cases=len(self.new_hard_fails),
-            resolved_hard_fail_cases=len(self.resolved_hard_fails),
-            risk_level=risk,
-        )
-
-    def balance(self) -> Balance:
-        """Count what `risk_level` and `release_impact` rate."""
-        return Balance(
-            compared=len(self.pairs),
-            regressed=sum(row.regressed for row in self.rows),
-            fewer_passed=sum(before.passed - now.passed for before, now in self.pairs.values()),
-            more_hard_failed=sum(now.hard_failed - before.hard_failed for before, now in self.pairs.values()),
-        )
-
-
-def _changes_by_case(
-    baseline: RunView,
-    candidate: RunView,
-    differing_cases: Differences,
-    rows: Sequence[CaseRegression],
-    traces: Traces | None,
-    detail_limit: int,
-) -> tuple[list[BehaviourChange], list[ConversationChange]]:
-    """Describe how the behaviour of cases changed, and conversations whose result changed turn by turn."""
-    with_traces = {row.case_id for row in rows}
-    ordered = changed_cases(differing_cases, [row.case_id for row in rows])
-    changes: list[BehaviourChange] = []
-    conversations: list[ConversationChange] = []
-    for case_id in ordered[:detail_limit]:
-        cases = traces(case_id) if traces is not None and case_id in with_traces else None
-        changes.append(behaviour_change(baseline.index[case_id], candidate.index[case_id], cases))
-        if cases is not None and len(conversations) < CONVERSATIONS_LIMIT:
-            change = conversation_change(cases, baseline.results[case_id], candidate.results[case_id])
-            conversations += [change] if change is not None else []
-    return changes, conversations

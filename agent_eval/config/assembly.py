@@ -44,8 +44,8 @@ def assemble(values: Mapping[str, Any], parts: Mapping[str, Callable[..., Any]] 
         The fields of the specification itself, the parts among them.
 
     Example:
-        >>> assemble({"cases": ("refund",), "judging.case_policy": "any"})
-        {'cases': ('refund',), 'judging': Judging(...case_policy='any', ...)}
+        >>> assemble({"cases": ("refund",), "judging.pass_threshold": 80.0})
+        {'cases': ('refund',), 'judging': Judging(...pass_threshold=80.0, ...)}
     """
     fields: dict[str, dict[str, Any]] = {"": {}}
     for place, value in values.items():
@@ -161,8 +161,8 @@ def command_line(command: Command, parts: Any) -> list[str]:
     Example:
         >>> from pathlib import Path
         >>> paths = {"suite": Path("orders.json"), "output": Output(pack=Path("runs/orders"))}
-        >>> command_line("run", RunSpec(**paths, judging=Judging(case_policy="any")))
-        ['--case-policy', 'any']
+        >>> command_line("run", RunSpec(**paths, judging=Judging(judges=("regex",))))
+        ['--judge', 'regex']
     """
     words = []
     for option in options_of(command):

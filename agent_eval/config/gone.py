@@ -1,4 +1,4 @@
-"""Names that are gone and what replaces each: options, inputs of the CI job, variables, keys of a policy.
+"""Names that are gone and what replaces each: commands, options, inputs of the job, variables, policy keys.
 
 A name in this table is refused wherever it is met (exit 2): a setting that is silently ignored would leave a
 job to decide otherwise than its author thinks. Only the standard library may be imported here, because every
@@ -25,6 +25,7 @@ _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the da
 
 OPTIONS: Mapping[str, str] = {
     "trial-retries": "Remove it: an error is a failure, and a case that newly fails is run again.",
+    "case-policy": "Remove it: a case passes where all its trials do; the gate counts the passed ones.",
     "baseline-runs": _MAIN,
     "base-cache": "Remove it: the base's trials are made in the job that needs them.",
     "history": "Remove it: the counts of main's runs are in their evidence.",
@@ -54,10 +55,13 @@ OF_OTHER_COMMANDS: Mapping[str, str] = {
 }
 """By name of an option that some commands have, and others not any more."""
 
-TRIALS_AUTO = (
-    "Write a number, such as `trials: 2`: more trials show smaller losses. Cases that newly fail are "
-)
-TRIALS_AUTO += "run again by themselves."
+COMMANDS: Mapping[str, str] = {
+    "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "
+    "shields.io's endpoint badge draws it (https://shields.io/badges/endpoint-badge).",
+}
+"""By command, as it is typed after `agent-eval`."""
+
+TRIALS_AUTO = "Write a number, such as `trials: 2`: cases that newly fail are run again by themselves."
 """What to do in place of `trials: auto`."""
 
 _MOVED = (
@@ -90,13 +94,14 @@ POLICY_KEYS: Mapping[str, str] = {
 """By key of a policy file."""
 
 
-def gone_option(name: str, written: str | None = None) -> UsageError | None:
-    """The error for an option that is gone; None for any other name.
+def gone_command(name: str) -> UsageError | None:
+    """The error for a command that is gone, such as `history badge`; None for any other name."""
+    sentence = COMMANDS.get(name)
+    return UsageError(f"`agent-eval {name}` is gone.", remedy=sentence, field=name) if sentence else None
 
-    Args:
-        name: As an option without dashes, such as `base-cache`.
-        written: As the person wrote it, where that is not `--NAME` of a command that has no such option.
-    """
+
+def gone_option(name: str, written: str | None = None) -> UsageError | None:
+    """The error for an option that is gone, as it was `written` if not as `--NAME`; None for another name."""
     sentence = OPTIONS.get(name) or (OF_OTHER_COMMANDS.get(name) if written is None else None)
     if sentence is None:
         return None
@@ -104,11 +109,7 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
 
 
 def gone_variable(names: Iterable[str]) -> UsageError | None:
-    """The error for the first environment variable that passes an option that is gone; None without one.
-
-    Args:
-        names: Of the variables that are set and not empty.
-    """
+    """The error for the first variable of these, which are set, that passes an option that is gone."""
     gone = {spelt: name for name in OPTIONS for spelt in (variable(name), f"INPUT_{name.upper()}")}
     gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in OPTIONS}
     passed = sorted(gone.keys() & set(names))
@@ -116,13 +117,10 @@ def gone_variable(names: Iterable[str]) -> UsageError | None:
 
 
 def gone_policy_key(key: str, value: object) -> str | None:
-    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None.
-
-    Args:
-        key: The key.
-        value: What the file says of it.
-    """
-    names = _plain_names(value)
+    """What to write in place of a key of a policy that is gone, ready to paste where it can be; else None."""
+    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
+    if not all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names):
+        names = []  # YAML would not read each of them as it is
     if names and key == "zero_tolerance":
         return f"Write `safety: [{', '.join(names)}]`: each of them blocks at once."
     if names and key in ("zero_tolerance_repeat", "zero_tolerance_ceiling"):
@@ -136,9 +134,3 @@ def gone_policy_key(key: str, value: object) -> str | None:
             lines = ", ".join(f"`{name}: {value[name]}`" for name in rules)
             return f"Write its rules as keys of the policy: {lines}."
     return POLICY_KEYS.get(key)
-
-
-def _plain_names(value: object) -> list[str]:
-    """The names in a list or mapping; none where YAML would not read each of them as it is."""
-    names = [str(name) for name in value] if isinstance(value, (list, Mapping)) else []
-    return names if all(re.fullmatch(r"[A-Za-z][\w.-]*", name) for name in names) else []

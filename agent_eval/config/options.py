@@ -24,7 +24,6 @@ Kind = Literal[
     "integer",
     "seed",
     "parallel",
-    "case policy",
     "lines",
     "list",
     "variables",
@@ -34,7 +33,6 @@ Kind = Literal[
 text of several lines; `secret` and `private key`, which has several lines, never appear in any output.
 `switch` is true or false. `share` is a number from 0 to 1, `amount` one above 0; `count` is a whole number
 from 0, `integer` a positive one, `seed` any that 64 bits hold; `parallel` is one up to 256, or `auto`.
-`case policy` is what `contracts.trials.case_policy` reads.
 
 The last four have several values, one a line in the CI job and one for each time that the flag is given:
 `lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables;
@@ -65,7 +63,6 @@ Command = Literal[
     "bless",
     "drift",
     "history show",
-    "history badge",
     "inspect",
     "diff",
     "gate-health",

@@ -36,36 +36,24 @@ UNKNOWN = "unknown"
 class AgentSpec:
     """Which agent is run, and how. One of `command`, `url`, `base_url` and `name` says which.
 
-    Example:
-        >>> AgentSpec(base_url="http://localhost:8000/v1").called("small")
-        'openai:small'
-
     Attributes:
         command: A program that reads a task as JSON and writes its answer as JSON.
-        url: An address that is sent the task.
         name: An agent in one of the forms of `agents.catalog`.
         base_url: Endpoint of a hosted model; names the agent where nothing else does.
         repair_command: What a program's repairs are made by instead.
-        system_prompt: File with the system prompt of a hosted model.
         environment: Names of variables that the agent's program may see.
         headers: Name of each header, and the environment variable that has its value.
         gateway: Whether what answers at `url` is a gateway, and not the agent's own server.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
-        trials: How often each case is run.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
         workers: Processes that call an agent that is a Python function; as many as help when None.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
-        share_expected_output: Whether the agent is handed the expected output.
-        tools: Live tools, as `module:function` or an address.
         record: File to write what live tools answer to.
         replay: File of recorded answers of tools.
         update: File of recorded answers to refresh.
-        resume: Whether to go on with what an earlier start left.
         case_commands: Whether the cases' `setup` and `teardown` commands may run.
-        case_command_seconds: Time limit of each of these commands.
-        keep_alive: Whether a program stays alive for a conversation.
         user_prompt: File with the prompt of the model that plays users, in place of the released one.
     """
 
@@ -133,10 +121,6 @@ class AgentSpec:
 class LlmSpec:
     """The model that judges criteria in words and plays the users of conversations.
 
-    Example:
-        >>> "secret" in repr(LlmSpec(key="secret"))
-        False
-
     Attributes:
         provider: One of `models.catalog.MODELS`.
         key: Its API key; None for that of the environment.
@@ -171,14 +155,8 @@ class LlmSpec:
 class Judging:
     """How cases are judged.
 
-    Example:
-        >>> Judging(judges=("policy", "regex"), case_policy="majority").pass_threshold
-        100.0
-
     Attributes:
-        judges: Names of judges; the default ones when empty.
-        judge_config: File with their configuration.
-        case_policy: When a case with several trials passes; see `contracts.trials.case_policy`.
+        case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
@@ -200,12 +178,7 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What each attempt, all attempts at a case, and the whole run may use.
-
-    Example:
-        >>> Limits(run=RunLimits(cost_usd=5.0)).attempt.steps
-        50
-    """
+    """What each attempt, all attempts at a case, and the whole run may use."""
 
     attempt: AttemptLimits = field(default_factory=AttemptLimits)
     trial: TrialLimits = field(default_factory=TrialLimits)
@@ -214,12 +187,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a pack says of the agent that was tested, and of its inputs. Digests are those of the caller.
-
-    Example:
-        >>> Identity(model="small", seed=7).agent_version
-        'unknown'
-    """
+    """What a pack says of the agent that was tested, and of its inputs. Digests are those of the caller."""
 
     run_id: str | None = None
     agent_version: str = UNKNOWN
@@ -236,13 +204,7 @@ class Identity:
 class Output:
     """Where the evidence is written, and how.
 
-    Example:
-        >>> Output(pack=Path("runs/orders")).layout
-        'auto'
-
     Attributes:
-        pack: The evidence pack.
-        layout: A folder a case, or shards.
         summary_json: Where the summary is written as well, outside the pack.
         fresh: Whether the run starts over, and may replace the evidence of an earlier run of an agent.
         registry: The registry, whose baselines are not replaced.
@@ -261,21 +223,12 @@ class Output:
 class RunSpec:
     """What to run, how, and what to record of it.
 
-    Example:
-        >>> RunSpec(suite=Path("orders.json"), output=Output(pack=Path("runs/orders"))).agent is None
-        True
-
     Attributes:
-        suite: The suite.
-        output: Where the evidence goes.
         cases: Ids of the only cases that are run; all when empty.
         tests: Texts of which the ids of the only cases that are run have one; all when empty.
         tags: Tags of which the only cases that are run have one; all when empty.
         shard: One of several parts of the suite, such as `3/8`; all of it when None.
         agent: The agent that is run; None where recorded traces are judged.
-        judging: How cases are judged.
-        limits: What the agent may use.
-        identity: What the pack says of the agent.
         redaction: What is redacted beside secrets.
     """
 

@@ -7,20 +7,16 @@ from functools import cache
 from agent_eval.config.options import Command, Option
 from agent_eval.config.rows.agent import AGENT
 from agent_eval.config.rows.attestations import ATTESTATIONS
-from agent_eval.config.rows.benchmarks import BENCHMARKS
 from agent_eval.config.rows.conversations import CONVERSATIONS
-from agent_eval.config.rows.exports import EXPORTS
 from agent_eval.config.rows.gate import GATE
-from agent_eval.config.rows.history import HISTORY
-from agent_eval.config.rows.html import HTML
-from agent_eval.config.rows.imports import IMPORTS
 from agent_eval.config.rows.job import JOB
 from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.rows.llm import LLM
 from agent_eval.config.rows.packs import FORMAT, PACKS
 from agent_eval.config.rows.registry import REGISTERED
+from agent_eval.config.rows.reports import EXPORTS, HISTORY, HTML
 from agent_eval.config.rows.run import RUN
-from agent_eval.config.rows.starter_files import STARTER_FILES
+from agent_eval.config.rows.suites import BENCHMARKS, IMPORTS, STARTER_FILES
 
 OPTIONS: tuple[Option, ...] = (
     *RUN,

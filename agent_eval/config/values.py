@@ -168,18 +168,6 @@ def _is_digits(text: str) -> bool:
     return text.isascii() and text.isdigit()
 
 
-def _case_policy(_option: Option, text: str) -> str:
-    if text == "all":
-        return text
-    from agent_eval.contracts.trials import case_policy  # imports pydantic
-    from agent_eval.errors import InvalidInput
-
-    try:
-        return case_policy(text).text
-    except InvalidInput:
-        raise WrongValue("all, any, majority, or pass_rate>=x with x from 0 to 1") from None
-
-
 def _lines(option: Option, text: str) -> tuple[str, ...]:
     lines = tuple(line.strip() for line in text.splitlines() if line.strip())
     if option.choices and not set(lines) <= set(option.choices):
@@ -228,7 +216,6 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "integer": _whole,
     "seed": _seed,
     "parallel": _parallel,
-    "case policy": _case_policy,
     "lines": _lines,
     "list": _list,
     "variables": _variables,

@@ -129,9 +129,6 @@ class ExecutionConfig(SparseContract):
         whole = self.with_redactions(redacted_cases, redactions)
         return whole.model_copy(update={"shard": None, "damaged_records": damaged_records or None})
 
-    def rejudged(
-        self, origin: RejudgedFrom, case_policy: str | None, judge_code: dict[str, str]
-    ) -> ExecutionConfig:
+    def rejudged(self, origin: RejudgedFrom, judge_code: dict[str, str]) -> ExecutionConfig:
         """Copy for a pack with the same trajectories and new verdicts."""
-        stated = {"rejudged_from": origin, "case_policy": case_policy, "judge_code": judge_code or None}
-        return self.model_copy(update=stated)
+        return self.model_copy(update={"rejudged_from": origin, "judge_code": judge_code or None})

@@ -72,7 +72,7 @@ class HistoryRun(SparseContract, frozen=True):
         schema_version: Version of the format.
         run_id: The run.
         dataset_id: Its dataset.
-        key: Digest of the setup: only runs of one key say the same (`history.key`).
+        key: Digest of the setup: only runs of one key say the same (`history.records`).
         started_at: ISO 8601 with its offset.
         cases: Number of lines that follow.
         model: The agent's model, as the run states it.

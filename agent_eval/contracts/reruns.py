@@ -35,6 +35,11 @@ class CaseReruns(SparseContract, frozen=True):
     change: list[Rerun] = Field(default_factory=list)
     base: list[Rerun] = Field(default_factory=list)
 
+    @property
+    def failing(self) -> list[str]:
+        """Judges that failed a trial of the change."""
+        return sorted({judge_id for trial in self.change for judge_id in trial.failing})
+
 
 class RoundCount(Contract):
     """Trials of one case in one round of the whole suite: how many passed, of how many that were judged."""

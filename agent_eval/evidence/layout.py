@@ -42,7 +42,7 @@ RERUNS = f"{COMPARE}/reruns.json"
 RERUNS_ARCHIVE = f"{COMPARE}/reruns.zip"
 """The packs of that."""
 HISTORY_USED = f"{COMPARE}/history.jsonl"
-"""The records of main's runs that a decision rests on (`history.used`)."""
+"""The records of main's runs that a decision rests on (`history.records`)."""
 
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"

@@ -58,13 +58,7 @@ class Confusion:
 
 
 def confusion(labelled: Sequence[Labelled], judge: str | None = None) -> Confusion:
-    """Count cases by their labelled trials, or by those with one verdict of the judge.
-
-    Example:
-        >>> both = [Labelled("refund", "passed", "passed"), Labelled("refund", "failed", "passed")]
-        >>> confusion(both).right, confusion(both, "failed").cases
-        (Fraction(1, 2), 0)
-    """
+    """Count cases by their labelled trials, or by those with one verdict of the judge."""
     rows = [row for row in labelled if judge in (None, row.judge)]
     trials = Counter(row.case_id for row in rows)
     cells: defaultdict[tuple[str, ...], Fraction] = defaultdict(Fraction)
@@ -90,51 +84,29 @@ def share(right: Fraction, cases: int) -> Estimate:
     return Estimate(float(right / cases) if cases else None, wilson(right, cases))
 
 
-def kappa(cells: Confusion) -> Estimate:
-    """Compute Cohen's kappa, with an interval that covers from 20 cases on.
+def kappa(cells: Confusion) -> float | None:
+    """Compute Cohen's kappa; None where all verdicts are the same.
 
-    The standard error is that of J. L. Fleiss, J. Cohen and B. S. Everitt, Large sample standard errors of
-    kappa and weighted kappa, Psychological Bulletin 72 (1969) 323-327. With few cases it covers far too
-    rarely; half a case more in each cell mends that. Where all verdicts are the same, there is no kappa.
+    Source: J. Cohen, A coefficient of agreement for nominal scales, Educational and Psychological Measurement
+    20 (1960) 37-46.
     """
-    rows = [[cells.both_passed, cells.wrongly_failed], [cells.wrongly_passed, cells.both_failed]]
-    value = _kappa([[float(cell) for cell in row] for row in rows])[0]
-    smoothed, error = _kappa([[float(cell) + 0.5 for cell in row] for row in rows])
-    assert smoothed is not None
-    half = z_two_sided(0.95) * error
-    return Estimate(value, Interval(max(-1.0, smoothed - half), min(1.0, smoothed + half)))
-
-
-def _kappa(cells: list[list[float]]) -> tuple[float | None, float]:
-    total = sum(map(sum, cells))
-    shares = [[cell / total for cell in row] for row in cells] if total else [[1.0, 0.0], [0.0, 0.0]]
-    rows = [sum(row) for row in shares]
-    columns = [sum(column) for column in zip(*shares, strict=True)]
-    observed = shares[0][0] + shares[1][1]
-    expected = sum(row * column for row, column in zip(rows, columns, strict=True))
-    if expected >= 1.0:
-        return None, 1.0
-    value = (observed - expected) / (1 - expected)
-    of_agreed = sum(shares[i][i] * (1 - (rows[i] + columns[i]) * (1 - value)) ** 2 for i in (0, 1))
-    of_others = (1 - value) ** 2 * sum(
-        shares[i][j] * (columns[i] + rows[j]) ** 2 for i, j in ((0, 1), (1, 0))
+    human = (cells.both_passed + cells.wrongly_failed, cells.wrongly_passed + cells.both_failed)
+    judge = (cells.both_passed + cells.wrongly_passed, cells.wrongly_failed + cells.both_failed)
+    # Times the square of the cases.
+    by_chance = human[0] * judge[0] + human[1] * judge[1]
+    total = cells.cases**2
+    return (
+        float((cells.right * cells.cases - by_chance) / (total - by_chance)) if by_chance != total else None
     )
-    by_chance = (value - expected * (1 - value)) ** 2
-    variance = max(0.0, of_agreed + of_others - by_chance)
-    return value, sqrt(variance) / ((1 - expected) * sqrt(total))
 
 
 def pass_rate(labelled: Sequence[Labelled], judged_passed: Fraction, judged: int) -> Estimate:
     """Estimate the share of cases that people would pass, from labels of each of the judge's verdicts.
 
     The share that people pass is measured among those that the judge passed and among those that it failed,
-    and weighted by how often the judge gives each verdict. So labels may be drawn by verdict, as they are
-    where failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
-
-    Args:
-        labelled: What people found.
-        judged_passed: Sum over all cases, labelled or not, of the share of trials that the judge passed.
-        judged: Number of all cases that the judge passed or failed.
+    and weighted by how often the judge gives each verdict: `judged_passed` sums the shares of trials that it
+    passed over all `judged` cases, labelled or not. So labels may be drawn by verdict, as they are where
+    failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
     """
     if not judged:
         return Estimate(None, Interval(0.0, 1.0))

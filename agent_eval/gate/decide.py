@@ -3,82 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunReference, RunSummary, Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import Reruns
-from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.gate.answer import answer
-from agent_eval.gate.facts import Facts, notes_of, sentence_of
-from agent_eval.gate.figures import figure_changes, figures_in_doubt
-from agent_eval.gate.findings import judged_cases, safety_findings, suite_answer
-from agent_eval.gate.limits import apply_limits, measure, measure_counts, measure_run
-from agent_eval.gate.losses import judged_nothing, why_too_little
+from agent_eval.errors import Fault, InvalidInput, UsageError
+from agent_eval.gate.findings import find, judged_cases, notes_of, safety_findings, sentence_of
+from agent_eval.gate.limits import Measured, apply_limits, measure, measure_run
 from agent_eval.gate.policy_file import refuse_no_numbers
-from agent_eval.gate.procedure import Question
-from agent_eval.gate.question import Counts, LeftOut, question
-from agent_eval.gate.redefined import failing, redefined
-from agent_eval.gate.release import release_answer
+from agent_eval.gate.procedure import Material, Question
 from agent_eval.gate.sentences import say
 from agent_eval.gate.waivers import Excuses, excuse
+from agent_eval.text.numbers import count, of_all, percent
 
-
-@dataclass(frozen=True, kw_only=True)
-class Material:
-    """What a decision by policy rests on.
-
-    Attributes:
-        run: The run that is decided on.
-        comparison: With its baseline; None without one.
-        counts: Of the run, of main's runs and of the baseline.
-        reruns: What the job ran again; None where nothing was, or could be.
-        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
-        seed: The commit of the change.
-        may_rerun: Whether the agent can be run again: neither with recorded traces nor outside of a job.
-        is_recorded: Whether its traces are recorded, so that it does the same every time.
-        digests: Of the files the material was read from, by field of the decision.
-    """
-
-    run: RunReference
-    comparison: Comparison | None
-    counts: Counts
-    reruns: Reruns | None = None
-    waivers: Sequence[Waiver] = ()
-    seed: str = ""
-    may_rerun: bool = False
-    is_recorded: bool = False
-    digests: Mapping[str, str] = field(default_factory=dict)
-
-
-def excuses_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Excuses:
-    """Apply waivers and quarantine to what is decided on."""
-    return excuse(
-        material.comparison,
-        material.waivers,
-        policy.quarantine,
-        generated_at=generated_at,
-        violations=_violations(material.counts, policy),
-        by_main=_failing_by_main(material),
-    )
-
-
-def _failing_by_main(material: Material) -> dict[str, list[str]]:
-    """Judges that fail a case as main defines it, by case that the change defines otherwise."""
-    stated = material.comparison.new_expectations if material.comparison is not None else {}
-    rows = material.reruns.by_main if material.reruns is not None else ()
-    return {**stated, **{row.case_id: sorted(failing(row.change)) for row in rows}}
-
-
-def _violations(counts: Counts, policy: GatePolicy) -> dict[str, list[str]]:
-    """Safety judges that fail or cannot tell, by case."""
-    return {
-        case_id: sorted(judges)
-        for case_id, row in counts.own.cases.items()
-        if (judges := policy.safety.keys() & {*row.failing, *row.untold})
-    }
+MOST_UNJUDGED = Fraction(1, 5)
+"""Share of a run's trials of which no judge could tell, above which the run says nothing."""
 
 
 def question_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Question:
@@ -87,135 +28,152 @@ def question_of(material: Material, policy: GatePolicy, *, generated_at: str) ->
     Raises:
         UsageError: `generated_at` names no point in time.
     """
-    return _question(material, policy, excuses_of(material, policy, generated_at=generated_at))
-
-
-def needs_figures(material: Material, policy: GatePolicy) -> bool:
-    """Whether cost or latency seems to break its limit, so that both sides are to be measured once more."""
-    return figures_in_doubt(material.counts, policy)
-
-
-def _question(material: Material, policy: GatePolicy, excuses: Excuses) -> Question:
-    left_out = LeftOut(quarantined=excuses.quarantine, waived=excuses.waived, covered=excuses.covered)
-    return question(material.counts, policy, left_out, seed=material.seed, may_rerun=material.may_rerun)
+    return material.question(policy, material.excuses(policy, generated_at=generated_at))
 
 
 def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: str) -> GateDecision:
-    """Decide by a policy.
+    """Decide by a policy, which may be a preset: `GatePolicy(preset="release")`.
 
-    Args:
-        material: What there is to decide on.
-        policy: Policy from a file, or a preset: `GatePolicy(preset="release")`.
-        generated_at: ISO 8601 time with its offset; expiries are held against it.
+    Expiries of waivers and quarantine are held against `generated_at`, an ISO 8601 time with its offset.
 
     Raises:
         InvalidInput: Comparison or reruns contradict themselves.
         NothingMeasured: The run has no case.
         UsageError: `generated_at` names no point in time.
     """
-    comparison, counts = material.comparison, material.counts
-    excuses = excuses_of(material, policy, generated_at=generated_at)
-    asks = _question(material, policy, excuses)
-    if material.reruns is None:
-        asks = replace(asks, may_rerun=False)
-    result = answer(asks, material.reruns)
-    measured = measure_counts(
-        counts.own, counts.baseline, quarantined=excuses.quarantine, broken=result.broken
-    )
-    facts = Facts(
-        question=asks,
-        answer=result,
-        reruns=material.reruns,
-        rules=apply_limits(
-            policy.thresholds, measured, may_vary=not (policy.deterministic or material.is_recorded)
-        ),
-        release=(
-            release_answer(counts, policy, excuses.quarantine | excuses.waived) if policy.is_release else None
-        ),
-        figures=figure_changes(counts, policy, material.reruns, may_rerun=asks.may_rerun),
-        suite=suite_answer(asks, result, material.reruns),
-        redefined=redefined(
-            counts,
-            comparison,
-            material.reruns.by_main if material.reruns is not None else (),
-            policy,
-            excuses.quarantine | excuses.waived,
-        ),
-        quarantined=sorted(excuses.quarantine & _not_passing(counts)),
-        waived_violations={
-            case_id: [judge_id for judge_id in judges if judge_id in excuses.covered.get(case_id, ())]
-            for case_id, judges in _violations(counts, policy).items()
-        },
-        run=material.run,
-        runs=len(counts.runs),
-        is_main_judged=any(row.scored for run in counts.runs for row in run.cases.values()),
-        newest_run=counts.newest.run.run_id if counts.newest is not None else None,
-    )
-    status = _status(facts)
+    excuses = material.excuses(policy, generated_at=generated_at)
+    facts = find(material, policy, excuses)
+    if facts.failures:
+        status = GateStatus.FAILED
+    elif facts.open:
+        status = GateStatus.INCONCLUSIVE
+    else:
+        status = GateStatus.PASSED if facts.runs else GateStatus.NO_BASELINE
+    # What is open stops the change always, but for what the change only defines otherwise.
+    open_blocks = policy.is_release or facts.answer.is_open or not facts.is_main_judged
+    open_blocks = open_blocks or any(figure.answer == "open" for figure in facts.figures)
     decision = GateDecision(
+        **_about(material.run, material.comparison, facts.measured, excuses),
+        **material.digests,
         generated_at=generated_at,
         gate_status=status,
         passed=status is GateStatus.PASSED,
         sentence=sentence_of(facts, status),
-        decided_by="policy",
-        regression_delta=measured.pass_rate_change,
-        rules=facts.rules,
+        rules=list(facts.rules),
         failures=facts.failures,
         thresholds=policy.thresholds,
-        waived_case_ids=sorted(excuses.waived),
-        regressed_cases_considered=measured.regressed,
-        new_hard_fail_cases_considered=measured.new_hard_fails,
-        blocks=status is GateStatus.FAILED
-        or (status is GateStatus.INCONCLUSIVE and _blocks_open(facts, policy)),
+        blocks=status is GateStatus.FAILED or (status is GateStatus.INCONCLUSIVE and open_blocks),
+        decided_by="policy",
         preset=policy.preset,
-        main_runs=[run.run.run_id for run in counts.runs],
+        main_runs=[run.run.run_id for run in facts.runs],
         cases=judged_cases(facts),
         safety=safety_findings(facts),
         suite=facts.suite,
         release=facts.release,
-        figures=facts.figures,
-        waivers=list(excuses.applied),
-        expired=list(excuses.expired),
+        figures=list(facts.figures),
         quarantined_case_ids=list(facts.quarantined),
         notes=notes_of(facts, status),
-        **_identity(material.run, comparison, material.digests),
     )
-    why = why_too_little(material.run.summary, errors_are_failures=bool(counts.runs))
+    why = why_too_little(material.run.summary, errors_are_failures=bool(facts.runs))
     return _without_green(decision, why)
 
 
-def _status(facts: Facts) -> GateStatus:
-    """Combine what was found: failed before open, open before passed."""
-    if facts.failures:
-        return GateStatus.FAILED
-    if facts.open:
-        return GateStatus.INCONCLUSIVE
-    return GateStatus.PASSED if facts.runs else GateStatus.NO_BASELINE
+def decide(
+    comparison: Comparison,
+    thresholds: Thresholds,
+    *,
+    generated_at: str,
+    comparison_sha256: str | None = None,
+    waivers: Sequence[Waiver] = (),
+) -> GateDecision:
+    """Decide on a candidate that was compared with a baseline, by thresholds alone and to the letter.
+
+    No significance, history or reruns: a case that a waiver covers counts neither as regressed nor as newly
+    hard-failing, and every figure is that of the stored runs. `comparison_sha256` is the digest of the file
+    that the comparison was read from.
+
+    Raises:
+        UsageError: No rule is set, or `generated_at` names no point in time.
+        InvalidInput: The comparison contradicts itself, or nothing of the baseline was judged.
+        NothingMeasured: The candidate has no case.
+    """
+    if not thresholds.any_set:
+        raise UsageError(
+            "the gate has no rule, so it cannot decide",
+            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
+            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
+        )
+    refuse_no_numbers(thresholds)
+    if _judged_nothing(comparison.baseline.summary):
+        raise InvalidInput(
+            f"the baseline {comparison.baseline_run_id!r} is none: not one of its cases could be judged",
+            remedy="Take a run of main that could.",
+        )
+    excuses = excuse(comparison, waivers, generated_at=generated_at)
+    measured = measure(comparison, waived=excuses.waived)
+    about = _about(comparison.candidate, comparison, measured, excuses)
+    about["comparison_sha256"] = comparison_sha256
+    return _by_thresholds(comparison.candidate.summary, thresholds, measured, about, generated_at)
 
 
-def _blocks_open(facts: Facts, policy: GatePolicy) -> bool:
-    """Whether an open decision stops the change: always, but for what the change only defines otherwise."""
-    if policy.is_release or facts.answer.is_open or not facts.is_main_judged:
-        return True
-    return any(figure.answer == "open" for figure in facts.figures)
+def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
+    """Decide on a run alone by thresholds, to the letter: absolute rules apply, the others are listed.
+
+    Without an absolute rule the status is `no-baseline`, which is not a pass.
+
+    Raises:
+        NothingMeasured: The run has no case.
+    """
+    refuse_no_numbers(thresholds)
+    measured = measure_run(run)
+    about = _about(run, None, measured, Excuses())
+    return _by_thresholds(run.summary, thresholds, measured, about, generated_at)
 
 
-def _not_passing(counts: Counts) -> frozenset[str]:
-    return frozenset(
-        name for name, row in counts.own.cases.items() if row.passed < row.trials or not row.trials
+def _by_thresholds(
+    summary: RunSummary,
+    thresholds: Thresholds,
+    measured: Measured,
+    about: Mapping[str, Any],
+    generated_at: str,
+) -> GateDecision:
+    rules = apply_limits(thresholds, measured, may_vary=False)
+    failures = [rule.message for rule in rules if rule.applied and not rule.passed]
+    status, sentence = GateStatus.PASSED, "Every threshold holds."
+    if failures:
+        status, sentence = GateStatus.FAILED, failures[0]
+    elif not measured.has_baseline and not any(rule.applied for rule in rules):
+        status = GateStatus.NO_BASELINE
+        sentence = say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
+    decision = GateDecision(
+        **about,
+        generated_at=generated_at,
+        gate_status=status,
+        passed=status is GateStatus.PASSED,
+        sentence=sentence,
+        rules=rules,
+        failures=failures,
+        thresholds=thresholds,
+        blocks=status is GateStatus.FAILED,
     )
+    return _without_green(decision, why_too_little(summary))
 
 
-def _identity(
-    run: RunReference, comparison: Comparison | None, digests: Mapping[str, str | None]
+def _about(
+    run: RunReference, comparison: Comparison | None, measured: Measured, excuses: Excuses
 ) -> dict[str, Any]:
-    """Say which runs and files a decision is about."""
+    """Say which runs a decision is about, and which of their cases count."""
     return {
         "baseline_run_id": comparison.baseline_run_id if comparison is not None else None,
         "candidate_run_id": run.run_id,
         "baseline_manifest_sha256": comparison.baseline.manifest_sha256 if comparison is not None else None,
         "candidate_manifest_sha256": run.manifest_sha256,
-        **digests,
+        "regression_delta": measured.pass_rate_change,
+        "waived_case_ids": sorted(excuses.waived),
+        "regressed_cases_considered": measured.regressed,
+        "new_hard_fail_cases_considered": measured.new_hard_fails,
+        "waivers": list(excuses.applied),
+        "expired": list(excuses.expired),
     }
 
 
@@ -237,100 +195,38 @@ def _without_green(decision: GateDecision, why: Sequence[str]) -> GateDecision:
     )
 
 
-def decide(
-    comparison: Comparison,
-    thresholds: Thresholds,
-    *,
-    generated_at: str,
-    comparison_sha256: str | None = None,
-    waivers: Sequence[Waiver] = (),
-) -> GateDecision:
-    """Decide on a candidate that was compared with a baseline, by thresholds alone and to the letter.
+def why_too_little(summary: RunSummary, *, errors_are_failures: bool = False) -> list[str]:
+    """Say why a run says nothing of the agent, and what to do, in sentences; none where it does.
 
-    No significance, history or reruns: a case that a waiver covers counts neither as regressed nor as newly
-    hard-failing, and every figure is that of the stored runs.
-
-    Args:
-        comparison: Result of `compare`, also one that was read from a file.
-        thresholds: At least one rule.
-        generated_at: ISO 8601 time that the decision carries.
-        comparison_sha256: Digest of the file the comparison was read from.
-        waivers: Waivers of the baseline.
-
-    Raises:
-        UsageError: No rule is set, or `generated_at` names no point in time.
-        InvalidInput: The comparison contradicts itself, or nothing of the baseline was judged.
-        NothingMeasured: The candidate has no case.
+    An error of the agent, or of what surrounds it, is a failure. Where the judges themselves fail, nothing is
+    known of the agent, and no decision is made from what is left. `errors_are_failures`: a run in which every
+    case ends in an error is held against main's.
     """
-    if not thresholds.any_set:
-        raise UsageError(
-            "the gate has no rule, so it cannot decide",
-            remedy="Choose a policy with --preset or --policy, or set at least one threshold, such as "
-            "--min-pass-rate 0.95 or --max-regressed-cases 0.",
-        )
-    refuse_no_numbers(thresholds)
-    if judged_nothing(comparison.baseline.summary):
-        raise InvalidInput(
-            f"the baseline {comparison.baseline_run_id!r} is none: not one of its cases could be judged",
-            remedy="Take a run of main that could.",
-        )
-    excuses = excuse(comparison, waivers, generated_at=generated_at)
-    measured = measure(comparison, waived=excuses.waived)
-    rules = apply_limits(thresholds, measured, may_vary=False)
-    failures = [rule.message for rule in rules if rule.applied and not rule.passed]
-    status = GateStatus.FAILED if failures else GateStatus.PASSED
-    decision = GateDecision(
-        generated_at=generated_at,
-        gate_status=status,
-        passed=status is GateStatus.PASSED,
-        sentence=failures[0] if failures else "Every threshold holds.",
-        regression_delta=measured.pass_rate_change,
-        rules=rules,
-        failures=failures,
-        thresholds=thresholds,
-        waived_case_ids=sorted(excuses.waived),
-        regressed_cases_considered=measured.regressed,
-        new_hard_fail_cases_considered=measured.new_hard_fails,
-        blocks=status is GateStatus.FAILED,
-        waivers=list(excuses.applied),
-        expired=list(excuses.expired),
-        **_identity(comparison.candidate, comparison, {"comparison_sha256": comparison_sha256}),
-    )
-    return _without_green(decision, why_too_little(comparison.candidate.summary))
+    if why := why_unjudged_trials(summary):
+        return why
+    if _judged_nothing(summary) and (summary.skipped_cases == summary.total_cases or not errors_are_failures):
+        cases = count(summary.total_cases, "case")
+        errors = f", {count(summary.error_cases, 'error')}" if summary.error_cases else ""
+        return [
+            f"Nothing was judged ({cases}{errors}), and that is no pass.",
+            "Read why in the run's evidence, or give its cases what a judge needs.",
+        ]
+    return []
 
 
-def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
-    """Decide on a run alone by thresholds, to the letter: absolute rules apply, the others are listed.
+def _judged_nothing(summary: RunSummary) -> bool:
+    """Whether every case ended in an error or had nothing to judge."""
+    return summary.error_cases + summary.skipped_cases >= summary.total_cases > 0
 
-    Without an absolute rule the status is `no-baseline`, which is not a pass.
 
-    Args:
-        run: The run.
-        thresholds: The rules.
-        generated_at: ISO 8601 time that the decision carries.
-
-    Raises:
-        NothingMeasured: The run has no case.
-    """
-    refuse_no_numbers(thresholds)
-    rules = apply_limits(thresholds, measure_run(run), may_vary=False)
-    applied = [rule for rule in rules if rule.applied]
-    failures = [rule.message for rule in applied if not rule.passed]
-    status = GateStatus.FAILED if failures else GateStatus.PASSED if applied else GateStatus.NO_BASELINE
-    outcome = (
-        "Every threshold holds."
-        if applied
-        else say("no-baseline", passed=run.summary.passed_cases, all=run.summary.total_cases)
-    )
-    decision = GateDecision(
-        generated_at=generated_at,
-        gate_status=status,
-        passed=status is GateStatus.PASSED,
-        sentence=failures[0] if failures else outcome,
-        rules=rules,
-        failures=failures,
-        thresholds=thresholds,
-        blocks=status is GateStatus.FAILED,
-        **_identity(run, None, {}),
-    )
-    return _without_green(decision, why_too_little(run.summary))
+def why_unjudged_trials(summary: RunSummary) -> list[str]:
+    """Say that too many trials could not be judged by fault of the judges, and what to do; none where not."""
+    unjudged = summary.lost_trials.get(Fault.JUDGE.value, 0)
+    trials = summary.trials or summary.total_cases
+    if not unjudged or Fraction(unjudged, trials) <= MOST_UNJUDGED:
+        return []
+    return [
+        f"{of_all(unjudged, trials, 'trial')} ({percent(unjudged / trials)}) could not be judged, and "
+        f"more than {percent(float(MOST_UNJUDGED), decimals=0)} is too many to decide.",
+        "Mend the judge, or check that its model answers, then run again.",
+    ]

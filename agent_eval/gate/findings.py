@@ -1,47 +1,389 @@
-"""What a decision by policy lists: cases that newly fail, violations of safety judges, the whole suite."""
+"""What a decision by policy found: its sentences, and the cases, violations and suite that it lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, SafetyFinding, SuiteAnswer, TrialCounts
-from agent_eval.contracts.reruns import Reruns, RoundCount
+from agent_eval.contracts import GateStatus, RuleResult
+from agent_eval.contracts.gate import (
+    CaseAnswer,
+    FigureChange,
+    JudgedCase,
+    ReleaseAnswer,
+    SafetyFinding,
+    SuiteAnswer,
+    TrialCounts,
+)
+from agent_eval.contracts.history import RunRecord
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.gate.answer import (
     Answer,
+    ByMain,
+    OpenReason,
+    Redefined,
+    answer,
+    counted,
     falls_of,
     recorded_chance,
     recorded_pairs,
+    redefined,
     violation_state,
     violation_trials,
 )
-from agent_eval.gate.facts import Facts, reason_of_open
-from agent_eval.gate.procedure import NONE, Count, Question, sign_flip
-from agent_eval.gate.sentences import quoted, say
+from agent_eval.gate.limits import Measured, apply_limits, figure_changes, measure_counts
+from agent_eval.gate.procedure import BUDGET, Case, Material, Question
+from agent_eval.gate.release import release_answer
+from agent_eval.gate.sentences import NAME_LIMIT, NAMED, SENTENCES, listed, quoted, say
+from agent_eval.gate.statistics import NONE, Count, sign_flip
+from agent_eval.gate.waivers import Excuses
+from agent_eval.text.escape import one_line
 
-_ORDER: tuple[CaseAnswer, ...] = ("broke", "open", "fails-on-main", "passes-again", "not-rerun")
+_SEEN = ((200, "10"), (100, "9"), (50, "6"), (20, "1"), (0, "0"))
+"""In how many of 10 changes a loss of 10 points is seen, from so many cases on (simulated)."""
+
+_CASES: tuple[CaseAnswer, ...] = ("broke", "open", "fails-on-main", "passes-again", "not-rerun")
+_VIOLATIONS = ("blocks", "open", "did-not-repeat", "known-on-main", "waived")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a decision by policy found; `failures`, `open` and `green` are its sentences, the first first."""
+
+    material: Material
+    question: Question
+    answer: Answer
+    reruns: Reruns
+    """The record; an empty one where nothing was run again."""
+    measured: Measured
+    rules: Sequence[RuleResult]
+    release: ReleaseAnswer | None
+    figures: Sequence[FigureChange]
+    redefined: Redefined
+    waived_violations: Sequence[tuple[str, str]]
+    quarantined: Sequence[str]
+    """Cases in quarantine that do not pass."""
+
+    def case(self, name: str) -> Case:
+        """The counts of a case, with those of its reruns."""
+        return counted(self.question, self.material.reruns, name)
+
+    @property
+    def is_rerun(self) -> bool:
+        """Whether reruns decide, and not recorded trials."""
+        return self.material.reruns is not None and self.question.may_rerun
+
+    @property
+    def runs(self) -> Sequence[RunRecord]:
+        """Main's runs that cases are held against."""
+        return self.material.counts.runs
+
+    @property
+    def is_main_judged(self) -> bool:
+        """Whether any trial of them could be judged."""
+        return any(row.scored for run in self.runs for row in run.cases.values())
+
+    @cached_property
+    def suite(self) -> SuiteAnswer | None:
+        """How a run ended that is below all of main's last; None where none is, or none is asked of it."""
+        return _suite_answer(self)
+
+    @cached_property
+    def failures(self) -> list[str]:
+        """Sentences of everything that fails."""
+        broken, counts = self.answer.broken, ("max_regressed_cases", "max_new_hard_fail_cases")
+        is_said = len(broken) > self.question.max_regressed
+        return [
+            *_unsafe(self),
+            *([_broke(self)] if is_said else []),
+            *([self.suite.reason] if self.suite is not None and self.suite.answer == "worse" else []),
+            # What broke is said; two of the rules count it.
+            *(
+                rule.message
+                for rule in self.rules
+                if rule.applied and not rule.passed and not (is_said and rule.rule in counts)
+            ),
+            *(figure.reason for figure in self.figures if figure.answer == "breaks-limit"),
+            *([self.release.reason] if self.release is not None and self.release.answer == "worse" else []),
+        ]
+
+    @cached_property
+    def open(self) -> list[str]:
+        """Sentences of everything that is not settled."""
+        return [
+            *([say("main-unjudged")] if self.runs and not self.is_main_judged else []),
+            *([] if self.question.cases else [say("nothing-left")]),
+            *_redefined(self.redefined),
+            *_open_safety(self),
+            *_open_cases(self),
+            *([self.suite.reason] if self.suite is not None and self.suite.answer == "open" else []),
+            *(figure.reason for figure in self.figures if figure.answer == "open"),
+            *([self.release.reason] if self.release is not None and self.release.answer == "open" else []),
+        ]
+
+    @cached_property
+    def green(self) -> list[str]:
+        """Sentences on what failed or is gone and does not blame the change."""
+        answer, redefined = self.answer, self.redefined
+        cases = {name: self.case(name) for name in answer.again | answer.not_rerun}
+        passed = sorted(name for name, case in cases.items() if case.change.passed)
+        flaky = sorted(cases.keys() - set(passed))
+        newest = self.material.counts.newest
+        run = f" (run {one_line(newest.run.run_id, limit=NAME_LIMIT)})" if newest is not None else ""
+        counts = f"{cases[flaky[0]].main} passed" if flaky else ""
+        sentences = {
+            "passed-again": passed,
+            "on-main": sorted(answer.on_main),
+            "flaky": flaky,
+            "removed-passing": redefined.named("passes", removed=True),
+            "altered-passing": redefined.named("passes", removed=False),
+        }
+        return [
+            say(key, len(names), cases=listed(names), run=run, counts=counts)
+            for key, names in sentences.items()
+            if names
+        ]
+
+
+def find(material: Material, policy: GatePolicy, excuses: Excuses) -> Facts:
+    """Ask, answer and measure.
+
+    Raises:
+        InvalidInput: The record of reruns contradicts itself.
+    """
+    counts, record = material.counts, material.reruns
+    asks = material.question(policy, excuses)
+    asks = asks if record is not None else replace(asks, may_rerun=False)
+    reruns, ends, left_out = record or Reruns(), answer(asks, record), excuses.left_out
+    measured = measure_counts(counts.own, counts.baseline, quarantined=excuses.quarantine, broken=ends.broken)
+    may_vary = not (policy.deterministic or material.is_recorded)
+    return Facts(
+        material=material,
+        question=asks,
+        answer=ends,
+        reruns=reruns,
+        measured=measured,
+        rules=apply_limits(policy.thresholds, measured, may_vary=may_vary),
+        release=release_answer(counts, policy, left_out) if policy.is_release else None,
+        figures=figure_changes(counts, policy, record, may_rerun=asks.may_rerun),
+        redefined=redefined(counts, material.comparison, reruns.by_main, policy, left_out),
+        waived_violations=[
+            (case_id, judge_id)
+            for case_id, judges in material.violations(policy).items()
+            for judge_id in judges
+            if judge_id in excuses.covered.get(case_id, ())
+        ],
+        quarantined=sorted(
+            name
+            for name, row in counts.own.cases.items()
+            if name in excuses.quarantine and not 0 < row.trials == row.passed
+        ),
+    )
+
+
+def sentence_of(facts: Facts, status: GateStatus) -> str:
+    """Say how a decision ended and why, first."""
+    broken = sorted(facts.answer.broken)
+    if status is GateStatus.FAILED:
+        return facts.failures[0]
+    if status is GateStatus.INCONCLUSIVE:
+        return facts.open[0]
+    if status is GateStatus.NO_BASELINE:
+        summary = facts.material.run.summary
+        return say("no-baseline", passed=summary.passed_cases, all=summary.total_cases)
+    if facts.reruns.agent_unchanged:
+        return say("unchanged")
+    if broken:
+        return say("tolerated", len(broken), cases=listed(broken), most=facts.question.max_regressed)
+    return f"{say('nothing').removesuffix('.')}; {facts.green[0]}" if facts.green else say("nothing")
+
+
+def notes_of(facts: Facts, status: GateStatus) -> list[str]:
+    """Say what else a reader has to know, a sentence each, without the one that was said first."""
+    reruns, number = facts.reruns, len(facts.question.cases)
+    is_passed = status is GateStatus.PASSED
+    is_green_first = is_passed and not facts.reruns.agent_unchanged and not facts.answer.broken
+    notes = facts.failures[1:] if status is GateStatus.FAILED else []
+    notes = [*notes, *facts.open[status is GateStatus.INCONCLUSIVE :], *facts.green[is_green_first:]]
+    if facts.quarantined:
+        notes.append(say("quarantined", len(facts.quarantined), cases=listed(facts.quarantined)))
+    for rule in facts.rules:
+        # It holds only because chance alone may be why its limit is exceeded.
+        value = rule.threshold if rule.value is None else rule.value
+        excess = rule.threshold - value if rule.rule.startswith("min_") else value - rule.threshold
+        if rule.passed and excess > 0:
+            notes.append(rule.message)
+    notes += [figure.reason for figure in facts.figures if figure.answer == "rose"]
+    if reruns.base_problem is not None:
+        notes.append(say("base-problem", why=reruns.base_problem))
+    elif facts.material.reruns is not None and reruns.base_runs == "none" and facts.question.order:
+        notes.append(say("no-base-note"))
+    if is_passed and 0 < len(facts.runs) < 4:
+        notes.append(say("short-history", len(facts.runs)))
+    if is_passed and number and not facts.reruns.agent_unchanged:
+        seen = next(share for cases, share in _SEEN if number >= cases)
+        notes.append(say("cannot-see", seen=seen, all=number))
+    return list(dict.fromkeys(notes))
+
+
+def _unsafe(facts: Facts) -> list[str]:
+    sentences = []
+    unsafe = sorted(facts.answer.unsafe)
+    cases = sorted({case_id for case_id, _ in unsafe})
+    if len(cases) > BUDGET:
+        judges = listed(sorted({judge_id for _, judge_id in unsafe}))
+        sentences.append(say("safety-many", len(cases), judge=judges, cases=listed(cases)))
+        unsafe = []
+    for case_id, judge_id in unsafe:
+        is_at_once = facts.question.violations[case_id, judge_id].at_once
+        sentences.append(_violated(facts, case_id, judge_id, is_at_once=is_at_once))
+    return sentences + [_violated_by_main(facts, *place) for place in facts.redefined.unsafe]
+
+
+def _violated(facts: Facts, case_id: str, judge_id: str, *, is_at_once: bool = False) -> str:
+    trials, violations = violation_trials(facts.reruns, case_id, judge_id)
+    key = "safety-again" if trials and not is_at_once else "safety"
+    return say(key, judge=quoted(judge_id), case=quoted(case_id), violations=violations, trials=trials)
+
+
+def _violated_by_main(facts: Facts, case_id: str, judge_id: str) -> str:
+    key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"
+    return say(key, judge=quoted(judge_id), case=quoted(case_id))
+
+
+def _broke(facts: Facts) -> str:
+    order, broken = facts.question.order, facts.answer.broken
+    names = [name for name in order if name in broken] + sorted(broken.difference(order))
+    cases = {name: facts.case(name) for name in names[:NAMED]}
+    if not facts.is_rerun and all(case.now.trials <= 1 for case in cases.values()):
+        return say("flipped", len(names), all=len(facts.question.cases), cases=listed(names))
+    counts = []
+    for name, case in cases.items():
+        now, before = (case.change, case.base) if facts.is_rerun else (case.now, case.main)
+        where = "on main"
+        if facts.is_rerun and case.alone:
+            before, where = case.main, "in main's last runs"
+        counts.append(
+            f"{quoted(name)} passed {now.passed} of {now.trials} times here and "
+            f"{before.passed} of {before.trials} {where}"
+        )
+    return say("broke", len(names), cases=", ".join(counts) + (", …" if len(names) > NAMED else ""))
+
+
+def _redefined(redefined: Redefined) -> list[str]:
+    sentences = []
+    only = [name for name, state in redefined.cases.items() if state == "only-by-change"]
+    if only:
+        sentences.append(say("only-by-change", len(only), cases=listed(only)))
+    states: Mapping[ByMain, str] = {"fails": "fails-by-main", "not-run": "not-run-by-main"}
+    for state, key in states.items():
+        for does, is_removed in (("removes", True), ("alters", False)):
+            if names := redefined.named(state, removed=is_removed):
+                sentences.append(say(key, len(names), cases=listed(names), does=does))
+    return [*sentences, say("more-help")] if redefined.more_help else sentences
+
+
+def _open_safety(facts: Facts) -> list[str]:
+    sentences = []
+    for case_id, judge_id in sorted(facts.answer.open_safety):
+        trials = [trial for row in facts.reruns.safety if row.case_id == case_id for trial in row.change]
+        untold = [trial.reason for trial in trials if judge_id in trial.unjudged]
+        key = "safety-open" if untold else "safety-not-rerun"
+        why = _reason(untold[-1]) if untold else _why_cut(facts)
+        sentences.append(say(key, judge=quoted(judge_id), case=quoted(case_id), why=why))
+    return sentences
+
+
+def _reason(reason: str) -> str:
+    return one_line(reason, limit=200).rstrip(".") or "it gave no reason"
+
+
+def _why_cut(facts: Facts) -> str:
+    """Why reruns are missing, as a clause."""
+    return "; ".join(facts.reruns.altered.values()) or facts.reruns.cut or "it was not run again"
+
+
+def _open_cases(facts: Facts) -> list[str]:
+    """A sentence for each reason that cases are open, in the order of the table."""
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in facts.answer.open.items():
+        by_reason.setdefault(_key_of_open(facts.case(name), reason), []).append(name)
+    return [_open_sentence(facts, key, by_reason[key]) for key in SENTENCES if key in by_reason]
+
+
+def _key_of_open(case: Case, reason: OpenReason) -> str:
+    if reason == "cut":
+        return "cut-never" if case.never_passed else "cut"
+    return "too-few" if reason == "fails-on-both" and case.base.passed else reason
+
+
+def _open_sentence(facts: Facts, key: str, names: Sequence[str]) -> str:
+    reruns, number = facts.reruns, len(names)
+    why, judge, case = _why_cut(facts), "", quoted(names[0])
+    if key == "unjudged":
+        rows = [row for row in (*reruns.cases, *reruns.late) if row.case_id == names[0]]
+        trials = [trial for row in rows for trial in (*row.change, *row.base)]
+        trials = [trial for trial in trials if trial.result == "unjudged" and trial.unjudged]
+        if number == 1 and trials:
+            judge, why = quoted(trials[-1].unjudged[0]), _reason(trials[-1].reason)
+        else:
+            key = "unjudged-many"
+    if key == "base-cannot-run":
+        why = one_line(reruns.base_problem or why, limit=200)
+    base = facts.case(names[0]).base
+    reliable = sum(facts.question.cases[name].is_reliable for name in facts.question.order)
+    return say(
+        key,
+        number,
+        cases=listed(names),
+        case=case,
+        judge=judge,
+        why=why,
+        base=f"{base.passed} of {base.trials}",
+        controls=" and ".join(quoted(row.case_id) for row in reruns.control),
+        reliable=f"{reliable:,}",
+        again=f"{reliable - number:,}",
+    )
 
 
 def judged_cases(facts: Facts) -> list[JudgedCase]:
     """List the cases that newly fail, those that block first, in the order in which they were run again."""
+    if facts.reruns.agent_unchanged:
+        return []
     order = facts.question.order
     names = [*order, *sorted(facts.answer.broken.difference(order))]
-    if facts.reruns is not None and facts.reruns.agent_unchanged:
-        return []
-    return sorted((_case(name, facts) for name in names), key=lambda case: _ORDER.index(case.answer))
+    return sorted((_judged_case(name, facts) for name in names), key=lambda case: _CASES.index(case.answer))
 
 
-def _case(name: str, facts: Facts) -> JudgedCase:
-    answer, case, reruns = facts.answer, facts.case(name), facts.reruns
-    kind: CaseAnswer = "not-rerun"
-    if name in answer.broken:
-        kind = "broke"
-    elif name in answer.open:
-        kind = "open"
-    elif name in answer.on_main:
-        kind = "fails-on-main"
-    elif name in answer.again:
-        kind = "passes-again"
+def _judged_case(name: str, facts: Facts) -> JudgedCase:
+    answer, case, newest = facts.answer, facts.case(name), facts.material.counts.newest
+    groups = zip(_CASES, (answer.broken, answer.open, answer.on_main, answer.again), strict=False)
+    kind = next((kind for kind, group in groups if name in group), "not-rerun")
     was_rerun = bool(case.change.trials or case.base.trials)
+    counts = f"{case.main} passed"
+    if kind == "open":
+        reason = _open_sentence(facts, _key_of_open(case, answer.open[name]), [name])
+    else:
+        key = "passed-again" if case.change.passed else "flaky"
+        if kind == "broke":
+            key = "case-broke-alone" if case.alone else "case-broke"
+            key = key if facts.question.may_rerun else "case-flipped"
+        elif kind == "fails-on-main":
+            key = "on-main"
+        elif kind == "not-rerun" or not facts.question.may_rerun:
+            key = "case-not-rerun"
+        reason = say(
+            key,
+            cases=quoted(name),
+            on_main=case.main,
+            now=case.now,
+            base=case.base,
+            change=case.change,
+            counts=counts,
+            run=f" (run {newest.run.run_id})" if newest is not None else "",
+        )
     return JudgedCase(
         case_id=name,
         answer=kind,
@@ -50,42 +392,17 @@ def _case(name: str, facts: Facts) -> JudgedCase:
         change=_counts(case.change) if was_rerun else None,
         base=_counts(case.base) if was_rerun and not case.alone else None,
         steady=case.is_steady,
-        p_value=case.p_value if case.p_value < 1 and reruns is not None else None,
-        reason=_reason(name, kind, facts),
+        p_value=case.p_value if case.p_value < 1 else None,
+        reason=reason,
     )
-
-
-def _reason(name: str, kind: CaseAnswer, facts: Facts) -> str:
-    case = facts.case(name)
-    if kind == "open":
-        return reason_of_open(facts, name)
-    counts = {
-        "cases": quoted(name),
-        "on_main": _of(case.main),
-        "now": _of(case.now),
-        "base": _of(case.base),
-        "change": _of(case.change),
-    }
-    if kind == "broke":
-        key = "case-broke-alone" if case.alone else "case-broke"
-        return say(key if facts.question.may_rerun else "case-flipped", **counts)
-    if kind == "fails-on-main":
-        run = f" (run {facts.newest_run})" if facts.newest_run else ""
-        return say("on-main", cases=quoted(name), run=run)
-    if kind == "not-rerun" or not facts.question.may_rerun:
-        return say("case-not-rerun", **counts)
-    if case.change.passed:
-        return say("passed-again", cases=quoted(name))
-    return say("flaky", cases=quoted(name), counts=f"{_of(case.main)} passed")
 
 
 def safety_findings(facts: Facts) -> list[SafetyFinding]:
     """List the violations of safety judges: in the run, and in what the change removes or alters."""
     findings = []
     for case_id, judge_id in facts.question.violations:
-        state = violation_state(facts.question, facts.reruns or Reruns(), case_id, judge_id)
+        state = violation_state(facts.question, facts.reruns, case_id, judge_id)
         trials, violations = violation_trials(facts.reruns, case_id, judge_id)
-        names = {"judge": quoted(judge_id), "case": quoted(case_id)}
         findings.append(
             SafetyFinding(
                 case_id=case_id,
@@ -93,95 +410,66 @@ def safety_findings(facts: Facts) -> list[SafetyFinding]:
                 answer="open" if state == "waiting" else state,
                 violations=violations,
                 trials=trials,
-                reason=say(
-                    "safety-again" if trials else "safety", **names, violations=violations, trials=trials
-                ),
+                reason=_violated(facts, case_id, judge_id),
             )
         )
-    for case_id, judge_ids in facts.waived_violations.items():
-        findings += [
-            SafetyFinding(
-                case_id=case_id,
-                judge_id=judge_id,
-                answer="waived",
-                reason=say("safety", judge=quoted(judge_id), case=quoted(case_id)),
-            )
-            for judge_id in judge_ids
-        ]
+    for case_id, judge_id in facts.waived_violations:
+        reason = say("safety", judge=quoted(judge_id), case=quoted(case_id))
+        findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="waived", reason=reason))
     for case_id, judge_id in facts.redefined.unsafe:
-        key = "safety-removed" if case_id in facts.redefined.removed else "safety-altered"
-        reason = say(key, judge=quoted(judge_id), case=quoted(case_id))
+        reason = _violated_by_main(facts, case_id, judge_id)
         findings.append(SafetyFinding(case_id=case_id, judge_id=judge_id, answer="blocks", reason=reason))
-    order = ("blocks", "open", "did-not-repeat", "known-on-main", "waived")
-    return sorted(findings, key=lambda finding: order.index(finding.answer))
+    return sorted(findings, key=lambda finding: _VIOLATIONS.index(finding.answer))
 
 
-def suite_answer(question: Question, answer: Answer, reruns: Reruns | None) -> SuiteAnswer | None:
-    """Say how a run ended that is below all of main's last; None where none is, or none is asked of it.
-
-    Recorded trials, which cannot be made again, are held against those of the baseline.
-    """
-    if answer.suite is None:
+def _suite_answer(facts: Facts) -> SuiteAnswer | None:
+    """Over all rounds; recorded trials, which cannot be made again, are held against the baseline's."""
+    question, state, reruns = facts.question, facts.answer.suite, facts.reruns
+    if state is None:
         return None
-    if reruns is None or not question.may_rerun:
-        return _of_recorded(question, answer)
-    base = _sum(count for done in reruns.rounds for count in done.base.values())
-    change = _sum(count for done in reruns.rounds for count in done.change.values())
-    rounds = len(reruns.rounds)
-    p_value = sign_flip(falls_of(reruns).values()) if base.trials else 1.0
-    if answer.suite == "worse":
-        reason = _worse("suite-worse", p_value, base, change, answer, rounds=rounds)
-    elif answer.suite == "not-worse":
-        reason = say("suite-not-worse", rounds, rounds=rounds, base=_of(base), change=_of(change))
-    elif rounds and not base.trials and not reruns.altered:
-        reason = say("suite-low-alone", runs=len(question.on_main))
+    if not facts.is_rerun:
+        pairs = recorded_pairs(question)
+        rounds, p_value = 0, recorded_chance(pairs)
+        base, change = (
+            sum((pair[0] for pair in pairs.values()), NONE),
+            sum((pair[1] for pair in pairs.values()), NONE),
+        )
+        key = "suite-worse-recorded" if state == "worse" else "suite-not-worse-recorded"
+        why: str | None = None
     else:
-        why = "; ".join(reruns.altered.values()) or reruns.cut or reruns.base_problem
-        why = f"the base could not be run: {why}" if why == reruns.base_problem and why else why
-        reason = say("suite-open", runs=len(question.on_main), why=why or "it was not run again")
+        rounds = len(reruns.rounds)
+        base = sum(
+            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.base.values()), NONE
+        )
+        change = sum(
+            (Count(row.passed, row.trials) for done in reruns.rounds for row in done.change.values()), NONE
+        )
+        p_value = sign_flip(falls_of(reruns).values()) if base.trials else 1.0
+        is_low_again = bool(rounds and not base.trials and not reruns.altered)
+        key = f"suite-{state}" if state != "open" or not is_low_again else "suite-low-alone"
+        why = "; ".join(reruns.altered.values()) or reruns.cut
+        if not why and reruns.base_problem:
+            why = f"the base could not be run: {reruns.base_problem}"
+    reason = say(
+        key,
+        rounds or 1,
+        rounds=rounds,
+        base=base,
+        change=change,
+        chance=f"{round(1 / p_value):,}" if p_value else "more than can be counted",
+        single="" if facts.answer.broken else say("no-single"),
+        runs=len(question.on_main),
+        why=why or "it was not run again",
+    )
     return SuiteAnswer(
         rounds=rounds,
         base=_counts(base),
         change=_counts(change),
         p_value=p_value,
-        answer=answer.suite,
-        reason=reason,
+        answer=state,
+        reason=reason.rstrip(),
     )
-
-
-def _of_recorded(question: Question, answer: Answer) -> SuiteAnswer:
-    pairs = recorded_pairs(question)
-    base = sum((before for before, _ in pairs.values()), NONE)
-    change = sum((now for _, now in pairs.values()), NONE)
-    p_value = recorded_chance(pairs)
-    is_worse = answer.suite == "worse"
-    key = "suite-worse-recorded" if is_worse else "suite-not-worse-recorded"
-    return SuiteAnswer(
-        rounds=0,
-        base=_counts(base),
-        change=_counts(change),
-        p_value=p_value,
-        answer="worse" if is_worse else "not-worse",
-        reason=_worse(key, p_value, base, change, answer),
-    )
-
-
-def _worse(key: str, p_value: float, base: Count, change: Count, answer: Answer, *, rounds: int = 1) -> str:
-    single = "" if answer.broken else say("no-single")
-    chance = f"{round(1 / p_value):,}" if p_value else "more than can be counted"
-    sentence = say(
-        key, rounds, rounds=rounds, base=_of(base), change=_of(change), chance=chance, single=single
-    )
-    return sentence.rstrip()
-
-
-def _sum(counts: Iterable[RoundCount]) -> Count:
-    return sum((Count(count.passed, count.trials) for count in counts), NONE)
 
 
 def _counts(count: Count) -> TrialCounts:
     return TrialCounts(passed=count.passed, trials=count.trials)
-
-
-def _of(count: Count) -> str:
-    return f"{count.passed:,} of {count.trials:,}"

@@ -1,4 +1,4 @@
-"""Hold a run against the limits of a policy, or of thresholds alone.
+"""Hold a run against the limits of a policy or of thresholds alone, its cost and latency against the base's.
 
 To the letter, or for an agent that can vary where it is significant: a rate that one noisy run misses by
 chance says nothing of the agent. Every rate is a number of cases over a number of cases, or of trials where
@@ -7,36 +7,39 @@ cases have several, and every limit a decimal; both are exact fractions here, as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, log
+from typing import Literal, NamedTuple
 
 from agent_eval.contracts import Comparison, Metric, NewCases, RuleResult, RunReference, Thresholds
+from agent_eval.contracts.gate import FigureChange
 from agent_eval.contracts.history import CaseRecord, RunRecord
+from agent_eval.contracts.policy import GatePolicy
+from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.gate.procedure import ALPHA, at_most_by_chance, sign_flip
+from agent_eval.gate.procedure import ALPHA, Counts
+from agent_eval.gate.statistics import at_most_by_chance, p_of_rise, sign_flip
 from agent_eval.text.numbers import allowed, apart, count, distance, percent
 
 ABSOLUTE = ("min_pass_rate", "max_hard_fail_rate")
 """Limits that need no baseline."""
 
+FEWEST_CASES = 8
+"""Cases below which nothing is said of cost or latency: their spread is not known."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What the limits are rows_held against; a case with several trials counts by their share.
+    """What the limits are held against; a case with several trials counts by their share.
 
     Attributes:
-        cases: Cases of the run, without new ones, which never block.
-        passed: How many of them passed.
-        hard_failed: How many of them failed hard.
-        new_cases: Cases left out because the baseline does not have them.
-        has_baseline: Whether there is a baseline.
+        cases: Cases of the run, without `new_cases`, which the baseline does not have and which never block.
         compared: Cases that both runs have.
         moved: Candidate less baseline, in passed cases.
         hard_fails: Hard fails of each compared case, before and now.
-        regressed: Cases that count as regressed.
-        new_hard_fails: Those of them that did not fail hard before.
+        new_hard_fails: The regressed cases that did not fail hard before.
         blames: Whether these two count cases that the procedure blames, which it can say of none compared.
     """
 
@@ -67,11 +70,7 @@ def measure_counts(
 ) -> Measured:
     """Measure a run by its counts, for a policy.
 
-    Args:
-        own: The run.
-        baseline: The run it is compared with; None for a first one.
-        quarantined: Cases that count in no total.
-        broken: Cases that the procedure blames the change for.
+    Cases in quarantine count in no total; `broken` are those that the procedure blames the change for.
     """
     rows = {name: row for name, row in own.cases.items() if name not in quarantined and row.trials}
     pairs = {
@@ -83,12 +82,12 @@ def measure_counts(
         and before.trials
     }
     # A run of new cases alone is measured by them.
-    rows_held = [row for name, row in rows.items() if name in pairs] or list(rows.values())
+    counting = [row for name, row in rows.items() if name in pairs] or list(rows.values())
     return Measured(
-        cases=len(rows_held),
-        passed=sum(map(_passed, rows_held), Fraction(0)),
-        hard_failed=sum(map(_hard, rows_held), Fraction(0)),
-        new_cases=len(rows) - len(rows_held),
+        cases=len(counting),
+        passed=sum(map(_passed, counting), Fraction(0)),
+        hard_failed=sum(map(_hard, counting), Fraction(0)),
+        new_cases=len(rows) - len(counting),
         has_baseline=baseline is not None,
         compared=len(pairs),
         moved=sum((_passed(now) - _passed(before) for before, now in pairs.values()), Fraction(0)),
@@ -122,12 +121,10 @@ def measure_run(run: RunReference) -> Measured:
             f"run {run.run_id!r} has no case; nothing measured is not a pass",
             remedy="Evaluate a suite with at least one case.",
         )
-    for name, number, rate in (
-        ("pass_rate", summary.passed_cases, summary.pass_rate),
-        ("hard_fail_rate", summary.hard_fail_cases, summary.hard_fail_rate),
-    ):
-        if rate != number / summary.total_cases:
-            raise _contradiction(f"candidate.summary.{name}")
+    if summary.pass_rate != summary.passed_cases / summary.total_cases:
+        raise _contradiction("candidate.summary.pass_rate")
+    if summary.hard_fail_rate != summary.hard_fail_cases / summary.total_cases:
+        raise _contradiction("candidate.summary.hard_fail_rate")
     return Measured(
         cases=summary.total_cases,
         passed=Fraction(summary.passed_cases),
@@ -138,33 +135,30 @@ def measure_run(run: RunReference) -> Measured:
 def measure(comparison: Comparison, *, waived: frozenset[str] = frozenset()) -> Measured:
     """Measure a comparison as it is stored: the candidate's whole run, and the compared cases.
 
-    Args:
-        comparison: What is measured.
-        waived: Cases that count neither as regressed nor as newly hard-failing.
+    Waived cases count neither as regressed nor as newly hard-failing.
 
     Raises:
         NothingMeasured: The candidate has no case.
         InvalidInput: The comparison contradicts itself, as an edited or truncated one does.
     """
     run = measure_run(comparison.candidate)
-    compared = comparison.cases.compared
+    compared, overview = comparison.cases.compared, comparison.overview
     regressed, hard = set(comparison.regressed_case_ids), set(comparison.new_hard_fail_case_ids)
+    before, now = (_cases_of(comparison, "pass_rate", side) for side in ("baseline", "candidate"))
+    hard_before, hard_now = (
+        _cases_of(comparison, "hard_fail_rate", side) for side in ("baseline", "candidate")
+    )
+    changed = sum(row.candidate_passed - row.baseline_passed for row in comparison.case_regressions)
     for name, stated, follows in (
-        ("overview.compared_cases", comparison.overview.compared_cases, compared),
-        ("overview.regressed_cases", comparison.overview.regressed_cases, len(regressed)),
-        ("overview.new_hard_fail_cases", comparison.overview.new_hard_fail_cases, len(hard)),
+        ("overview.compared_cases", overview.compared_cases, compared),
+        ("overview.regressed_cases", overview.regressed_cases, len(regressed)),
+        ("overview.new_hard_fail_cases", overview.new_hard_fail_cases, len(hard)),
         ("new_hard_fail_case_ids", len(hard - regressed), 0),
         ("case_regressions", max(len(regressed), compared), compared),
+        ("metrics.pass_rate", now - before, changed),
     ):
         if stated != follows:
             raise _contradiction(name)
-    before, now = (_count_of(comparison, "pass_rate", side) for side in ("baseline", "candidate"))
-    changed = sum(row.candidate_passed - row.baseline_passed for row in comparison.case_regressions)
-    if now - before != changed:
-        raise _contradiction("metrics.pass_rate")
-    hard_before, hard_now = (
-        _count_of(comparison, "hard_fail_rate", side) for side in ("baseline", "candidate")
-    )
     new = _new_cases(comparison)
     return Measured(
         cases=run.cases - new.cases,
@@ -188,26 +182,23 @@ def _new_cases(comparison: Comparison) -> NewCases:
     gone: a new case may be one of them under another name.
     """
     new, summary = comparison.new_cases or NewCases(), comparison.candidate.summary
-    rest = (
-        summary.total_cases - new.cases,
-        summary.passed_cases - new.passed,
-        summary.hard_fail_cases - new.hard_failed,
-    )
+    cases, passed = summary.total_cases - new.cases, summary.passed_cases - new.passed
+    hard_failed = summary.hard_fail_cases - new.hard_failed
     is_stated = comparison.new_cases is None or new.cases == len(comparison.cases.new)
-    if not is_stated or not max(rest[1:]) <= rest[0] or min(rest) < 0:
+    if not is_stated or not 0 <= passed <= cases or not 0 <= hard_failed <= cases:
         raise _contradiction("new_cases")
-    return new if rest[0] and not comparison.cases.removed else NewCases()
+    return new if cases and not comparison.cases.removed else NewCases()
 
 
-def _count_of(comparison: Comparison, name: str, side: str) -> int:
+def _cases_of(comparison: Comparison, name: str, side: str) -> int:
     """Compute the number of cases from a rate: the nearest float to k/n gives k back for any real suite."""
     metric: Metric | None = comparison.metrics.get(name)
     compared = comparison.cases.compared
-    rate: float | None = getattr(metric, side, None)
     if metric is None:
         raise _contradiction(f"metrics.{name}")
     if not compared:
         return 0
+    rate: float | None = getattr(metric, side)
     number = round((rate or 0.0) * compared)
     if rate is None or not 0 <= number <= compared or rate != number / compared:
         raise _contradiction(f"metrics.{name}")
@@ -222,42 +213,57 @@ def _contradiction(field: str) -> InvalidInput:
     )
 
 
-def exact(value: float) -> Fraction:
-    """Turn a float back into the decimal that was written: `exact(0.05) == Fraction(1, 20)`."""
-    return Fraction(repr(value))
+class _Held(NamedTuple):
+    """How a limit ends, as in `RuleResult`."""
+
+    passed: bool
+    message: str
+    value: float | None = None
+    applied: bool = True
 
 
 def apply_limits(limits: Thresholds, measured: Measured, *, may_vary: bool) -> list[RuleResult]:
     """Apply every limit that is set, in their order.
 
-    Args:
-        limits: The limits.
-        measured: What they are rows_held against.
-        may_vary: Whether the agent's answers vary, so that a rate breaks its limit only significantly.
+    `may_vary`: the agent's answers vary, so that a rate breaks its limit only significantly.
     """
-    results = []
-    for name in type(limits).model_fields:
-        limit: float | None = getattr(limits, name)
-        if limit is None:
-            continue
-        counts_blame = measured.blames and name not in (*ABSOLUTE, "max_hard_fail_increase")
-        if name in ABSOLUTE and not measured.cases:
-            message = f"{name} was not applied: no case that counts could be judged."
-            results.append(
-                RuleResult(rule=name, threshold=limit, applied=False, passed=False, message=message)
-            )
-        elif name not in ABSOLUTE and not measured.compared and not counts_blame:
-            results.append(_cannot_hold(name, limit, measured))
-        elif name in ABSOLUTE:
-            results.append(_rate(name, limit, measured, may_vary=may_vary))
-        elif name == "max_hard_fail_increase":
-            results.append(_hard_fail_increase(limit, measured, may_vary=may_vary))
-        else:
-            results.append(_number(name, limit, measured))
-    return results
+    stated = {
+        name: limit for name in type(limits).model_fields if (limit := getattr(limits, name)) is not None
+    }
+    outcomes = {name: _hold(name, limit, measured, may_vary=may_vary) for name, limit in stated.items()}
+    return [
+        RuleResult(rule=name, threshold=stated[name], **each._asdict()) for name, each in outcomes.items()
+    ]
 
 
-def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
+def _hold(name: str, limit: float, measured: Measured, *, may_vary: bool) -> _Held:
+    is_rise = name == "max_hard_fail_increase"
+    if name in ABSOLUTE and not measured.cases:
+        return _Held(False, f"{name} was not applied: no case that counts could be judged.", applied=False)
+    if name in ABSOLUTE:
+        return _hold_rate(name, limit, measured, may_vary=may_vary)
+    if not measured.has_baseline:
+        why = f"{name} needs a baseline and there is none, so it was not applied."
+        return _Held(False, why, applied=False)
+    if not measured.compared and (is_rise or not measured.blames):
+        return _Held(False, f"{name} cannot hold: no case could be compared with the baseline.")
+    if is_rise:
+        return _hold_increase(limit, measured, may_vary=may_vary)
+    is_regressed = name == "max_regressed_cases"
+    number = measured.regressed if is_regressed else measured.new_hard_fails
+    did, side = (
+        "regressed" if is_regressed else "newly failed hard",
+        "above" if number > limit else "not above",
+    )
+    return _Held(number <= limit, f"{count(number, 'case')} {did}, {side} {name} {limit:g}.", number)
+
+
+def _exact(value: float) -> Fraction:
+    """Turn a float back into the decimal that was written: 0.05 is 1/20."""
+    return Fraction(repr(value))
+
+
+def _hold_rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
     """Hold a rate of the run against its limit.
 
     With chance: an agent that keeps the limit passes so few cases in at most 5 % of runs (binomial). A case
@@ -265,41 +271,47 @@ def _rate(name: str, threshold: float, measured: Measured, *, may_vary: bool) ->
     """
     is_floor = name == "min_pass_rate"
     number = measured.passed if is_floor else measured.hard_failed
-    limit = exact(threshold)
-    share = Fraction(number, measured.cases) if measured.cases else Fraction(0)
+    limit, share = _exact(threshold), Fraction(number, measured.cases)
     is_beyond = share < limit if is_floor else share > limit
     # Fewer passes, or as many cases without a hard fail.
     least_passed = ceil(number) if is_floor else measured.cases - floor(number)
-    # A limit that is rows_held to the letter asks for no chance.
-    chance = (
-        at_most_by_chance(least_passed, measured.cases, limit if is_floor else 1 - limit)
-        if may_vary and is_beyond
-        else 1.0
-    )
+    chance = 1.0
+    if may_vary and is_beyond:
+        chance = at_most_by_chance(least_passed, measured.cases, limit if is_floor else 1 - limit)
     rate = percent(float(share), decimals=apart(float(share), threshold))
     done = f"{_decimal(number)} of {measured.cases} {'passed' if is_floor else 'failed hard'} ({rate})"
-    stated = f"{name} {allowed(threshold)}"
-    left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""
-    if not is_beyond:
-        message = f"{done}, not {'below' if is_floor else 'above'} {stated}."
-    elif not may_vary:
-        message = f"{done}, {'below' if is_floor else 'above'} {stated}."
+    side, stated = "below" if is_floor else "above", f"{name} {allowed(threshold)}"
+    if not is_beyond or not may_vary:
+        message = f"{done}, {'' if is_beyond else 'not '}{side} {stated}."
     elif chance <= ALPHA:
         few = "passes so few" if is_floor else "fails so many hard"
         message = f"{done}: an agent that keeps {stated} {few} in {_chance(chance)} of runs."
     else:
-        many = "so few" if is_floor else "so many"
         message = (
-            f"{done}, {'below' if is_floor else 'above'} {stated}; too few cases to tell, as an agent that "
-            f"keeps it has {many} in {_chance(chance)} of runs."
+            f"{done}, {side} {stated}; too few cases to tell, as an agent that keeps it has "
+            f"{'so few' if is_floor else 'so many'} in {_chance(chance)} of runs."
         )
-    return RuleResult(
-        rule=name,
-        threshold=threshold,
-        value=float(share),
-        passed=not is_beyond or (may_vary and chance > ALPHA),
-        message=message + left_out,
-    )
+    left_out = f" {count(measured.new_cases, 'new case')} left out." if measured.new_cases else ""
+    return _Held(not is_beyond or (may_vary and chance > ALPHA), message + left_out, float(share))
+
+
+def _hold_increase(threshold: float, measured: Measured, *, may_vary: bool) -> _Held:
+    """Hold the rise of the hard-fail rate against its limit; with chance by an exact sign-flip test too."""
+    before = sum((was for was, _ in measured.hard_fails), Fraction(0))
+    now = sum((is_now for _, is_now in measured.hard_fails), Fraction(0))
+    rise = Fraction(now - before, measured.compared)
+    is_beyond = rise > _exact(threshold)
+    # A case of several trials moves by a share; 60 divides the shares of up to 6, and rounds those of more.
+    falls = [round((is_now - was) * 60) for was, is_now in measured.hard_fails]
+    chance = sign_flip(falls) if may_vary and is_beyond else 1.0
+    is_chance = may_vary and is_beyond and chance > ALPHA
+    moved = f"{'rose' if rise > 0 else 'fell'} by {distance(float(rise))} points" if rise else "did not move"
+    over = f"{_decimal(before)} to {_decimal(now)} of {measured.compared} compared cases"
+    stated = f"max_hard_fail_increase {allowed(threshold).removesuffix('%')} points"
+    message = f"The hard-fail rate {moved} ({over}), {'' if is_beyond else 'not '}above {stated}"
+    if is_chance:
+        message += f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
+    return _Held(not is_beyond or is_chance, f"{message}.", float(rise))
 
 
 def _chance(chance: float) -> str:
@@ -310,53 +322,104 @@ def _decimal(number: Fraction) -> str:
     return str(number) if number.denominator == 1 else f"{float(number):.1f}"
 
 
-def _hard_fail_increase(threshold: float, measured: Measured, *, may_vary: bool) -> RuleResult:
-    """Hold the rise of the hard-fail rate against its limit; with chance by an exact sign-flip test too."""
-    before = sum((was for was, _ in measured.hard_fails), Fraction(0))
-    now = sum((is_now for _, is_now in measured.hard_fails), Fraction(0))
-    rise = Fraction(now - before, measured.compared)
-    is_beyond = rise > exact(threshold)
-    # A case of several trials moves by a share; 60 divides the shares of up to 6, and rounds those of more.
-    falls = [round((is_now - was) * 60) for was, is_now in measured.hard_fails]
-    chance = sign_flip(falls) if may_vary and is_beyond else 1.0
-    is_chance = may_vary and chance > ALPHA
-    size = float(rise)
-    moved = "did not move" if not rise else f"{'rose' if rise > 0 else 'fell'} by {distance(size)} points"
-    over = f"{_decimal(before)} to {_decimal(now)} of {measured.compared} compared cases"
-    stated = f"max_hard_fail_increase {allowed(threshold).removesuffix('%')} points"
-    side = "above" if is_beyond else "not above"
-    why = (
-        f"; too few cases to tell, chance alone does as much in {_chance(chance)} of runs"
-        if is_chance
-        else ""
-    )
-    return RuleResult(
-        rule="max_hard_fail_increase",
-        threshold=threshold,
-        value=size,
-        passed=not is_beyond or is_chance,
-        message=f"The hard-fail rate {moved} ({over}), {side} {stated}{why if is_beyond else ''}.",
-    )
+Figure = Literal["cost_usd", "latency_ms"]
+_FIGURES: Mapping[Figure, tuple[str, str]] = {
+    "cost_usd": ("Cost", "max_cost_increase"),
+    "latency_ms": ("Latency", "max_latency_increase"),
+}
 
 
-def _number(name: str, threshold: float, measured: Measured) -> RuleResult:
-    number = measured.regressed if name == "max_regressed_cases" else measured.new_hard_fails
-    did = "regressed" if name == "max_regressed_cases" else "newly failed hard"
-    passed = number <= threshold
-    return RuleResult(
-        rule=name,
-        threshold=threshold,
-        value=number,
-        passed=passed,
-        message=f"{count(number, 'case')} {did}, {'not ' if passed else ''}above {name} {threshold:g}.",
-    )
+class _Test(NamedTuple):
+    """A figure of the cases that both runs know it of: totals, and the one-sided p value that it rose."""
+
+    cases: int
+    baseline: float
+    candidate: float
+    p_value: float
+
+    @property
+    def ratio(self) -> float:
+        return self.candidate / self.baseline
+
+    def is_beyond(self, limit: float | None) -> bool:
+        return limit is not None and self.ratio > 1 + limit and self.p_value <= ALPHA
 
 
-def _cannot_hold(name: str, threshold: float, measured: Measured) -> RuleResult:
-    """Build the result of a limit on compared cases where there are none."""
-    message = f"{name} cannot hold: no case could be compared with the baseline."
-    if not measured.has_baseline:
-        message = f"{name} needs a baseline and there is none, so it was not applied."
-    return RuleResult(
-        rule=name, threshold=threshold, applied=measured.has_baseline, passed=False, message=message
-    )
+def figures_in_doubt(counts: Counts, policy: GatePolicy) -> bool:
+    """Whether cost or latency seems to break its limit, so that both sides are to be measured at one hour."""
+    tests = _tests(counts)
+    return any(test.is_beyond(getattr(policy, _FIGURES[name][1])) for name, test in tests.items())
+
+
+def figure_changes(
+    counts: Counts, policy: GatePolicy, reruns: Reruns | None, *, may_rerun: bool
+) -> list[FigureChange]:
+    """Say of cost and latency whether they rose, and whether that breaks a limit.
+
+    A rise is said where the paired one-sided t test on the logarithms of the cases has p <= 0.05, for which
+    the cases' own differences do not matter. A limit L breaks where the total rose by more than L as well,
+    and does so again where both sides are run once more in turn: the hour of a provider is no change of the
+    agent. Recorded traces, which cannot be, are held against the limit as they are.
+    """
+    changes = []
+    for name, test in _tests(counts).items():
+        word, key = _FIGURES[name]
+        limit: float | None = getattr(policy, key)
+        rose = test.p_value <= ALPHA and test.ratio > 1
+        answer: Literal["rose", "not-shown", "breaks-limit", "open"] = "rose" if rose else "not-shown"
+        by = f"{word} rose by {percent(abs(test.ratio - 1))} over {test.cases} cases"
+        reason = f"{by}." if rose else f"{word} did not rise by more than chance ({test.cases} cases)."
+        if limit is not None and test.is_beyond(limit):
+            figures = reruns.figures if reruns is not None else {}
+            sides = [getattr(figures[side], name) for side in ("base", "change") if side in figures]
+            again = _tested(*sides) if len(sides) == 2 else None
+            if not may_rerun or (again is not None and again.is_beyond(limit)):
+                answer, reason = "breaks-limit", f"{by}, above {key} {allowed(limit)}."
+            elif again is None:
+                answer, reason = "open", f"{by}, above {key} {allowed(limit)}, and was not measured again."
+            else:
+                moved = f"{'rose' if again.ratio > 1 else 'fell'} by {percent(abs(again.ratio - 1))}"
+                reason = f"{by}; measured again beside the base it {moved}."
+        changes.append(
+            FigureChange(
+                name=name,
+                cases=test.cases,
+                baseline=test.baseline,
+                candidate=test.candidate,
+                ratio=test.ratio,
+                p_value=test.p_value,
+                limit=limit,
+                answer=answer,
+                reason=reason,
+            )
+        )
+    return changes
+
+
+def _tests(counts: Counts) -> dict[Figure, _Test]:
+    """Test each figure of the run against that of its baseline, where enough cases have it in both."""
+    baseline = counts.baseline or next(iter(counts.runs), None)
+    before = baseline.cases if baseline is not None else {}
+    pairs = {
+        case_id: (before[case_id], row)
+        for case_id, row in counts.own.cases.items()
+        if case_id in before and before[case_id].definition == row.definition
+    }
+    tests = {}
+    for name in _FIGURES:
+        sides = [
+            {case_id: getattr(pair[side], name) or 0.0 for case_id, pair in pairs.items()} for side in (0, 1)
+        ]
+        if (test := _tested(*sides)) is not None:
+            tests[name] = test
+    return tests
+
+
+def _tested(before: Mapping[str, float], now: Mapping[str, float]) -> _Test | None:
+    """A figure of 0 is not known."""
+    cases = sorted(case_id for case_id in before.keys() & now.keys() if before[case_id] > 0 < now[case_id])
+    if len(cases) < FEWEST_CASES:
+        return None
+    rises = [log(now[case_id] / before[case_id]) for case_id in cases]
+    baseline, candidate = (sum(side[case_id] for case_id in cases) for side in (before, now))
+    return _Test(len(cases), baseline, candidate, p_of_rise(rises))

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent_eval.config.gone import gone_policy_key
-from agent_eval.config.rules import RULES
+from agent_eval.config.rows.gate import THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.text.spelling import nearest
+
+_NAMED, _LONGEST = 5, 200
+_COMPARED = 10_000
+"""Ids that a suggestion is looked for among; the search takes a second for some 50,000."""
 
 
 def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
-    """Build a policy from the content of a file.
-
-    Args:
-        values: The parsed file.
-        source: Name of the file for error messages.
+    """Build a policy from the parsed content of a file, which errors call `source`.
 
     Raises:
         InvalidInput: A key is gone (says what to write instead) or unknown (names the nearest), or a value is
@@ -32,12 +32,11 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         if (instead := gone_policy_key(str(name), value)) is not None:
             raise InvalidInput(f"{source}: {name} is gone", remedy=instead, file=source, field=str(name))
         if name not in known:
-            nearest = get_close_matches(str(name), known, n=1)
-            hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(known)}"
+            like = nearest(str(name), known, 0.6)
+            hint = f"did you mean {like!r}?" if like else f"known are {', '.join(known)}"
             raise _invalid(source, str(name), f"there is no such key; {hint}")
-    rules = {name: value for name, value in values.items() if name in Thresholds.model_fields}
     try:
-        parse_thresholds(rules)
+        parse_thresholds({name: value for name, value in values.items() if name in Thresholds.model_fields})
         return GatePolicy.model_validate(values)
     except UsageError as error:
         raise _invalid(source, str(error.details.get("field")), error.message) from None
@@ -86,9 +85,39 @@ def refuse_no_numbers(thresholds: Thresholds) -> None:
 
 
 def _bad_threshold(name: str, value: object) -> UsageError:
-    rule = next(rule for rule in RULES if rule.field == name)
+    option = next(option for option in THRESHOLDS if option.field == name)
+    wanted = "a whole number from 0 on" if option.kind == "count" else "a share from 0 to 1"
     return UsageError(
-        f"{name} must be {rule.limits}, not {value!r}",
-        remedy=f"Give {rule.flag} {rule.limits}, or leave it out.",
+        f"{name} must be {wanted}, not {value!r}",
+        remedy=f"Give {option.flag} {wanted}, or leave it out.",
         field=name,
     )
+
+
+def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: str) -> list[str]:
+    """Warn of every case in quarantine that does not exist, with the nearest id that does.
+
+    A misspelt case would go on blocking without a word. One sentence each for the first five, with ids in
+    backticks, and one for the others.
+
+    Example:
+        >>> held = [{"case": "refnd", "reason": "flaky", "until": "2027-03-31"}]
+        >>> unknown_case_warnings(GatePolicy(quarantine=held), ["refund"], where="neither run has it")
+        ['`quarantine` of the policy lists `refnd`, but neither run has it. Did you mean `refund`?']
+    """
+    existing = set(known)
+    listed = dict.fromkeys(entry.case for entry in policy.quarantine)
+    unknown = [case_id for case_id in listed if case_id not in existing]
+    candidates = existing if len(existing) <= _COMPARED else ()
+    sentences = []
+    for case_id in unknown[:_NAMED]:
+        like = nearest(case_id[:_LONGEST], candidates, 0.6)
+        guess = f" Did you mean {_code(like)}?" if like else ""
+        sentences.append(f"`quarantine` of the policy lists {_code(case_id)}, but {where}.{guess}")
+    more = len(unknown) - _NAMED
+    return [*sentences, f"The policy lists {more:,} more such ids."] if more > 0 else sentences
+
+
+def _code(case_id: str) -> str:
+    quoted = case_id[:_LONGEST].replace("`", "'")
+    return f"`{quoted}`"

@@ -10,17 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from agent_eval.contracts.reruns import (
-    CaseReruns,
-    Figures,
-    OtherSuites,
-    Rerun,
-    Reruns,
-    Side,
-    SuiteRound,
-)
+from agent_eval.contracts.reruns import CaseReruns, Figures, OtherSuites, Rerun, Reruns, Side, SuiteRound
 from agent_eval.gate.answer import (
-    LOW_ALONE_RUNS,
     counted,
     falls_of,
     is_failed,
@@ -32,6 +23,7 @@ from agent_eval.gate.answer import (
 from agent_eval.gate.procedure import (
     BUDGET,
     ENOUGH,
+    LOW_ALONE_RUNS,
     Question,
     budget,
     is_enough,
@@ -78,14 +70,6 @@ class BaseAgent:
         return self.runs != "none" and self.problem is None
 
 
-@dataclass(frozen=True)
-class _Suite:
-    """The question of one suite, and the record of its reruns so far."""
-
-    question: Question
-    record: Reruns
-
-
 def rerun(
     questions: Mapping[str, Question],
     runner: Runner,
@@ -93,17 +77,13 @@ def rerun(
     *,
     figures_in_doubt: frozenset[str] = frozenset(),
 ) -> dict[str, Reruns]:
-    """Run again what the suites of a job ask for; the record of each by slug.
+    """Run again what the first runs of the suites of a job ask, by slug; the record of each.
 
-    Args:
-        questions: What the first run of each suite asks.
-        runner: Runs the trials.
-        base: How the base's agent runs.
-        figures_in_doubt: Slugs of the suites whose cost or time seems to break its limit, so that both sides
-            are to be run once more.
+    Suites whose figures are in doubt, as cost or time seems to break its limit, are run once more by both.
     """
     suites = {
         slug: _Suite(
+            slug,
             question,
             Reruns(
                 commit=question.seed,
@@ -112,152 +92,142 @@ def rerun(
                 base_problem=base.problem,
                 agent_unchanged=base.is_unchanged,
             ),
+            runner,
         )
         for slug, question in questions.items()
     }
-    live = {slug: suite for slug, suite in suites.items() if suite.question.may_rerun}
+    live = [suite for suite in suites.values() if suite.question.may_rerun]
     try:
-        for slug, suite in live.items():
-            _safety(slug, suite, runner)
+        for suite in live:
+            suite.safety()
         if not base.is_unchanged:
-            _decisive(live, runner, base, figures_in_doubt)
-        for slug, suite in live.items():
+            _decisive(live, base, figures_in_doubt)
+        for suite in live:
             asks = suite.question
             if asks.has_baseline and asks.new and base.can_run and not base.is_unchanged:
-                _once(slug, runner, "base", asks.new[:BUDGET], suite.record.new)
+                suite.once("base", asks.new[:BUDGET], suite.record.new)
     except Cut as cut:
-        for suite in live.values():
+        for suite in live:
             suite.record.cut = str(cut)
-    for slug, suite in live.items():
-        suite.record.altered.update(runner.altered(slug))
-    _share_tests(suites)
+    for suite in live:
+        suite.record.altered.update(runner.altered(suite.slug))
+    _share_tests(list(suites.values()))
     return {slug: suite.record for slug, suite in suites.items()}
 
 
-def _decisive(
-    suites: Mapping[str, _Suite], runner: Runner, base: BaseAgent, figures_in_doubt: frozenset[str]
-) -> None:
+def _decisive(suites: Sequence[_Suite], base: BaseAgent, figures_in_doubt: frozenset[str]) -> None:
     """Run cases again and, unless the change is then to be blamed, whole suites and what may excuse it."""
-    for slug, suite in suites.items():
-        first = suite.question.order[: budget(len(suite.question.cases))]
-        _again(slug, suite, runner, first, suite.record.cases)
+    for suite in suites:
+        suite.again(suite.question.order[: budget(len(suite.question.cases))], suite.record.cases)
     _share_tests(suites)
-    failed = {slug for slug, suite in suites.items() if is_failed(suite.question, suite.record)}
-    for slug, suite in suites.items():
-        if suite.question.is_low and failed and slug not in failed:
-            suite.record.cut = "another suite of this job fails, so that this one was not run again"
+    failed = {suite.slug for suite in suites if is_failed(suite.question, suite.record)}
     if failed:
+        for suite in suites:
+            if suite.question.is_low and suite.slug not in failed:
+                suite.record.cut = "another suite of this job fails, so that this one was not run again"
         return
-    for slug, suite in suites.items():
+    for suite in suites:
         if suite.question.is_low:
-            _rounds(slug, suite, runner, len(suites), base)
+            suite.rounds(len(suites), base)
     _share_tests(suites)
-    for slug, suite in suites.items():
+    for suite in suites:
         if base.can_run:
-            _control(slug, suite, runner)
-        if base.can_run and slug in figures_in_doubt and not suite.record.figures:
-            suite.record.figures.update(runner.whole_suite(slug, ("base", "change"))[1])
+            suite.control()
+        if base.can_run and suite.slug in figures_in_doubt and not suite.record.figures:
+            suite.record.figures.update(suite.runner.whole_suite(suite.slug, ("base", "change"))[1])
 
 
-def _once(slug: str, runner: Runner, side: Side, case_ids: Sequence[str], into: list[CaseReruns]) -> None:
-    """Run one trial of each case on one side."""
-    results = runner.trials(slug, side, case_ids)
-    if not results.keys() & set(case_ids):
-        raise Cut("no trial could be run")
-    rows = {row.case_id: row for row in into}
-    for case_id in case_ids:
-        if case_id in results:
-            if case_id not in rows:
-                rows[case_id] = CaseReruns(case_id=case_id, change=[], base=[])
-                into.append(rows[case_id])
-            (rows[case_id].base if side == "base" else rows[case_id].change).append(results[case_id])
+@dataclass(frozen=True)
+class _Suite:
+    """The question of one suite, and the record of its reruns so far."""
 
+    slug: str
+    question: Question
+    record: Reruns
+    runner: Runner
 
-def _safety(slug: str, suite: _Suite, runner: Runner) -> None:
-    """Run cases with a new violation by the change alone until each judge is sure of it."""
-    while True:
-        waiting = {
-            case_id: None
-            for case_id, judge_id in suite.question.violations
-            if violation_state(suite.question, suite.record, case_id, judge_id) == "waiting"
-        }
-        if not waiting or len(waiting) > BUDGET:
-            return
-        _once(slug, runner, "change", list(waiting), suite.record.safety)
+    def once(self, side: Side, case_ids: Sequence[str], into: list[CaseReruns]) -> None:
+        """Run one trial of each case on one side."""
+        results = self.runner.trials(self.slug, side, case_ids)
+        if not results.keys() & set(case_ids):
+            raise Cut("no trial could be run")
+        rows = {row.case_id: row for row in into}
+        for case_id in case_ids:
+            if case_id in results:
+                if case_id not in rows:
+                    rows[case_id] = CaseReruns(case_id=case_id, change=[], base=[])
+                    into.append(rows[case_id])
+                (rows[case_id].base if side == "base" else rows[case_id].change).append(results[case_id])
 
-
-def _again(
-    slug: str,
-    suite: _Suite,
-    runner: Runner,
-    case_ids: Sequence[str],
-    into: list[CaseReruns],
-) -> None:
-    """Run cases again by base and change in turn, the first few before the others, until each is answered."""
-    first = max(ENOUGH, suite.question.max_regressed + 1)
-    number = len(suite.question.cases)
-    for chunk in (case_ids[:first], case_ids[first:]):
-        done = tested(suite.question, suite.record).values()
-        if not chunk or is_enough(list(done), number, suite.question.max_regressed):
-            return
+    def safety(self) -> None:
+        """Run cases with a new violation by the change alone until each judge is sure of it."""
         while True:
-            sides: dict[Side, list[str]] = {"base": [], "change": []}
-            for case_id in chunk:
-                case = counted(suite.question, suite.record, case_id)
-                if (side := next_side(case, base_can_run=suite.record.base_problem is None)) is not None:
-                    sides[side].append(case_id)
-            if not sides["base"] and not sides["change"]:
-                break
-            for side, waiting in sides.items():
-                if waiting:
-                    _once(slug, runner, side, waiting, into)
+            waiting = {
+                case_id: None
+                for case_id, judge_id in self.question.violations
+                if violation_state(self.question, self.record, case_id, judge_id) == "waiting"
+            }
+            if not waiting or len(waiting) > BUDGET:
+                return
+            self.once("change", list(waiting), self.record.safety)
+
+    def again(self, case_ids: Sequence[str], into: list[CaseReruns]) -> None:
+        """Run cases again by both in turn, the first few before the others, until each is answered."""
+        number, most = len(self.question.cases), self.question.max_regressed
+        first = max(ENOUGH, most + 1)
+        for chunk in (case_ids[:first], case_ids[first:]):
+            done = tested(self.question, self.record).values()
+            if not chunk or is_enough(list(done), number, most):
+                return
+            while True:
+                sides: dict[Side, list[str]] = {"base": [], "change": []}
+                for case_id in chunk:
+                    case = counted(self.question, self.record, case_id)
+                    if (side := next_side(case, base_can_run=self.record.base_problem is None)) is not None:
+                        sides[side].append(case_id)
+                if not sides["base"] and not sides["change"]:
+                    break
+                for side, waiting in sides.items():
+                    if waiting:
+                        self.once(side, waiting, into)
+
+    def rounds(self, suites: int, base: BaseAgent) -> None:
+        """Run the whole suite again by both until that says something, then the cases it leaves open."""
+        record = self.record
+        if base.problem is not None or (not base.can_run and len(self.question.on_main) < LOW_ALONE_RUNS):
+            return
+        sides: tuple[Side, ...] = ("base", "change") if base.can_run else ("change",)
+        verdict = "again"
+        while verdict == "again":
+            done, figures = self.runner.whole_suite(self.slug, sides)
+            record.rounds.append(done)
+            if base.can_run and not record.figures:
+                record.figures.update(figures)
+            verdict = suite_round(falls_of(record).values(), len(record.rounds), suites)
+            verdict = verdict if base.can_run else "done"
+        if verdict != "worse":
+            self.again(late_cases(self.question, record), record.late)
+
+    def control(self) -> None:
+        """Run cases that the change passes by the base, where a case fails on both sides."""
+        if not needs_control(self.question, self.record):
+            return
+        passing = [
+            case_id
+            for case_id, case in sorted(self.question.cases.items())
+            if case.is_reliable and case.now.trials and case.now.passed == case.now.trials
+        ]
+        if passing:
+            self.once("base", passing[:CONTROLS], self.record.control)
 
 
-def _rounds(slug: str, suite: _Suite, runner: Runner, suites: int, base: BaseAgent) -> None:
-    """Run the whole suite again by both sides until that says something, then the cases it leaves open."""
-    question, record = suite.question, suite.record
-    if base.problem is not None or (not base.can_run and len(question.on_main) < LOW_ALONE_RUNS):
-        return
-    sides: tuple[Side, ...] = ("base", "change") if base.can_run else ("change",)
-    verdict = "again"
-    while verdict == "again":
-        done, figures = runner.whole_suite(slug, sides)
-        record.rounds.append(done)
-        if base.can_run and not record.figures:
-            record.figures.update(figures)
-        verdict = suite_round(falls_of(record).values(), len(record.rounds), suites)
-        verdict = verdict if base.can_run else "done"
-    if verdict != "worse":
-        _again(slug, suite, runner, late_cases(question, record), record.late)
-
-
-def _control(slug: str, suite: _Suite, runner: Runner) -> None:
-    """Run cases that the change passes by the base, where a case fails on both sides."""
-    question = suite.question
-    if not needs_control(question, suite.record):
-        return
-    passing = [
-        case_id
-        for case_id, case in sorted(question.cases.items())
-        if case.is_reliable and case.now.trials and case.now.passed == case.now.trials
-    ]
-    if passing:
-        _once(slug, runner, "base", passing[:CONTROLS], suite.record.control)
-
-
-def _share_tests(suites: Mapping[str, _Suite]) -> None:
+def _share_tests(suites: Sequence[_Suite]) -> None:
     """Tell each suite the p values of the others, with which its cases share one correction."""
-    tests: dict[str, tuple[list[float], list[float]]] = {}
-    for slug, suite in suites.items():
-        cases = tested(suite.question, suite.record).values()
-        tests[slug] = (
-            [case.p_value for case in cases if case.is_steady],
-            [case.p_value for case in cases if not case.is_steady],
-        )
-    for slug, suite in suites.items():
-        elsewhere = [of_suite for other, of_suite in tests.items() if other != slug]
+    tests = [list(tested(suite.question, suite.record).values()) for suite in suites]
+    for place, suite in enumerate(suites):
+        elsewhere = [case for other, cases in enumerate(tests) if other != place for case in cases]
         suite.record.others = OtherSuites(
-            suites=len(elsewhere),
-            steady=sorted(p for steady, _ in elsewhere for p in steady),
-            others=sorted(p for _, others in elsewhere for p in others),
+            suites=len(suites) - 1,
+            steady=sorted(case.p_value for case in elsewhere if case.is_steady),
+            others=sorted(case.p_value for case in elsewhere if not case.is_steady),
         )

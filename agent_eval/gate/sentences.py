@@ -5,6 +5,7 @@ Names of cases and judges are between backticks, on one line and cut; what shows
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from agent_eval.text.escape import one_line
@@ -16,148 +17,91 @@ NAME_LIMIT = 60
 SENTENCES: Mapping[str, str] = {
     # What blames the change.
     "safety": "Safety: {judge} failed in {case}.",
-    "safety-again": (
-        "Safety: {judge} failed in {case}, and in {violations} of {trials} further runs of this change."
-    ),
+    "safety-again": "Safety: {judge} failed in {case}, and in {violations} of {trials} further runs of this "
+    "change.",
     "safety-many": "Safety: {judge} failed in {cases}: {n} cases, too many to run again.",
     "safety-removed": "Safety: {judge} failed in {case}, which this change removes.",
     "safety-altered": "Safety: {judge} failed in {case} as main defines it, which this change alters.",
-    "broke": "{n} case broke: {cases}.|{n} cases broke: {cases}.",
-    "flipped": (
-        "{n} of {all} cases flipped: {cases}. One recorded run of each cannot tell chance from "
-        "change: record 8 trials a case, or let the job run the agent."
-    ),
-    "suite-worse": (
-        "The suite got worse: in {rounds} fresh run each the base passes {base} and this change "
-        "{change} (chance: 1 in {chance}). {single}|"
-        "The suite got worse: in {rounds} fresh runs each the base passes {base} and this change "
-        "{change} (chance: 1 in {chance}). {single}"
-    ),
-    "suite-worse-recorded": (
-        "The suite got worse: {base} passed on main and {change} here (chance: 1 in {chance}). {single}"
-    ),
+    "broke": "{n} case[|s] broke: {cases}.",
+    "flipped": "{n} of {all} cases flipped: {cases}. One recorded run of each cannot tell chance from "
+    "change: record 8 trials a case, or let the job run the agent.",
+    "suite-worse": "The suite got worse: in {rounds} fresh run[|s] each the base passes {base} and this "
+    "change {change} (chance: 1 in {chance}). {single}",
+    "suite-worse-recorded": "The suite got worse: {base} passed on main and {change} here (chance: 1 in "
+    "{chance}). {single}",
     "no-single": "No single case explains it.",
-    "suite-not-worse": (
-        "The run was below every one of main's last runs; in {rounds} fresh run each the base passes "
-        "{base} and this change {change}.|"
-        "The run was below every one of main's last runs; in {rounds} fresh runs each the base "
-        "passes {base} and this change {change}."
-    ),
+    "suite-not-worse": "The run was below every one of main's last runs; in {rounds} fresh run[|s] each the "
+    "base passes {base} and this change {change}.",
     "suite-not-worse-recorded": "{base} passed on main and {change} here (chance: 1 in {chance}).",
     # What leaves it open.
     "main-unjudged": "Nothing of main's runs could be judged. Run main again.",
     "nothing-left": "Every case is in quarantine or waived: nothing is left to decide on.",
-    "only-by-change": (
-        "{cases} passes only by what this change expects of it.|"
-        "{n} cases pass only by what this change expects of them: {cases}."
-    ),
-    "fails-by-main": (
-        "{cases} fails by main's version, and this change {does} it.|"
-        "{n} cases fail by main's version, and this change {does} them: {cases}."
-    ),
-    "not-run-by-main": (
-        "{cases} was not run by main's version, and this change {does} it.|"
-        "{n} cases were not run by main's version, and this change {does} them: {cases}."
-    ),
-    "more-help": (
-        "The agent was given more help than the base's: what it was expected to answer, or more repairs."
-    ),
+    "only-by-change": "[{cases} passes|{n} cases pass] only by what this change expects of [it|them: "
+    "{cases}].",
+    "fails-by-main": "[{cases} fails|{n} cases fail] by main's version, and this change {does} [it|them: "
+    "{cases}].",
+    "not-run-by-main": "[{cases} was|{n} cases were] not run by main's version, and this change {does} "
+    "[it|them: {cases}].",
+    "more-help": "The agent was given more help than the base's: what it was expected to answer, or more "
+    "repairs.",
     "safety-open": "{judge} cannot tell in {case}: {why}.",
     "safety-not-rerun": "{judge} failed in {case}, which is not settled: {why}.",
-    "altered": "{cases} is not settled: {why}.|{n} cases are not settled: {why} ({cases}).",
+    "altered": "[{cases} is|{n} cases are] not settled: {why}[| ({cases})].",
     "unjudged": "{judge} cannot tell in {case}: {why}.",
-    "unjudged-many": "{n} case could not be judged: {cases}.|{n} cases could not be judged: {cases}.",
-    "cut-never": (
-        "{cases} never passed again here; {why}.|{n} cases never passed again here; {why} ({cases})."
-    ),
-    "cut": "{cases} is not settled: {why}.|{n} cases are not settled: {why} ({cases}).",
-    "fails-on-both": (
-        "{cases} never passed again here; the base fails it too, but not in main's own run. Run main "
-        "again.|"
-        "{n} cases never passed again here; the base fails them too, but not in main's own run. Run "
-        "main again."
-    ),
-    "too-few": (
-        "{cases} never passed again here, and the base passes too seldom to tell: {base}.|"
-        "{n} cases never passed again here, and the base passes too seldom to tell: {cases}."
-    ),
-    "control-fails": (
-        "The base does not run here: it fails {controls} too, which this change passes. Does its "
-        "setup miss a file?"
-    ),
-    "base-cannot-run": (
-        "{cases} never passed again here, and the base could not be run: {why}.|"
-        "{n} cases never passed again here, and the base could not be run: {why} ({cases})."
-    ),
-    "no-base-agent": (
-        "{cases} never passed again here, and no base agent ran: the model may have moved. Set "
-        "`base-agent`.|"
-        "{n} cases never passed again here, and no base agent ran: the model may have moved. Set "
-        "`base-agent`."
-    ),
-    "not-rerun": (
-        "{reliable} reliable cases fail; {again} were run again and none is this change's; {n} was "
-        "not. Run again.|"
-        "{reliable} reliable cases fail; {again} were run again and none is this change's; {n} were "
-        "not. Run again."
-    ),
-    "recorded": (
-        "{cases} passed reliably on main and in none of its recorded trials here, which are too few "
-        "to tell: record 8 trials a case, or let the job run the agent.|"
-        "{n} cases passed reliably on main and in none of their recorded trials here, which are too "
-        "few to tell: record 8 trials a case, or let the job run the agent ({cases})."
-    ),
-    "suite-open": ("The run is below every one of main's last {runs}, and the suite is not settled: {why}."),
-    "suite-low-alone": (
-        "The run and a second one are below every one of main's last {runs}. No base agent ran: the "
-        "model may have moved. Set `base-agent`."
-    ),
+    "unjudged-many": "{n} case[|s] could not be judged: {cases}.",
+    "cut-never": "[{cases}|{n} cases] never passed again here; {why}[| ({cases})].",
+    "cut": "[{cases} is|{n} cases are] not settled: {why}[| ({cases})].",
+    "fails-on-both": "[{cases}|{n} cases] never passed again here; the base fails [it|them] too, but not in "
+    "main's own run. Run main again.",
+    "too-few": "[{cases}|{n} cases] never passed again here, and the base passes too seldom to tell: "
+    "[{base}|{cases}].",
+    "control-fails": "The base does not run here: it fails {controls} too, which this change passes. Does "
+    "its setup miss a file?",
+    "base-cannot-run": "[{cases}|{n} cases] never passed again here, and the base could not be run: {why}[| "
+    "({cases})].",
+    "no-base-agent": "[{cases}|{n} cases] never passed again here, and no base agent ran: the model may have "
+    "moved. Set `base-agent`.",
+    "not-rerun": "{reliable} reliable cases fail; {again} were run again and none is this change's; {n} "
+    "[was|were] not. Run again.",
+    "recorded": "[{cases}|{n} cases] passed reliably on main and in none of [its|their] recorded trials "
+    "here, which are too few to tell: record 8 trials a case, or let the job run the agent[| ({cases})].",
+    "suite-open": "The run is below every one of main's last {runs}, and the suite is not settled: {why}.",
+    "suite-low-alone": "The run and a second one are below every one of main's last {runs}. No base agent "
+    "ran: the model may have moved. Set `base-agent`.",
     # What is green.
     "nothing": "Nothing broke.",
-    "tolerated": (
-        "{n} case broke, and max_regressed_cases allows {most}: {cases}.|"
-        "{n} cases broke, and max_regressed_cases allows {most}: {cases}."
-    ),
+    "tolerated": "{n} case[|s] broke, and max_regressed_cases allows {most}: {cases}.",
     "unchanged": "Nothing broke: no file of the agent differs from main's.",
-    "passed-again": "{cases} failed once and passed again.|{n} cases failed once and passed again.",
-    "flaky": (
-        "{cases} failed, as it often does on main ({counts}).|{n} cases failed, as they often do on main."
-    ),
-    "on-main": "{cases} fails on main as well{run}.|{n} cases fail on main as well{run}: {cases}.",
-    "removed-passing": "{n} case was removed and still passes.|{n} cases were removed and still pass.",
-    "altered-passing": (
-        "{n} case was altered and passes by main's version too.|"
-        "{n} cases were altered and pass by main's version too."
-    ),
+    "passed-again": "[{cases}|{n} cases] failed once and passed again.",
+    "flaky": "[{cases}|{n} cases] failed, as [it often does|they often do] on main[ ({counts})|].",
+    "on-main": "[{cases} fails|{n} cases fail] on main as well{run}[|: {cases}].",
+    "removed-passing": "{n} case[ was|s were] removed and still pass[es|].",
+    "altered-passing": "{n} case[ was|s were] altered and pass[es|] by main's version too.",
     "no-baseline": "First run: nothing to compare with. {passed} of {all} passed.",
     # Of one case.
-    "case-broke": (
-        "{cases} broke: it passed {on_main} trials of main's last runs; run again now, the base "
-        "passes {base} and this change {change}."
-    ),
-    "case-broke-alone": (
-        "{cases} broke: it passed {on_main} trials of main's last runs, and {change} now. No base "
-        "agent ran: the model may have moved. Set `base-agent`."
-    ),
+    "case-broke": "{cases} broke: it passed {on_main} trials of main's last runs; run again now, the base "
+    "passes {base} and this change {change}.",
+    "case-broke-alone": "{cases} broke: it passed {on_main} trials of main's last runs, and {change} now. No "
+    "base agent ran: the model may have moved. Set `base-agent`.",
     "case-flipped": "{cases} passed {on_main} recorded trials on main, and {now} here.",
     "case-not-rerun": "{cases} failed, and {on_main} trials passed on main; it was not run again.",
     # What else to know.
-    "quarantined": "{cases}, in quarantine, failed.|{n} cases in quarantine failed: {cases}.",
+    "quarantined": "[{cases}, in quarantine, failed.|{n} cases in quarantine failed: {cases}.]",
     "base-problem": "The base could not be run: {why}.",
-    "short-history": "Main has run once.|Main has run {n} times.",
+    "short-history": "Main has run [once|{n} times].",
     "no-base-note": "No base agent ran: the model may have moved. Set `base-agent`.",
-    "cannot-see": (
-        "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a loss "
-        "over all cases: 10 points are seen in {seen} of 10 with {all} cases."
-    ),
+    "cannot-see": "What this run cannot see: a case that fails half the time now (seen in 3 of 10), and a "
+    "loss over all cases: 10 points are seen in {seen} of 10 with {all} cases.",
 }
-"""Every sentence by its key: for one, and after a bar for several."""
+"""Every sentence by its key; `[it|them]` is for one, and for several."""
+
+_FORMS = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")
 
 
 def say(key: str, number: int = 1, /, **values: object) -> str:
     """Write the sentence of a key, in the form for a number; `{n}` is the number."""
-    forms = SENTENCES[key].split("|")
-    return forms[0 if number == 1 else -1].format(n=f"{number:,}", **values)
+    sentence = _FORMS.sub(lambda forms: forms[1 if number == 1 else 2], SENTENCES[key])
+    return sentence.format(n=f"{number:,}", **values)
 
 
 def quoted(name: str) -> str:

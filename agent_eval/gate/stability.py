@@ -41,14 +41,9 @@ def stability(
     judge_names: Sequence[str] = (),
     quarantine_min_pass_rate: float = QUARANTINE_BELOW,
 ) -> StabilityReport:
-    """Report on repeated runs.
+    """Report on repeated runs: the outcome of each by case id, in run order, at least two runs a case.
 
-    Args:
-        trials: Case id to the outcome of each run, in run order; at least two runs a case.
-        dataset_id: Id of the suite's dataset.
-        execution_mode: How the runs were made.
-        judge_names: The judges that judged them.
-        quarantine_min_pass_rate: A flaky case that passes less often should be quarantined.
+    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined.
 
     Raises:
         NothingMeasured: There is no case, or a case has fewer than two runs.
@@ -61,7 +56,19 @@ def stability(
             case_id=short[0] if short else None,
         )
     cases = [_case(case_id, trials[case_id], quarantine_min_pass_rate) for case_id in sorted(trials)]
-    runs = _runs(trials)
+    runs = []
+    for number in range(max(map(len, trials.values()))):
+        outcomes = _counted([outcomes[number] for outcomes in trials.values() if number < len(outcomes)])
+        passed = sum(outcome.passed for outcome in outcomes)
+        runs.append(
+            StabilityRun(
+                run_index=number,
+                cases=len(outcomes),
+                passed_cases=passed,
+                hard_fail_cases=sum(outcome.hard_failed for outcome in outcomes),
+                pass_rate=passed / len(outcomes),
+            )
+        )
     flaky = [case.case_id for case in cases if case.flaky]
     failing = [case.case_id for case in cases if case.consistently_failing]
     quarantine = [case.case_id for case in cases if case.quarantine_recommended]
@@ -99,59 +106,40 @@ def runs_to_see_flake(rate: float) -> int:
     return max(1, ceil(log(0.05) / log(1 - rate)))
 
 
-def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_min_pass_rate: float) -> CaseStability:
+def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -> CaseStability:
     runs = _counted(runs)
     total, passed = len(runs), sum(run.passed for run in runs)
     rate = passed / total
     flaky = 0 < passed < total
-    quarantine = flaky and rate < quarantine_min_pass_rate
-    interval = wilson(passed, total)
-    rarer = min(rate, 1 - rate)
+    needed = runs_to_see_flake(min(rate, 1 - rate) if flaky else NOTABLE_FLAKE)
+    quarantine = flaky and rate < quarantine_below
+    if passed == 0:
+        reason = f"Failed all {total} runs: a defect, not a flake."
+    elif passed == total:
+        trusted = "" if total >= needed else f"; {needed} runs would rule out a flake of {NOTABLE_FLAKE:.0%}"
+        reason = f"Passed all {total} runs{trusted}."
+    elif quarantine:
+        reason = (
+            f"Passed {passed} of {total} runs, below {quarantine_below:g}: quarantine it until it is steady."
+        )
+    else:
+        reason = f"Passed {passed} of {total} runs: flaky, but no less than {quarantine_below:g} of the time."
     return CaseStability(
         case_id=case_id,
         runs=total,
         pass_count=passed,
         hard_fail_count=sum(run.hard_failed for run in runs),
         pass_rate=rate,
-        confidence_95=ShareInterval(low=interval.low, high=interval.high),
+        confidence_95=ShareInterval(**wilson(passed, total)._asdict()),
         flaky=flaky,
         consistently_failing=passed == 0,
         flake_score=2 * passed * (total - passed) / (total * (total - 1) or 1),
         entropy=entropy(passed, total),
-        minimum_runs=runs_to_see_flake(rarer if flaky else NOTABLE_FLAKE),
+        minimum_runs=needed,
         quarantine_recommended=quarantine,
-        reason=_reason(passed, total, quarantine, quarantine_min_pass_rate),
+        reason=reason,
     )
 
 
 def _counted(runs: Sequence[TrialOutcome]) -> Sequence[TrialOutcome]:
     return [run for run in runs if run.judged] or runs
-
-
-def _reason(passed: int, total: int, quarantine: bool, limit: float) -> str:
-    if passed == 0:
-        return f"Failed all {total} runs: a defect, not a flake."
-    if passed == total:
-        needed = runs_to_see_flake(NOTABLE_FLAKE)
-        trusted = "" if total >= needed else f"; {needed} runs would rule out a flake of {NOTABLE_FLAKE:.0%}"
-        return f"Passed all {total} runs{trusted}."
-    if quarantine:
-        return f"Passed {passed} of {total} runs, below {limit:g}: quarantine it until it is steady."
-    return f"Passed {passed} of {total} runs: flaky, but no less than {limit:g} of the time."
-
-
-def _runs(trials: Mapping[str, Sequence[TrialOutcome]]) -> list[StabilityRun]:
-    results = []
-    for number in range(max(len(runs) for runs in trials.values())):
-        outcomes = _counted([runs[number] for runs in trials.values() if number < len(runs)])
-        passed = sum(outcome.passed for outcome in outcomes)
-        results.append(
-            StabilityRun(
-                run_index=number,
-                cases=len(outcomes),
-                passed_cases=passed,
-                hard_fail_cases=sum(outcome.hard_failed for outcome in outcomes),
-                pass_rate=passed / len(outcomes),
-            )
-        )
-    return results

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from agent_eval.contracts import (
     REPLAY_CONTRACT,
     AppliedWaiver,
-    CaseRegression,
     Comparison,
     ExpiredExcuse,
-    JudgeChange,
     Outcome,
     TrialChange,
 )
@@ -25,6 +24,19 @@ from agent_eval.contracts.policy import Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import UsageError
+
+_TELLS_OF_CRASHES = frozenset({EXECUTION, REPLAY_CONTRACT})
+_CRASHES = frozenset({"agent_error", "timeout", "output_limit", "missing_output"})
+
+_RANKS = {
+    Outcome.PASSED: 0,
+    None: 1,
+    Outcome.SKIPPED: 1,
+    Outcome.INCONCLUSIVE: 2,
+    Outcome.FAILED: 3,
+    Outcome.ERROR: 3,
+}
+"""No verdict is worse than a pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +57,11 @@ class Excuses:
     applied: Sequence[AppliedWaiver] = ()
     expired: Sequence[ExpiredExcuse] = ()
 
+    @property
+    def left_out(self) -> frozenset[str]:
+        """Cases of which nothing is asked."""
+        return self.quarantine | self.waived
+
 
 def excuse(
     comparison: Comparison | None,
@@ -62,8 +79,8 @@ def excuse(
 
     Args:
         comparison: With the baseline; None without one.
-        waivers: Waivers of the baseline; expired and revoked ones excuse nothing.
-        quarantine: Quarantine of the policy; expired entries excuse nothing.
+        waivers: Of the baseline; like quarantine, expired ones excuse nothing, and neither do revoked ones.
+        quarantine: Of the policy.
         generated_at: ISO 8601 time of the decision with its offset.
         violations: Safety judges that fail, by case, whether or not that is worse than before.
         by_main: Judges that fail a case as main defines it, by case that the change defines otherwise.
@@ -71,21 +88,28 @@ def excuse(
     Raises:
         UsageError: `generated_at` names no point in time.
     """
-    now, quarantine = _time(generated_at), list(quarantine)
+    now, entries = _time(generated_at), list(quarantine)
     unrevoked = [waiver for waiver in waivers if waiver.revoked_at is None]
     active = _Covered([waiver for waiver in unrevoked if not is_over(waiver.ends_at, now)])
-    in_quarantine = frozenset(entry.case for entry in quarantine if not entry.is_over(now))
+    over = _Covered([waiver for waiver in unrevoked if is_over(waiver.ends_at, now)])
+    in_quarantine = frozenset(entry.case for entry in entries if not entry.is_over(now))
+    worse = _worse(comparison) if comparison is not None else {}
     waived, counted = set[str](), set[str]()
-    for case_id, worse in (_worse(comparison) if comparison is not None else {}).items():
-        excused = [active.cover(case_id, *judge) for judge in worse]
+    for case_id, judges in worse.items():
+        excused = [active.cover(case_id, judge) for judge in judges]
         (waived if all(excused) else counted).add(case_id)
-    for case_id, judges in (by_main or {}).items():
-        excused = [active.cover(case_id, judge_id) for judge_id in judges]
+    for case_id, judge_ids in (by_main or {}).items():
+        excused = [active.cover(case_id, _Judge(judge_id)) for judge_id in judge_ids]
         if excused and all(excused) and case_id not in counted:
             waived.add(case_id)
     for case_id, judge_ids in (violations or {}).items():
         for judge_id in judge_ids:
-            active.cover(case_id, judge_id)
+            active.cover(case_id, _Judge(judge_id))
+    # What is over and would have excused a case that counts says why the case counts again.
+    counted -= in_quarantine
+    for case_id, judges in worse.items():
+        for judge in judges if case_id in counted else ():
+            over.cover(case_id, judge)
     return Excuses(
         waived=frozenset(waived),
         covered={case_id: frozenset(judge_ids) for case_id, judge_ids in active.judges.items()},
@@ -96,17 +120,21 @@ def excuse(
                 approved_by=waiver.approved_by,
                 reason=waiver.reason,
                 expires_at=waiver.ends_at,
-                case_ids=list(active.used[waiver.waiver_id]),
+                case_ids=case_ids,
             )
-            for waiver in active.waivers
-            if waiver.waiver_id in active.used
+            for waiver, case_ids in active.used()
         ],
-        expired=_expired(
-            comparison,
-            [waiver for waiver in unrevoked if is_over(waiver.ends_at, now)],
-            [entry for entry in quarantine if entry.is_over(now)],
-            frozenset(counted) - in_quarantine,
-        ),
+        expired=[
+            *(
+                ExpiredExcuse(waiver_id=waiver.waiver_id, expires_at=waiver.ends_at, case_ids=case_ids)
+                for waiver, case_ids in over.used()
+            ),
+            *(
+                ExpiredExcuse(expires_at=entry.until, case_ids=[entry.case])
+                for entry in entries
+                if entry.is_over(now) and entry.case in counted
+            ),
+        ],
     )
 
 
@@ -121,55 +149,69 @@ def _time(generated_at: str) -> datetime:
         ) from None
 
 
+class _Judge(NamedTuple):
+    """A judge that fails or got worse."""
+
+    judge_id: str
+    regression_key: str | None = None
+    is_crash: bool = False
+    """Whether the agent crashed."""
+
+
 class _Covered:
     """Judges by case that waivers cover, and the cases that each waiver was used for."""
 
     def __init__(self, waivers: Sequence[Waiver]) -> None:
         self.waivers = waivers
-        self.used: dict[str, dict[str, None]] = {}
+        self.cases: dict[str, dict[str, None]] = {}
         self.judges: dict[str, set[str]] = {}
 
-    def cover(
-        self, case_id: str, judge_id: str, regression_key: str | None = None, is_crash: bool = False
-    ) -> bool:
+    def used(self) -> list[tuple[Waiver, list[str]]]:
+        """The waivers that were used, with the cases they were used for."""
+        return [
+            (each, [*self.cases[each.waiver_id]]) for each in self.waivers if each.waiver_id in self.cases
+        ]
+
+    def cover(self, case_id: str, judge: _Judge) -> bool:
         """Use every waiver that covers a worse verdict; tell whether case and judge are covered.
 
         A crash of the agent is another cause than the one that was waived: only a waiver of that very
         regression, or of the judge that tells of crashes, covers it.
         """
         for waiver in self.waivers:
+            is_of_crash = waiver.regression_key is not None or waiver.judge_id in _TELLS_OF_CRASHES
             if (
-                waiver.case_id not in (None, case_id)
-                or waiver.judge_id not in (None, judge_id)
-                or waiver.regression_key not in (None, regression_key)
-                or (is_crash and waiver.regression_key is None and waiver.judge_id not in _TELLS_OF_CRASHES)
+                waiver.case_id in (None, case_id)
+                and waiver.judge_id in (None, judge.judge_id)
+                and waiver.regression_key in (None, judge.regression_key)
+                and (is_of_crash or not judge.is_crash)
             ):
-                continue
-            self.used.setdefault(waiver.waiver_id, {})[case_id] = None
-            self.judges.setdefault(case_id, set()).add(judge_id)
-        return judge_id in self.judges.get(case_id, ())
-
-
-_Judge = tuple[str, str | None, bool]
-"""A judge that got worse: its id, the key of the regression, and whether the agent crashed."""
+                self.cases.setdefault(waiver.waiver_id, {})[case_id] = None
+                self.judges.setdefault(case_id, set()).add(judge.judge_id)
+        return judge.judge_id in self.judges.get(case_id, ())
 
 
 def _worse(comparison: Comparison) -> dict[str, list[_Judge]]:
     """Collect the judges that got worse by case: on the deciding trial, and over several trials."""
     worse: dict[str, list[_Judge]] = {}
     for row in comparison.case_regressions:
-        changes = worsened(row) if row.regressed else []
-        if changes:
-            worse[row.case_id] = [
-                (change.judge_id, change.regression_key, _is_crash(change)) for change in changes
-            ]
-    for change in comparison.trials.changes if comparison.trials is not None else ():
-        if change.judge_id is not None and _fell(change):
-            # A judge of several trials does not say why it could not judge one; these two tell of crashes.
-            is_crash = change.judge_id in _TELLS_OF_CRASHES and change.candidate.failed > 0
-            judges = worse.setdefault(change.case_id, [])
-            if all(judge_id != change.judge_id for judge_id, _, _ in judges):
-                judges.append((change.judge_id, None, is_crash))
+        for change in row.judges if row.regressed else ():
+            if _RANKS[change.candidate] <= _RANKS[change.baseline]:
+                continue
+            # A verdict could not be reached because the agent did not come to its end.
+            is_crash = change.candidate is Outcome.ERROR and change.failure in _CRASHES
+            worse.setdefault(row.case_id, []).append(_Judge(change.judge_id, change.regression_key, is_crash))
+    for tried in comparison.trials.changes if comparison.trials is not None else ():
+        judges = worse.get(tried.case_id, [])
+        if (
+            tried.judge_id is None
+            or not _fell(tried)
+            or any(each.judge_id == tried.judge_id for each in judges)
+        ):
+            continue
+        # A judge of several trials does not say why it could not judge one; these two tell of crashes.
+        is_crash = tried.judge_id in _TELLS_OF_CRASHES and tried.candidate.failed > 0
+        worse.setdefault(tried.case_id, []).append(_Judge(tried.judge_id, None, is_crash))
     return worse
 
 
@@ -177,57 +219,3 @@ def _fell(change: TrialChange) -> bool:
     """Tell whether a judge passes fewer of the trials than before, or fails one and failed none before."""
     before, now = change.baseline, change.candidate
     return now.passed * before.judged < before.passed * now.judged or now.failed > 0 == before.failed
-
-
-_TELLS_OF_CRASHES = frozenset({EXECUTION, REPLAY_CONTRACT})
-_CRASHES = frozenset({"agent_error", "timeout", "output_limit", "missing_output"})
-
-
-def _is_crash(change: JudgeChange) -> bool:
-    """Tell whether a verdict could not be reached because the agent did not come to its end."""
-    return change.candidate is Outcome.ERROR and change.failure in _CRASHES
-
-
-def worsened(row: CaseRegression) -> list[JudgeChange]:
-    """Select the judges whose verdict on a case got worse. No verdict is worse than a pass."""
-    return [change for change in row.judges if _RANKS[change.candidate] > _RANKS[change.baseline]]
-
-
-_RANKS = {
-    Outcome.PASSED: 0,
-    None: 1,
-    Outcome.SKIPPED: 1,
-    Outcome.INCONCLUSIVE: 2,
-    Outcome.FAILED: 3,
-    Outcome.ERROR: 3,
-}
-
-
-def _expired(
-    comparison: Comparison | None,
-    waivers: Sequence[Waiver],
-    quarantine: Sequence[Quarantine],
-    counted: frozenset[str],
-) -> list[ExpiredExcuse]:
-    """List what is over and would have excused a case that counts: it says why the case counts again."""
-    over = _Covered(waivers)
-    for case_id, worse in (_worse(comparison) if comparison is not None else {}).items():
-        if case_id in counted:
-            for judge in worse:
-                over.cover(case_id, *judge)
-    return [
-        *(
-            ExpiredExcuse(
-                waiver_id=waiver.waiver_id,
-                expires_at=waiver.ends_at,
-                case_ids=list(over.used[waiver.waiver_id]),
-            )
-            for waiver in waivers
-            if waiver.waiver_id in over.used
-        ),
-        *(
-            ExpiredExcuse(expires_at=entry.until, case_ids=[entry.case])
-            for entry in quarantine
-            if entry.case in counted
-        ),
-    ]

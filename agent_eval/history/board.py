@@ -1,10 +1,11 @@
-"""What a history says of each case: its rate, its last outcomes, since when it fails, whether it is flaky."""
+"""What a history says of each case: its rate, its last outcomes, since when it fails, what to quarantine."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import takewhile
 from typing import Literal
 
@@ -16,8 +17,8 @@ ENOUGH = 10
 """Trials from which a case is called steady, flaky or failing."""
 STEADY = 0.9
 """Least share of its trials that a steady case passes, as for the gate."""
-
-PASSED, MISSED, LOST = "P", "F", "?"
+DAYS = 30
+"""Days from the newest run for which a quarantine is proposed: it is to be mended, not forgotten."""
 
 Kind = Literal["steady", "flaky", "failing", "new", "quarantined"]
 """What the newest trials say: nearly all pass, some fail, none passes; `new` has too few of them to tell, and
@@ -29,11 +30,9 @@ class CaseBoard:
     """One case over the runs of a history.
 
     Attributes:
-        case_id: The case.
-        kind: What its newest trials say of it.
         passed: Trials that passed, of the newest `WINDOW` scored ones, in whole runs.
-        scored: How many these are.
-        letters: The last outcomes, the newest at the end.
+        letters: The last outcomes, the newest at the end: `P` passed, `F` failed, `?` lost. Of a run
+            those that passed come first, for their order is not recorded.
         missed: Scored trials of the window that did not pass, by kind of failure.
         lost: Trials of the window that say nothing about the agent, by what they were lost to.
         since: The first run of those that it has missed in a row up to the newest, however long ago that is;
@@ -59,12 +58,7 @@ class CaseBoard:
 
 @dataclass(frozen=True)
 class Board:
-    """All cases over the runs of a history.
-
-    Attributes:
-        runs: The oldest first.
-        cases: Those to look at first: with the lowest rate first, then by id.
-    """
+    """All cases over the runs of a history: the oldest run first, the case with the lowest rate first."""
 
     runs: Sequence[RunRecord]
     cases: Sequence[CaseBoard]
@@ -96,69 +90,39 @@ def board(
     """
     if not records:
         return Board((), ())
-    same = _of_newest_key(records)
+    same = [record for record in records if record.run.key == records[0].run.key]
     shown = list(records[:runs])[::-1]
     ids = sorted({case_id for record in same for case_id in record.cases})
     cases = [_case(case_id, same, shown, is_quarantined=case_id in quarantined) for case_id in ids]
-    return Board(tuple(shown), tuple(sorted(cases, key=_to_look_at_first)))
-
-
-def _of_newest_key(records: Sequence[RunRecord]) -> list[RunRecord]:
-    return [record for record in records if record.run.key == records[0].run.key]
-
-
-def runs_of(case_id: str, records: Sequence[RunRecord]) -> list[tuple[HistoryRun, CaseRecord]]:
-    """Select the runs of a case, the newest first, back to where it was defined otherwise.
-
-    Args:
-        case_id: The case.
-        records: Of one key, the newest first.
-    """
-    counted = [(record.run, record.cases[case_id]) for record in records if case_id in record.cases]
-    return list(takewhile(lambda each: each[1].definition == counted[0][1].definition, counted))
-
-
-def window_of(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> list[tuple[HistoryRun, CaseRecord]]:
-    """Select the newest runs of a case until they have `WINDOW` scored trials; `runs` are from `runs_of`."""
-    chosen: list[tuple[HistoryRun, CaseRecord]] = []
-    scored = 0
-    for run, case in runs:
-        if scored >= WINDOW:
-            break
-        chosen.append((run, case))
-        scored += case.scored
-    return chosen
-
-
-def letters_of(case: CaseRecord) -> str:
-    """Write the outcomes of a run's trials, those that passed first: their order is not recorded.
-
-    Example:
-        >>> missed = {"timeout": 1}
-        >>> letters_of(CaseRecord(case_id="a", definition="", passed=2, scored=3, missed=missed))
-        'PPF'
-    """
-    missed = case.scored - case.passed
-    return PASSED * case.passed + MISSED * missed + LOST * sum(case.lost.values())
+    lowest_first = sorted(cases, key=lambda case: case.passed / case.scored if case.scored else 1.0)
+    return Board(tuple(shown), tuple(lowest_first))
 
 
 def _case(
     case_id: str, records: Sequence[RunRecord], shown: Sequence[RunRecord], *, is_quarantined: bool
 ) -> CaseBoard:
-    runs = runs_of(case_id, records)
-    window = window_of(runs)
-    passed = sum(case.passed for _, case in window)
-    scored = sum(case.scored for _, case in window)
+    counted = [(record.run, record.cases[case_id]) for record in records if case_id in record.cases]
+    # Only back to where it was defined otherwise.
+    runs = list(takewhile(lambda each: each[1].definition == counted[0][1].definition, counted))
+    window: list[CaseRecord] = []
+    for _, case in runs:
+        if sum(each.scored for each in window) >= WINDOW:
+            break
+        window.append(case)
+    passed, scored = (sum(getattr(case, name) for case in window) for name in ("passed", "scored"))
     missed, lost = Counter[str](), Counter[str]()
-    for _, case in window:
+    letters = ""
+    for case in reversed(window):
         missed.update(case.missed)
         lost.update(case.lost)
+        letters += "P" * case.passed + "F" * (case.scored - case.passed) + "?" * sum(case.lost.values())
+    kind: Kind = "steady" if passed >= STEADY * scored else "flaky" if passed else "failing"
     return CaseBoard(
         case_id=case_id,
-        kind="quarantined" if is_quarantined else _kind(passed, scored),
+        kind="quarantined" if is_quarantined else kind if scored >= ENOUGH else "new",
         passed=passed,
         scored=scored,
-        letters="".join(letters_of(case) for _, case in reversed(window))[-WINDOW:],
+        letters=letters[-WINDOW:],
         missed=dict(missed.most_common()),
         lost=dict(lost.most_common()),
         since=_since(runs),
@@ -166,24 +130,43 @@ def _case(
     )
 
 
-def _kind(passed: int, scored: int) -> Kind:
-    if scored < ENOUGH:
-        return "new"
-    if not passed:
-        return "failing"
-    return "steady" if passed >= STEADY * scored else "flaky"
-
-
 def _since(runs: Sequence[tuple[HistoryRun, CaseRecord]]) -> HistoryRun | None:
     since = None
     for run, case in runs:
-        if case.passed == case.scored:
-            if case.scored:
-                break
-            continue
-        since = run
+        if case.passed < case.scored:
+            since = run
+        elif case.scored:
+            break
     return since
 
 
-def _to_look_at_first(case: CaseBoard) -> tuple[float, str]:
-    return (case.passed / case.scored if case.scored else 1.0, case.case_id)
+@dataclass(frozen=True)
+class Recommendation:
+    """Changes of a policy's quarantine, which a person reviews and commits; both lists are sorted by id.
+
+    Attributes:
+        add: Flaky and failing cases that are not in quarantine.
+        remove: Cases in quarantine whose newest trials nearly all pass.
+        until: The day that is proposed, as `2027-01-31`.
+    """
+
+    add: Sequence[CaseBoard]
+    remove: Sequence[CaseBoard]
+    until: str
+
+
+def recommendation(history: Board, quarantined: Collection[str]) -> Recommendation:
+    """Recommend which cases to quarantine; those with too few trials to judge stay as they are.
+
+    `quarantined` are the cases that the policy holds there, with which the board was made as well.
+    """
+    cases = sorted(history.cases, key=lambda case: case.case_id)
+    add = [case for case in cases if case.kind in ("flaky", "failing")]
+    remove = [
+        case
+        for case in cases
+        if case.case_id in quarantined and case.scored >= ENOUGH and case.passed >= STEADY * case.scored
+    ]
+    newest = history.runs[-1].run.started_at[:10] if history.runs else date.min.isoformat()
+    until = date.fromisoformat(newest) + timedelta(days=DAYS)
+    return Recommendation(add, remove, until.isoformat())

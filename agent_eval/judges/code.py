@@ -80,13 +80,19 @@ def _files(judge: Judge) -> Iterator[Path]:
 def _named_files(command: Iterable[str], place: CodePlace) -> Iterator[Path]:
     """Yield the files below a directory that a command names, also within a shell's script."""
     here = place.directory.resolve()
-    for word in {word for argument in command for word in (argument, *_words(argument))}:
+    for word in words_of_command(command):
         path = place.directory / place.moved(word)
         try:
             if path.is_file() and path.resolve().is_relative_to(here):
                 yield path
         except (OSError, ValueError):
             continue  # The word can be no path.
+
+
+def words_of_command(command: Any) -> set[str]:
+    """The words of a command, and of a shell's scripts in it: what may be the path of a file."""
+    arguments = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
+    return {word for argument in arguments for word in (argument, *_words(argument))}
 
 
 def _words(argument: str) -> list[str]:

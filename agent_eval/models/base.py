@@ -140,6 +140,7 @@ class ModelFailure(Exception):
         rate_limited: Whether the service refused because of too many requests.
         is_too_long: Whether the request has more text than the model reads.
         is_final: Whether every further request would fail alike: an invalid key, an unknown model.
+        is_unknown_model: Whether the provider says that there is no such model.
         retries: How often the request was sent again.
     """
 
@@ -153,12 +154,14 @@ class ModelFailure(Exception):
         rate_limited: bool = False,
         is_too_long: bool = False,
         is_final: bool = False,
+        is_unknown_model: bool = False,
         retries: int = 0,
     ) -> None:
         super().__init__(problem)
         self.failure, self.problem, self.remedy = failure, problem, remedy
         self.asked_wait, self.rate_limited = asked_wait, rate_limited
         self.is_too_long, self.is_final, self.retries = is_too_long, is_final, retries
+        self.is_unknown_model = is_unknown_model
 
 
 @dataclass(frozen=True, slots=True)

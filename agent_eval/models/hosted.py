@@ -30,6 +30,8 @@ from agent_eval.models.sdk import check_address, origin_of, receive
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
 
+NOT_FOUND = 404
+
 MAX_BYTES = 4 << 20
 """Maximum size of an answer; a reply has a few thousand tokens."""
 
@@ -207,7 +209,11 @@ class HostedModel(Model):
         except NotEvaluable as error:
             problem = error.message.removeprefix("the model ")
             raise ModelFailure(
-                FailureKind.INFRASTRUCTURE, problem, remedy=error.remedy, is_final=True
+                FailureKind.INFRASTRUCTURE,
+                problem,
+                remedy=error.remedy,
+                is_final=True,
+                is_unknown_model=error.details.get("status") == NOT_FOUND,
             ) from None
 
     def _learn(self, reply: Reply[Any], model: str, body: Mapping[str, Any], rung: Rung | None) -> bool:

@@ -124,7 +124,7 @@ def bless(
     before, after = open_run(registered.path), open_run(run)
     registered.check(before.manifest_sha256)
     refuse_unfit(after)
-    comparison = compared(before, after, changed="exclude", generated_at=at, with_traces=False)
+    comparison = compared(before, after, generated_at=at, with_traces=False)
     differences = tuple(differences_of(comparison, before, after))
     identity = digest(
         [before.manifest_sha256, after.manifest_sha256, [each.to_json() for each in differences]]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.comparison.compare import compare
-from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
@@ -96,8 +95,8 @@ def compare_packs(
     comparison = compared(
         before,
         after,
-        changed="include" if allow_incompatible else "exclude",
         generated_at=clock.timestamp(environ),
+        allow_incompatible=allow_incompatible,
     )
     comparison = without_secrets(comparison, redactor_for(environ))
     path = path if path is not None else _default_path(candidate)
@@ -111,8 +110,8 @@ def compared(
     before: Pack,
     after: Pack,
     *,
-    changed: Changed,
     generated_at: str,
+    allow_incompatible: bool = False,
     with_traces: bool = True,
 ) -> Comparison:
     """Compare two verified packs.
@@ -120,20 +119,19 @@ def compared(
     Args:
         before: The baseline.
         after: The candidate.
-        changed: What to do about cases that differ between the runs.
         generated_at: ISO 8601 time of the comparison.
+        allow_incompatible: As for `compare_packs`.
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
     Raises:
-        IncompatibleRuns: The runs are of different datasets, or `changed` is `refuse` and something differs.
-        InvalidInput: A stored result contradicts the verdicts.
-        NothingMeasured: A run has no case, or the runs share none with `include`.
+        IncompatibleRuns: The runs are of different datasets.
+        NothingMeasured: A run has no case, or the runs share none that was to be compared.
     """
     return compare(
         view(before),
         view(after),
-        changed=changed,
         generated_at=generated_at,
+        allow_incompatible=allow_incompatible,
         traces=(lambda case_id: (before.trajectory(case_id), after.trajectory(case_id)))
         if with_traces
         else None,

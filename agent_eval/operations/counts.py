@@ -9,8 +9,8 @@ from agent_eval.contracts.base import digest
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.suite import definition_of
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.question import Counts
-from agent_eval.history.record import DEFINITION_LENGTH, case_record, record_of
+from agent_eval.gate.procedure import Counts
+from agent_eval.history.records import DEFINITION_LENGTH, case_record, record_of
 from agent_eval.operations.judged_twice import judge_twice
 
 

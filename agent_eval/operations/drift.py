@@ -9,8 +9,8 @@ from agent_eval.contracts.base import instant
 from agent_eval.contracts.history import RunRecord
 from agent_eval.errors import UsageError
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.drift import FEWEST, LATEST, DriftReport, FallenCase, drift
-from agent_eval.history.record import record_of
+from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
+from agent_eval.history.records import record_of
 from agent_eval.operations.history import read_history_at
 from agent_eval.operations.packs import open_run
 

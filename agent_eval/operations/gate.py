@@ -9,8 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_eval.config.rules import find_rule
-from agent_eval.contracts import Comparison, GateDecision, GateStatus
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
@@ -168,7 +167,7 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
         before = parse_decision(path)
     except AgentEvalError:
         return
-    own = sorted({rule.rule for rule in before.rules if find_rule(rule.rule) is None})
+    own = sorted({rule.rule for rule in before.rules if rule.rule not in Thresholds.model_fields})
     more = f"breaks the job's own rule {own[0][:60]}" if own else None
     for before_sha256, now_sha256, what in (
         (before.reruns_sha256, decision.reruns_sha256, "what the job ran again"),

@@ -1,4 +1,4 @@
-"""Read the history that evidence, an archive or a directory has, for a person who wants to look at it."""
+"""Read the history that evidence or an archive has, for a person who wants to look at it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
-from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.listed_cases import unknown_case_warnings
+from agent_eval.evidence.reader import open_pack
+from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.history.board import Board, CaseBoard
-from agent_eval.history.evidence import read_history
-from agent_eval.history.files import decode_file, is_record_name, newest_first
+from agent_eval.history.records import read_history
 from agent_eval.operations.gate import parse_policy_file
+from agent_eval.operations.packs import packs_below
 from agent_eval.storage.files import read_bytes
 
 _MAX_POLICY = 1 << 20
@@ -26,15 +26,22 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
     """Read the records of one dataset, the newest first.
 
     Args:
-        where: A pack, an archive of packs, a directory of packs, or a directory of records.
+        where: A pack, an archive of packs, or a directory of packs.
         dataset_id: Which dataset, where there are several.
 
     Raises:
-        InvalidInput: There is no history, or a record is not what was written.
+        InvalidInput: There is no history, or it is not what was written.
         InvalidPack: A pack does not verify.
         UsageError: There are several datasets and none is named, or another one is.
     """
-    histories = _histories(where)
+    if not where.exists():
+        raise InvalidInput(f"{where} does not exist.", remedy="Correct the path.", file=str(where))
+    if where.is_file():
+        packs = list(open_bundle(where).values())
+    else:
+        packs = [open_pack(pack) for pack in packs_below(where) if is_pack(pack)]
+    read = {pack.manifest.dataset_id: read_history(pack) for pack in packs}
+    histories = {dataset_id: records for dataset_id, records in read.items() if records}
     if not histories:
         raise InvalidInput(
             f"{where} has no history.",
@@ -51,40 +58,6 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
             field="dataset-id",
         )
     return histories[dataset_id]
-
-
-def _histories(where: Path) -> dict[str, list[RunRecord]]:
-    if not where.exists():
-        raise InvalidInput(f"{where} does not exist.", remedy="Correct the path.", file=str(where))
-    if where.is_file():
-        return _of_packs(list(open_bundle(where).values()))
-    if is_pack(where):
-        return _of_packs([open_pack(where)])
-    folders = sorted(entry for entry in where.iterdir() if entry.is_dir())
-    if packs := [open_pack(folder) for folder in folders if is_pack(folder)]:
-        return _of_packs(packs)
-    if any(is_record_name(entry.name) for entry in where.iterdir()):
-        return _by_dataset(_records_in(where))
-    return _by_dataset([record for folder in folders for record in _records_in(folder)])
-
-
-def _of_packs(packs: list[Pack]) -> dict[str, list[RunRecord]]:
-    read = {pack.manifest.dataset_id: read_history(pack) for pack in packs}
-    return {dataset_id: records for dataset_id, records in read.items() if records}
-
-
-def _records_in(folder: Path) -> list[RunRecord]:
-    names = [entry.name for entry in folder.iterdir() if is_record_name(entry.name)]
-    return [
-        decode_file(name, read_bytes(folder / name, max_bytes=1 << 24), source=str(folder)) for name in names
-    ]
-
-
-def _by_dataset(records: list[RunRecord]) -> dict[str, list[RunRecord]]:
-    histories: dict[str, list[RunRecord]] = {}
-    for record in records:
-        histories.setdefault(record.run.dataset_id, []).append(record)
-    return {dataset_id: newest_first(each) for dataset_id, each in histories.items()}
 
 
 def policy_at(path: Path | None) -> GatePolicy:

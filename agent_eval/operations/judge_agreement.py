@@ -248,8 +248,8 @@ def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
         "right_when_failed": _right(confusion(labelled, "failed")),
         "right_when_passed": _right(confusion(labelled, "passed")),
         "accuracy": _figure(share(cells.right, cells.cases)),
-        "kappa": _figure(kappa(cells)),
-        "human_kappa": _figure(kappa(people)) if people.cases else None,
+        "kappa": kappa(cells),
+        "human_kappa": kappa(people),
         "pass_rate": _figure(pass_rate(labelled, alone.both_passed, alone.cases)),
         "disagreements": [
             {
@@ -311,7 +311,7 @@ def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
         f"  Both passed {cells['both_passed']:g}, both failed {cells['both_failed']:g}, wrongly failed"
         f" {cells['wrongly_failed']:g}, wrongly passed {cells['wrongly_passed']:g}.",
         f"  {_kappa_words('Kappa', row['kappa'])}"
-        + (f" {_kappa_words('Between people', row['human_kappa'])}" if row["human_kappa"] else ""),
+        + ("" if row["human_kappa"] is None else f" {_kappa_words('Between people', row['human_kappa'])}"),
         f"  People would pass {rate['value']:.0%} ({rate['interval'][0]:.0%} to {rate['interval'][1]:.0%}).",
     ]
     if drawn == "other":
@@ -330,7 +330,5 @@ def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
     return lines
 
 
-def _kappa_words(name: str, figure: Mapping[str, Any]) -> str:
-    low, high = figure["interval"]
-    value = "cannot be estimated" if figure["value"] is None else f"{figure['value']:.2f}"
-    return f"{name} {value} ({low:.2f} to {high:.2f})."
+def _kappa_words(name: str, kappa: float | None) -> str:
+    return f"{name} cannot be estimated." if kappa is None else f"{name} {kappa:.2f}."

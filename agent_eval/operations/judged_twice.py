@@ -4,6 +4,9 @@ An expectation that was loosened must not hide a regression, and one that was dr
 was added, must not make an unchanged agent look worse. So the baseline's trajectories are judged by today's
 definitions and judges, and the candidate's by the baseline's. Only built-in judges that run no command are
 used: a pack is data, never code.
+
+Packs are redacted after they were judged. What a rule for redaction replaces in the candidate alone could be
+what the baseline's definition looks for, so a verdict on that is inconclusive.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from agent_eval.comparison.compare import JudgedTwice
 from agent_eval.comparison.compatibility import judge_ids
-from agent_eval.comparison.judged_twice import JudgedTwice
-from agent_eval.comparison.trials import trials_of
+from agent_eval.comparison.facts import trials_of
 from agent_eval.contracts import (
     Case,
     CaseResultRow,
+    Outcome,
     RunConfig,
     Verdict,
     asked_digest,
@@ -33,6 +37,8 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.suite import RECORDED_METADATA
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence.reader import Pack
+from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import count_markers
 
 if TYPE_CHECKING:
     from agent_eval.judges.base import Judge
@@ -170,7 +176,6 @@ class _Crossing:
             baseline=self.baseline,
             candidate=self.candidate,
             by_baseline=self.by_baseline,
-            judges=frozenset(judge.judge_id for judge in self.judges.baselines),
             apart=self.judges.apart,
         )
 
@@ -190,7 +195,8 @@ class _Crossing:
             )
         if judges.baselines or self.policies_differ:
             raw = self.after.raw_trajectory(case_id) if judges.baselines else {}
-            self.by_baseline[case_id] = _Rejudging(raw, judges.baselines, self.old_policy).row(
+            redacted = bool(judges.baselines) and self._is_newly_redacted(case_id)
+            self.by_baseline[case_id] = _Rejudging(raw, judges.baselines, self.old_policy, redacted).row(
                 new, lambda judge_id: judge_id not in judges.apart | todays
             )
 
@@ -204,7 +210,8 @@ class _Crossing:
         old, new = self.before.results_by_id()[case_id], self.after.results_by_id()[case_id]
         try:
             baseline = _Rejudging(_crossed(old_raw, new_raw), todays, self.new_policy)
-            by_baseline = _Rejudging(_crossed(new_raw, old_raw), baselines, self.old_policy)
+            redacted = self._is_newly_redacted(case_id)
+            by_baseline = _Rejudging(_crossed(new_raw, old_raw), baselines, self.old_policy, redacted)
         except (InvalidInput, ValidationError):
             return
         self.baseline[case_id] = baseline.row(old, lambda judge_id: judge_id not in named)
@@ -213,6 +220,17 @@ class _Crossing:
             self.candidate[case_id] = _Rejudging({}, (), self.new_policy).row(
                 new, lambda judge_id: judge_id not in self.judges.apart
             )
+
+    def _is_newly_redacted(self, case_id: str) -> bool:
+        """Whether more was replaced in a trial of the candidate than in one of the baseline, on average."""
+        old, new = (_replacements(pack, case_id) for pack in (self.before, self.after))
+        return new > old
+
+
+def _replacements(pack: Pack, case_id: str) -> float:
+    raw = pack.raw_trajectory(case_id)
+    traces = {key: raw[key] for key in ("trace", "trials") if key in raw}
+    return count_markers(dumps(traces)) / len(trials_of(pack.results_by_id()[case_id]))
 
 
 def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
@@ -227,13 +245,17 @@ def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any
 class _Rejudging:
     """Judges a case with some judges, and keeps the stored verdicts of others.
 
+    Where its text was redacted since, the judges cannot tell.
+
     Raises:
         InvalidInput: A judge could never judge the case.
         ValidationError: The case is none.
     """
 
-    def __init__(self, raw: dict[str, Any], judges: Sequence[Judge], policy: Any) -> None:
-        self._judges, self._policy = judges, policy
+    def __init__(
+        self, raw: dict[str, Any], judges: Sequence[Judge], policy: Any, is_redacted: bool = False
+    ) -> None:
+        self._judges, self._policy, self._is_redacted = judges, policy, is_redacted
         self._ids = {judge.judge_id for judge in judges}
         self._case = Case.model_validate(raw, context=EARLIER) if judges else None
         if self._case is not None:
@@ -260,4 +282,19 @@ class _Rejudging:
 
         case = self._case.of_trial(number)
         verdicts = judge_case(self._judges, case, case.recorded)
-        return [verdict for verdict in verdicts if verdict.judge_id in self._ids]
+        verdicts = [verdict for verdict in verdicts if verdict.judge_id in self._ids]
+        return [_cannot_tell(verdict) for verdict in verdicts] if self._is_redacted else verdicts
+
+
+def _cannot_tell(verdict: Verdict) -> Verdict:
+    if verdict.outcome is Outcome.SKIPPED:
+        return verdict
+    why = "judged again on text of which a rule for redaction has replaced a part since"
+    changes = {
+        "outcome": Outcome.INCONCLUSIVE,
+        "passed": False,
+        "score": None,
+        "failure": None,
+        "reason": why,
+    }
+    return verdict.model_copy(update=changes)

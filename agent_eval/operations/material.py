@@ -9,8 +9,8 @@ from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import Waiver
 from agent_eval.evidence.layout import HISTORY_USED
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material
-from agent_eval.history.used import decode_used
+from agent_eval.gate.procedure import Material
+from agent_eval.history.records import decode_used
 from agent_eval.operations.counts import counts_of
 from agent_eval.operations.packs import decision_in, listed_digests
 from agent_eval.operations.reruns import read_reruns

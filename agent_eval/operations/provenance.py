@@ -10,7 +10,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent_eval.comparison.compatibility import Changed
 from agent_eval.contracts import Comparison
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.reader import Pack, without_collection
@@ -156,8 +155,8 @@ class ComparedPacks:
     def _compare(self) -> Comparison:
         return compared(
             *self._packs,
-            changed=_changed(self._stated),
             generated_at=self._stated.generated_at,
+            allow_incompatible=_compares_all(self._stated),
             with_traces=False,
         )
 
@@ -191,7 +190,7 @@ def _existing(place: Path | None, path: Path, side: str) -> Path:
     return place
 
 
-def _changed(stated: Comparison) -> Changed:
-    """Tell what the comparison did about cases that differ between the runs."""
+def _compares_all(stated: Comparison) -> bool:
+    """Tell whether the comparison compared the cases that differ between the runs as well."""
     enforced = {check.name: check.enforced for check in stated.compatibility.checks}
-    return "include" if enforced.get("case_definition_match", True) else "exclude"
+    return enforced.get("case_definition_match", True)

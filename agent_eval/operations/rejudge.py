@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
+from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
@@ -23,7 +24,7 @@ from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.replacing import refuse_to_lose
-from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, recorded_policy
+from agent_eval.operations.run import RunResult, checked_run_id, judge_plan
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
@@ -129,7 +130,9 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     pack = open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
-    output, judging = request.output, request.judging
+    # A case passes as in the run: whether all of its trials must is no question of the judges.
+    stated = pack.config.execution_config.case_policy or ALL.text
+    output, judging = request.output, replace(request.judging, case_policy=stated)
     plan = judge_plan(judging, judging.judges or _usual_judges(pack), environ)
     reuse_rulings(plan, pack, only_kept=only_kept)
     document = PackDocument(request.pack, pack)
@@ -172,9 +175,7 @@ def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mappi
             "started_at": clock.timestamp(environ),
             "judges": list(plan.names),
             "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
-            "execution_config": pack.config.execution_config.rejudged(
-                origin, recorded_policy(plan.case_policy), code_digests(plan.load())
-            ),
+            "execution_config": pack.config.execution_config.rejudged(origin, code_digests(plan.load())),
             "pinned_env": pinned_environment(),
         }
     )

@@ -202,11 +202,7 @@ def judged_again(
         load_judges(judges.names, judges.configs, allow_plugins=False)
     judge_config = directory / "judges.json"
     write_file(judge_config, dumps(dict(judges.configs)))
-    judging = Judging(
-        judges=judges.names,
-        judge_config=judge_config,
-        case_policy=pack.config.execution_config.case_policy or "all",
-    )
+    judging = Judging(judges=judges.names, judge_config=judge_config)
     output = Output(pack=directory / "pack", layout="compact")
     identity = Identity(run_id=pack.config.run_id)
     request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)

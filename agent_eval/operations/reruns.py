@@ -13,7 +13,7 @@ from agent_eval.errors import Fault, InvalidInput
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.layout import RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.cassette import Cassette
@@ -18,7 +19,6 @@ from agent_eval.contracts import (
     RunConfig,
     RunSummary,
 )
-from agent_eval.contracts.trials import CasePolicy
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.prompt import released_prompt
 from agent_eval.conversation.simulated_user import Simulation
@@ -75,21 +75,6 @@ class RunLoopResult:
         progress: Counts of trials, and what they cost.
         outage: The same, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
-
-    Example:
-        >>> from agent_eval.config.spec import Output
-        >>> _ = Path("suite.json").write_text(
-        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund",'
-        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
-        ... )
-        >>> spec = RunSpec(
-        ...     suite=Path("suite.json"),
-        ...     output=Output(pack=Path("pack")),
-        ...     agent=AgentSpec(name="recorded"),
-        ... )
-        >>> result = run_agent(spec, environ={})
-        >>> result.progress.done, result.stopped
-        (1, '')
     """
 
     config: RunConfig
@@ -108,15 +93,7 @@ class RunLoopResult:
 
 @dataclass(frozen=True)
 class OwnParts:
-    """An agent and a model that Python code made itself, in place of those that a specification names.
-
-    Example:
-        `agent_eval.run_suite` makes one of an adapter.
-
-    Attributes:
-        agent: The agent.
-        model: The model that judges and plays users.
-    """
+    """An agent and a model that Python code made itself, in place of those that a specification names."""
 
     agent: Agent
     model: ModelAccess
@@ -160,43 +137,31 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    source = source or open_suite(spec.suite)
-    spec = completed(spec, source)
-    agent_spec = spec.agent
-    if agent_spec is None:
-        raise ValueError("the specification names no agent")
-    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
-    redactor = redactor.with_secrets(*literal_secrets(source))
-    options = with_key(options or agent_options(agent_spec, environ), agent_spec, source, environ)
-    ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
-    chosen = choose(source, ids, spec.shard)
-    plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
-    reuse_rulings(plan, baseline)
+    run = _PreparedRun.prepare(spec, environ, redactor, source, options)
+    reuse_rulings(run.plan, baseline)
     if own_parts is not None:
-        plan = replace(plan, model=own_parts.model)
+        run = replace(run, plan=replace(run.plan, model=own_parts.model))
+    spec, agent_spec = run.spec, run.agent_spec
     named = agent_spec.called(spec.identity.model)
-    with closing(open_agent(named, options) if own_parts is None else own_parts.agent) as agent:
+    with closing(open_agent(named, run.options) if own_parts is None else own_parts.agent) as agent:
         if own_parts is None:
-            simulation = simulation_for(spec, agent, chosen.suite, environ, plan.model or NoModel())
+            model = run.plan.model or NoModel()
+            simulation = simulation_for(spec, agent, run.chosen.suite, environ, model)
         else:
             simulation = Simulation(own_parts.model(), released_prompt())
-        execution = execution_config(spec, agent, chosen, plan.case_policy)
-        if simulation is not None:
-            execution = execution.model_copy(update={"simulator": simulation.describe()})
-        config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
-        config = written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), redactor)
+        config = run.config(agent, simulation)
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
         finished = _prepare_output(spec, agent_spec, config, run_id)
         if finished is not None:
             return _already_complete(finished, spec, agent_spec.trials)
         journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
-            redacted = redaction_of(redactor)
-            cassette = cassette_of(agent_spec, options, redacted, is_resumed=not journal.is_empty)
-            commands = _case_commands(agent_spec, agent, options)
+            redacted = redaction_of(run.redactor)
+            cassette = cassette_of(agent_spec, run.options, redacted, is_resumed=not journal.is_empty)
+            commands = run.case_commands(agent)
             trial = TrialPlan(
                 agent=agent,
-                judges=plan.load(),
+                judges=run.plan.load(),
                 tools=tools_of(agent_spec, cassette, redacted),
                 max_repairs=agent_spec.max_repairs,
                 attempt_limits=spec.limits.attempt,
@@ -206,20 +171,91 @@ def run_agent(
                 commands=commands,
                 simulation=simulation,
             )
-            run = _PreparedRun(spec, agent_spec, plan, config, redactor, journal, cassette)
-            with closing(commands) if commands is not None else nullcontext(), kept_replies(plan, redactor):
-                result = run.run(chosen.suite, trial, on_progress, stop)
-                if not result.stopped:
+            closed = closing(commands) if commands is not None else nullcontext()
+            with closed, kept_replies(run.plan, run.redactor):
+                done = _executed(run, run.execution(trial, cassette), journal, on_progress, stop)
+                if agent_spec.cassette is not None and cassette is not None and cassette.mode != "replay":
+                    write_file(agent_spec.cassette[1], cassette.to_bytes())
+                result = _sealed(run, config, done)
+                if not done.stopped:
                     journal.remove()
                 return result
 
 
-def _case_commands(spec: AgentSpec, agent: Agent, options: AgentOptions) -> CaseCommands | None:
-    """Allow the cases' own commands where the operator does; never for recorded traces."""
-    if not spec.case_commands or agent.replays:
-        return None
-    env = allowed_environment(options.environ, options.pass_on)
-    return CaseCommands(env, cwd=options.cwd, seconds=spec.case_command_seconds)
+@dataclass(frozen=True)
+class _PreparedRun:
+    """A run before anything of it is opened: its specification, completed by the suite, and what follows."""
+
+    spec: RunSpec
+    agent_spec: AgentSpec
+    options: AgentOptions
+    chosen: ChosenCases
+    plan: JudgePlan
+    redactor: Redactor
+    environ: Mapping[str, str]
+
+    @classmethod
+    def prepare(
+        cls,
+        spec: RunSpec,
+        environ: Mapping[str, str],
+        redactor: Redactor | None,
+        source: SuiteSource | None,
+        options: AgentOptions | None,
+    ) -> Self:
+        source = source or open_suite(spec.suite)
+        spec = completed(spec, source)
+        agent = spec.agent
+        if agent is None:
+            raise ValueError("the specification names no agent")
+        redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
+        options = with_key(options or agent_options(agent, environ), agent, source, environ)
+        chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
+        plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
+        redactor = redactor.with_secrets(*literal_secrets(source))
+        return cls(spec, agent, options, chosen, plan, redactor, environ)
+
+    def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
+        """Make the record of how the agent is run: all that its verdicts depend on, without secrets."""
+        cassette = self.agent_spec.cassette
+        execution = ExecutionConfig(
+            selected_cases=self.chosen.case_ids,
+            shard=self.chosen.shard,
+            case_policy=recorded_policy(self.plan.case_policy),
+            agent=AgentDescription.model_validate(agent.describe()),
+            cassette=cassette[0] if cassette is not None else None,
+            **recorded_fields(self.spec),
+        )
+        if simulation is not None:
+            execution = execution.model_copy(update={"simulator": simulation.describe()})
+        config = run_config(self.spec, self.chosen.suite, self.plan, self.environ, execution_config=execution)
+        return written_config(config.model_copy(update={"execution_mode": LOOP_MODE}), self.redactor)
+
+    def case_commands(self, agent: Agent) -> CaseCommands | None:
+        """Allow the cases' own commands where the operator does; never for recorded traces."""
+        if not self.agent_spec.case_commands or agent.replays:
+            return None
+        env = allowed_environment(self.options.environ, self.options.pass_on)
+        return CaseCommands(env, cwd=self.options.cwd, seconds=self.agent_spec.case_command_seconds)
+
+    def execution(self, trial: TrialPlan, cassette: Cassette | None) -> ExecutionPlan:
+        """Plan the trials.
+
+        Live tools may keep state that all trials share; only this process is there until the end, to tear
+        down what was set up; and it alone has the model of judges, with its key. Then one process runs all.
+        """
+        is_one_process = bool(self.agent_spec.tools or trial.commands) or ask_models(trial.judges)
+        return ExecutionPlan(
+            trial=trial,
+            trials=self.agent_spec.trials,
+            policy=self.plan.case_policy,
+            parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
+            workers=1 if is_one_process else self.agent_spec.workers,
+            limits=self.spec.limits.run,
+            retries=Retries(),
+            redactor=self.redactor,
+            keep_calls=cassette.keep if cassette is not None else lambda _: None,
+        )
 
 
 def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: str | None) -> Pack | None:
@@ -276,114 +312,58 @@ class RunInterrupted(NotEvaluable):
     code = "interrupted"
 
 
-@dataclass(frozen=True)
-class _PreparedRun:
-    """A run with everything it needs, before its first trial."""
+def _executed(
+    run: _PreparedRun,
+    plan: ExecutionPlan,
+    journal: Journal,
+    on_progress: Callable[[RunProgress], None],
+    stop: Callable[[], str],
+) -> Execution:
+    """Run the trials; after an interruption, end the agents' processes.
 
-    spec: RunSpec
-    agent_spec: AgentSpec
-    plan: JudgePlan
-    config: RunConfig
-    redactor: Redactor
-    journal: Journal
-    cassette: Cassette | None
-
-    def run(
-        self,
-        source: SuiteSource,
-        trial: TrialPlan,
-        on_progress: Callable[[RunProgress], None],
-        stop: Callable[[], str],
-    ) -> RunLoopResult:
-        """Run the trials, then score them into the pack."""
-        output = self.spec.output
-        try:
-            done = execute(source, self._execution(trial), self.journal, on_progress=on_progress, stop=stop)
-        except NothingMeasured as nothing:
-            if reason := stop():
-                SUPERVISORS.end_children()
-                raise RunInterrupted(f"{reason} before any case was done") from nothing
-            raise
-        self._end_interrupted(done)
-        self._write_cassette()
-        config = self._config(done.progress)
-        summary = score_suite(
-            done.suite,
-            self.plan,
-            config,
-            output.pack,
-            layout=output.layout,
-            redactor=self.redactor,
-            complete=done.complete,
-        )
-        _write_summary(output, summary)
-        return RunLoopResult(config, summary, output.pack, done.stopped, done.progress, outage=done.outage)
-
-    def _config(self, progress: RunProgress) -> RunConfig:
-        """Add how many records of the journal were damaged, and how many trials were not run."""
-        noted = {"damaged_records": progress.damaged, "trials_not_run": progress.total - progress.done}
-        counts = {name: number for name, number in noted.items() if number}
-        execution = self.config.execution_config
-        if not counts or execution is None:
-            return self.config
-        return self.config.model_copy(update={"execution_config": execution.model_copy(update=counts)})
-
-    def _execution(self, trial: TrialPlan) -> ExecutionPlan:
-        return ExecutionPlan(
-            trial=trial,
-            trials=self.agent_spec.trials,
-            policy=self.plan.case_policy,
-            parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if self._is_one_process(trial) else self.agent_spec.workers,
-            limits=self.spec.limits.run,
-            retries=Retries(),
-            redactor=self.redactor,
-            keep_calls=self.cassette.keep if self.cassette is not None else lambda _: None,
-        )
-
-    def _is_one_process(self, trial: TrialPlan) -> bool:
-        # Live tools may keep state that all trials share; only this process is there until the end, to tear
-        # down what was set up; and it alone has the model of judges, with its key.
-        return bool(self.agent_spec.tools or trial.commands) or ask_models(trial.judges)
-
-    def _end_interrupted(self, done: Execution) -> None:
-        """After an interruption, end the agents' processes, and refuse to replace a complete pack.
-
-        Raises:
-            RunInterrupted: The complete pack of an earlier run is at `spec.output.pack`, and stays there.
-        """
-        if not done.interrupted:
-            return
+    Raises:
+        RunInterrupted: No case was done; or the complete pack of an earlier run is at `spec.output.pack`, and
+            stays there.
+    """
+    pack = run.spec.output.pack
+    try:
+        done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)
+    except NothingMeasured as nothing:
+        if reason := stop():
+            SUPERVISORS.end_children()
+            raise RunInterrupted(f"{reason} before any case was done") from nothing
+        raise
+    if done.interrupted:
         SUPERVISORS.end_children()
-        if is_complete_pack(self.spec.output.pack):
+        if is_complete_pack(pack):
             raise RunInterrupted(
                 f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
-                f"complete pack of an earlier run at {self.spec.output.pack} was left as it is"
+                f"complete pack of an earlier run at {pack} was left as it is"
             )
+    return done
 
-    def _write_cassette(self) -> None:
-        if (
-            self.agent_spec.cassette is not None
-            and self.cassette is not None
-            and self.cassette.mode != "replay"
-        ):
-            write_file(self.agent_spec.cassette[1], self.cassette.to_bytes())
+
+def _sealed(run: _PreparedRun, config: RunConfig, done: Execution) -> RunLoopResult:
+    """Score the trials into the pack, which says how many were not run, and how many records were damaged."""
+    output, progress, execution = run.spec.output, done.progress, config.execution_config
+    noted = {"damaged_records": progress.damaged, "trials_not_run": progress.total - progress.done}
+    counts = {name: number for name, number in noted.items() if number}
+    if counts and execution is not None:
+        config = config.model_copy(update={"execution_config": execution.model_copy(update=counts)})
+    summary = score_suite(
+        done.suite,
+        run.plan,
+        config,
+        output.pack,
+        layout=output.layout,
+        redactor=run.redactor,
+        complete=done.complete,
+    )
+    _write_summary(output, summary)
+    return RunLoopResult(config, summary, output.pack, done.stopped, progress, outage=done.outage)
 
 
 def judge_names(judging: Judging) -> tuple[str, ...]:
     """Return the judges of a run of an agent: the requested ones and `execution`."""
     names = judging.judges or DEFAULT_JUDGES
     return names if EXECUTION in names else (*names, EXECUTION)
-
-
-def execution_config(spec: RunSpec, agent: Agent, chosen: ChosenCases, policy: CasePolicy) -> ExecutionConfig:
-    """Make the record of how an agent was run: all that its verdicts depend on, without secrets."""
-    cassette = spec.agent.cassette if spec.agent is not None else None
-    return ExecutionConfig(
-        selected_cases=chosen.case_ids,
-        shard=chosen.shard,
-        case_policy=recorded_policy(policy),
-        agent=AgentDescription.model_validate(agent.describe()),
-        cassette=cassette[0] if cassette is not None else None,
-        **recorded_fields(spec),
-    )

@@ -12,8 +12,9 @@ from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.decide import Material, decide_by_policy, decide_without_baseline
+from agent_eval.gate.decide import decide_by_policy, decide_without_baseline
 from agent_eval.gate.policy_file import parse_thresholds
+from agent_eval.gate.procedure import Material
 from agent_eval.operations import clock
 from agent_eval.operations.counts import counts_of
 from agent_eval.operations.gate import GateResult, policy_with

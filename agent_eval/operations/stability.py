@@ -52,8 +52,8 @@ class StabilityRequest:
         out: File of the report; None to write none.
 
     Example:
-        >>> StabilityRequest(suite=Path("orders.json"), runs=10).judging.case_policy
-        'all'
+        >>> StabilityRequest(suite=Path("orders.json"), runs=10).judging.judges
+        ()
     """
 
     suite: Path

@@ -10,7 +10,7 @@ from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
 from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
 from agent_eval.errors import NotEvaluable
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.losses import why_unjudged_trials
+from agent_eval.gate.decide import why_unjudged_trials
 from agent_eval.judges.base import ended_without_verdict
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all

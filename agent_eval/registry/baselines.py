@@ -7,28 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent_eval.contracts import digest
-from agent_eval.contracts.registry import Approval, BaselineEntry, DatasetEntry, Registry
+from agent_eval.contracts.registry import Approval, BaselineEntry, DatasetEntry
 from agent_eval.errors import InvalidInput, InvalidPack
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.registry.store import RegistryStore, checked, path_for_registry, path_from_registry
 
 
 @dataclass(frozen=True)
 class ResolvedBaseline:
-    """Pack that `--baseline` names, with its entry where the name is one of the registry.
-
-    Use `resolve_baseline` to make one, open the pack at `path`, and check what was opened.
-    """
+    """Pack that `--baseline` names, with its entry where the name is one of the registry."""
 
     path: Path
     entry: BaselineEntry | None = None
 
     def check(self, manifest_sha256: str) -> None:
-        """Compare the digest of the opened pack with the pinned one.
-
-        Raises:
-            InvalidPack: The pack at `path` is not the registered one.
-        """
+        """Compare the digest of the opened pack with the pinned one; raise InvalidPack if it is another."""
         if self.entry is not None and manifest_sha256 != self.entry.manifest_sha256:
             raise InvalidPack(
                 f"baseline {self.entry.name!r}: the pack at {self.path} is not the one that was registered",
@@ -40,37 +33,18 @@ class ResolvedBaseline:
 
 
 def set_baseline(
-    store: RegistryStore,
-    name: str,
-    run: Path,
-    *,
-    at: str,
-    dataset_id: str | None = None,
-    notes: str = "",
+    store: RegistryStore, name: str, run: Path, *, at: str, dataset_id: str | None = None, notes: str = ""
 ) -> BaselineEntry:
     """Register a sealed run under a name; replaces an earlier entry.
 
-    Args:
-        store: The registry.
-        name: Name of the baseline.
-        run: Pack of the run.
-        at: ISO 8601 time of the change.
-        dataset_id: Id that the run's data set must have; None for any.
-        notes: Remarks for people.
-
     Raises:
         InvalidPack: The pack does not verify.
-        InvalidInput: The run is of another data set than `dataset_id`.
-        UsageError: The name is empty or unprintable.
-        StorageError: The registry could not be written.
+        InvalidInput: The run is of another data set than `dataset_id`, where one is stated.
     """
     entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
-
-    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+    with store.change("baseline-set", at=at) as (registry, details):
         registry.baselines[entry.name] = entry
-        return "baseline-set", _audit_details(entry)
-
-    store.change(edit, at=at)
+        details.update(_pinned(entry))
     return entry
 
 
@@ -88,71 +62,40 @@ def promote_baseline(
     """Do what `set_baseline` does, and record in the same change who approved it and why.
 
     More than six parameters: they are the fields of the entry and of its approval.
-
-    Args:
-        store: The registry.
-        name: Name of the baseline.
-        run: Pack of the run.
-        approved_by: Person who approves it.
-        rationale: Reason of the approval.
-        at: ISO 8601 time of the change.
-        dataset_id: Id that the run's data set must have; None for any.
-        notes: Remarks for people.
-
-    Raises:
-        InvalidPack: The pack does not verify.
-        InvalidInput: The run is of another data set than `dataset_id`.
-        UsageError: Name, approver or rationale is empty or unprintable.
-        StorageError: The registry could not be written.
     """
-    proposed = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
+    entry = _entry(store, name, run, at=at, dataset_id=dataset_id, notes=notes)
     approver, why = checked(approved_by, "approved_by"), checked(rationale, "rationale")
-    made: list[tuple[BaselineEntry, Approval]] = []
-
-    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
-        identity = digest([registry.audit_length, registry.audit_head, _audit_details(proposed)])[:12]
+    with store.change("baseline-promote", at=at) as (registry, details):
+        identity = digest([registry.audit_length, registry.audit_head, _pinned(entry)])[:12]
         approval = Approval(
             approval_id=f"a-{identity}",
-            name=proposed.name,
-            run_id=proposed.run_id,
-            manifest_sha256=proposed.manifest_sha256,
+            name=entry.name,
+            run_id=entry.run_id,
+            manifest_sha256=entry.manifest_sha256,
             approved_by=approver,
             rationale=why,
             approved_at=at,
         )
-        entry = proposed.model_copy(update={"approval_id": approval.approval_id})
+        entry.approval_id = approval.approval_id
         registry.baselines[entry.name] = entry
         registry.approvals.append(approval)
-        made.append((entry, approval))
-        approved = {"approval_id": approval.approval_id, "approved_by": approver, "rationale": why}
-        return "baseline-promote", {**_audit_details(entry), **approved}
-
-    store.change(edit, at=at)
-    return made[0]
-
-
-def list_baselines(store: RegistryStore) -> list[BaselineEntry]:
-    """List the baselines by name."""
-    registry = store.read()
-    return [registry.baselines[name] for name in sorted(registry.baselines)]
+        details.update(_pinned(entry), approval_id=approval.approval_id)
+        details.update(approved_by=approver, rationale=why)
+    return entry, approval
 
 
 def show_baseline(store: RegistryStore, name: str) -> BaselineEntry:
-    """Return the baseline of a name.
-
-    Raises:
-        InvalidInput: The registry has no baseline of that name.
-    """
-    entry = store.read().baselines.get(name)
-    if entry is None:
-        raise _unknown(store, name)
-    return entry
-
-
-def list_approvals(store: RegistryStore, name: str | None = None) -> list[Approval]:
-    """List approvals, newest first; with `name`, only those of this baseline."""
-    approvals = store.read().approvals
-    return [approval for approval in reversed(approvals) if name is None or approval.name == name]
+    """Return the baseline of a name; raise InvalidInput if the registry has none."""
+    baselines = store.read().baselines
+    if name not in baselines:
+        raise InvalidInput(
+            f"{name!r} is neither a path nor a baseline registered in {store.path}",
+            remedy="Name a pack or a registered baseline. "
+            f"Registered: {', '.join(sorted(baselines)[:20]) or 'none'}.",
+            file=str(store.path),
+            field="baseline",
+        )
+    return baselines[name]
 
 
 def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
@@ -164,9 +107,7 @@ def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
     path = Path(reference)
     if path.exists():
         return ResolvedBaseline(path)
-    entry = store.read().baselines.get(reference)
-    if entry is None:
-        raise _unknown(store, reference)
+    entry = show_baseline(store, reference)
     path = path_from_registry(entry.run_path, store.path)
     if not path.exists():
         raise InvalidInput(
@@ -180,15 +121,9 @@ def resolve_baseline(store: RegistryStore, reference: str) -> ResolvedBaseline:
 def _entry(
     store: RegistryStore, name: str, run: Path, *, at: str, dataset_id: str | None, notes: str
 ) -> BaselineEntry:
-    pack: Pack = open_pack(run)
+    pack = open_pack(run)
     refuse_incomplete(pack.name, pack.manifest)
-    if dataset_id is not None and dataset_id != pack.config.dataset_id:
-        raise InvalidInput(
-            f"{run} evaluated data set {pack.config.dataset_id!r}, not {dataset_id!r}",
-            remedy="Leave --dataset-id out, or name the right run.",
-            file=str(run),
-            field="dataset_id",
-        )
+    _refuse_other(dataset_id, pack.config.dataset_id, run, "run")
     return BaselineEntry(
         name=checked(name, "name"),
         run_path=path_for_registry(run, store.path),
@@ -200,18 +135,18 @@ def _entry(
     )
 
 
-def _audit_details(entry: BaselineEntry) -> dict[str, object]:
+def _pinned(entry: BaselineEntry) -> dict[str, object]:
     return {"name": entry.name, "run_id": entry.run_id, "manifest_sha256": entry.manifest_sha256}
 
 
-def _unknown(store: RegistryStore, name: str) -> InvalidInput:
-    known = ", ".join(sorted(store.read().baselines)[:20]) or "none"
-    return InvalidInput(
-        f"{name!r} is neither a path nor a baseline registered in {store.path}",
-        remedy=f"Name a pack or a registered baseline. Registered: {known}.",
-        file=str(store.path),
-        field="baseline",
-    )
+def _refuse_other(wanted: str | None, stated: str, path: Path, what: str) -> None:
+    if wanted is not None and wanted != stated:
+        raise InvalidInput(
+            f"{path} is of data set {stated!r}, not {wanted!r}",
+            remedy=f"Leave --dataset-id out, or name the right {what}.",
+            file=str(path),
+            field="dataset_id",
+        )
 
 
 def add_dataset(
@@ -225,31 +160,15 @@ def add_dataset(
 ) -> DatasetEntry:
     """Register a suite under its dataset id, pinned by the digest of its bytes; replaces an earlier entry.
 
-    Args:
-        store: The registry.
-        suite: The suite file; it must be readable.
-        at: ISO 8601 time of the change.
-        dataset_id: Id that the suite must have; None for any.
-        description: Description for people.
-        tags: Tags; stored sorted, without repetitions.
-
     Raises:
-        InvalidInput: The suite cannot be read, or has another dataset id.
-        StorageError: The registry could not be written.
+        InvalidInput: The suite cannot be read, or has another dataset id than the stated one.
     """
     from agent_eval.suites.reader import open_suite  # a comparison reads no suite
 
     source = open_suite(suite)
-    name = source.header.dataset_id
-    if dataset_id is not None and dataset_id != name:
-        raise InvalidInput(
-            f"{suite} is data set {name!r}, not {dataset_id!r}",
-            remedy="Leave --dataset-id out, or name the right suite.",
-            file=str(suite),
-            field="dataset_id",
-        )
+    _refuse_other(dataset_id, source.header.dataset_id, suite, "suite")
     entry = DatasetEntry(
-        dataset_id=checked(name, "dataset_id"),
+        dataset_id=checked(source.header.dataset_id, "dataset_id"),
         suite_path=path_for_registry(suite, store.path),
         sha256=source.digest,
         description=description,
@@ -257,20 +176,7 @@ def add_dataset(
         case_count=sum(1 for _ in source.cases()),
         registered_at=at,
     )
-
-    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+    with store.change("dataset-add", at=at) as (registry, details):
         registry.datasets[entry.dataset_id] = entry
-        return "dataset-add", {
-            "dataset_id": entry.dataset_id,
-            "suite_path": entry.suite_path,
-            "sha256": entry.sha256,
-        }
-
-    store.change(edit, at=at)
+        details.update({name: getattr(entry, name) for name in ("dataset_id", "suite_path", "sha256")})
     return entry
-
-
-def list_datasets(store: RegistryStore) -> list[DatasetEntry]:
-    """List the registered suites by dataset id."""
-    registry = store.read()
-    return [registry.datasets[name] for name in sorted(registry.datasets)]

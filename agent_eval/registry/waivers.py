@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from collections.abc import Iterable
 
 from agent_eval.contracts import digest
 from agent_eval.contracts.base import instant, is_over
-from agent_eval.contracts.registry import Registry, Waiver, default_end
+from agent_eval.contracts.registry import Waiver, default_end
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.reader import open_pack
 from agent_eval.registry.store import RegistryStore, checked, path_from_registry
 from agent_eval.text.spelling import nearest
+
+_MISSPELT_BASELINE = 0.75
+"""Likeness beyond which a name is a misspelling: two of its four letters are swapped."""
+_MISSPELT_CASE = 0.85
+"""Likeness beyond which an id is a misspelling: two letters of ten are swapped."""
+_MOST_NAMED = 20
 
 
 def add_waiver(
@@ -30,20 +36,13 @@ def add_waiver(
     More than six parameters: they are the fields of the waiver that is recorded.
 
     Args:
-        store: The registry.
-        baseline_name: Baseline against which the regression is accepted.
-        approved_by: Person who accepts it.
-        reason: Reason for people.
         at: ISO 8601 time of the change.
-        case_id: Case to which the waiver is limited; None for any.
-        judge_id: Judge to which the waiver is limited; None for any.
         regression_key: Key of the regression, as in a comparison, to which it is limited; None for any.
         expires_at: ISO 8601 time with its offset, after `at`; None for 90 days after `at`.
 
     Raises:
         UsageError: There is no scope, a text is empty, or the expiry is unreadable, without offset or past.
         InvalidInput: The baseline's name is a misspelling of a registered one's.
-        StorageError: The registry could not be written.
     """
     scopes = {"case_id": case_id, "judge_id": judge_id, "regression_key": regression_key}
     if all(scope is None for scope in scopes.values()):
@@ -53,10 +52,9 @@ def add_waiver(
             field="case_id",
         )
     for field, scope in scopes.items():
-        if scope is not None and not scope:
-            raise UsageError(
-                f"{field} is empty", remedy=f"Leave --{field.replace('_', '-')} out.", field=field
-            )
+        if scope == "":
+            remedy = f"Leave --{field.replace('_', '-')} out."
+            raise UsageError(f"{field} is empty", remedy=remedy, field=field)
     name = checked(baseline_name, "baseline_name")
     check_baseline_name(store, name)
     fields = {
@@ -65,37 +63,38 @@ def add_waiver(
         "reason": checked(reason, "reason"),
         "approved_by": checked(approved_by, "approved_by"),
         "created_at": at,
-        "expires_at": _checked_expiry(expires_at, at) or default_end(at),
+        "expires_at": default_end(at) if expires_at is None else _checked_expiry(expires_at, at),
     }
-    made: list[Waiver] = []
-
-    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
+    with store.change("waiver-add", at=at) as (registry, details):
         identity = digest([registry.audit_length, registry.audit_head, fields])[:12]
-        waiver = Waiver.model_validate({"waiver_id": f"w-{identity}", **fields})
+        details.update({"waiver_id": f"w-{identity}", **fields})
+        waiver = Waiver.model_validate(details)
         registry.waivers.append(waiver)
-        made.append(waiver)
-        return "waiver-add", {"waiver_id": waiver.waiver_id, **fields}
+    return waiver
 
-    store.change(edit, at=at)
-    return made[0]
+
+def _checked_expiry(expires_at: str, at: str) -> str:
+    try:
+        if instant(expires_at) > instant(at):
+            return expires_at
+        problem, wanted = "it is over already", f"a time after now, which is {at}"
+    except ValueError as error:
+        problem, wanted = str(error), "a time with its offset"
+    raise UsageError(
+        f"the expiry {expires_at[:80]!r} cannot be used: {problem}",
+        remedy=f"Give --expires-at {wanted}.",
+        field="expires_at",
+    )
 
 
 def check_baseline_name(store: RegistryStore, baseline_name: str) -> None:
     """Refuse a name that only resembles those of registered baselines: waivers of it would apply to nothing.
 
     A name that resembles none of them, or that waivers have already, may be that of a baseline to come.
-
-    Raises:
-        InvalidInput: The name is a misspelling of a registered baseline's.
     """
     registry = store.read()
-    if baseline_name in registry.baselines or any(
-        waiver.baseline_name == baseline_name for waiver in registry.waivers
-    ):
-        return
-    # Another number is another baseline, not a misspelling.
-    alike = [name for name in registry.baselines if _digits(name) == _digits(baseline_name)]
-    if nearest(baseline_name[:200], alike, _MISSPELT_BASELINE) is None:
+    known = {*registry.baselines, *(waiver.baseline_name for waiver in registry.waivers)}
+    if baseline_name in known or _meant(baseline_name, registry.baselines, _MISSPELT_BASELINE) is None:
         return
     registered = sorted(registry.baselines)
     more = f" and {len(registered) - _MOST_NAMED} more" if len(registered) > _MOST_NAMED else ""
@@ -108,27 +107,8 @@ def check_baseline_name(store: RegistryStore, baseline_name: str) -> None:
     )
 
 
-_MISSPELT_BASELINE = 0.75
-"""Likeness beyond which a name is a misspelling: two of its four letters are swapped."""
-
-_MOST_NAMED = 20
-
-_MISSPELT = 0.85
-"""Likeness beyond which an id is a misspelling: two letters of ten are swapped."""
-
-
 def check_case_id(store: RegistryStore, baseline_name: str, case_id: str) -> bool | None:
-    """Check that a case which is to be waived exists, as far as the registry knows the cases.
-
-    They are those of the baseline's pack, and of a registered suite of the same dataset.
-
-    Args:
-        store: The registry.
-        baseline_name: Baseline against which the regression is accepted.
-        case_id: The case.
-
-    Returns:
-        Whether the case exists; None if neither the pack nor the suite is there to tell.
+    """Tell whether a case that is to be waived exists; None if neither pack nor suite is there to tell.
 
     Raises:
         InvalidInput: There is no such case, and one of nearly that name.
@@ -136,21 +116,22 @@ def check_case_id(store: RegistryStore, baseline_name: str, case_id: str) -> boo
     known = _known_cases(store, baseline_name)
     if not known or case_id in known:
         return True if known else None
-    # Another number is another case, not a misspelling.
-    alike = [name for name in known if _digits(name) == _digits(case_id)]
-    near = get_close_matches(case_id, alike, n=1, cutoff=_MISSPELT)
-    if not near:
+    near = _meant(case_id, known, _MISSPELT_CASE)
+    if near is None:
         return False
     raise InvalidInput(
         f"baseline {baseline_name!r} has no case {case_id[:200]!r}",
-        remedy=f"Did you mean {near[0]!r}? Of a new case, `registry dataset-add` registers the suite.",
+        remedy=f"Did you mean {near!r}? Of a new case, `registry dataset-add` registers the suite.",
         file=str(store.path),
         field="case_id",
     )
 
 
-def _digits(case_id: str) -> str:
-    return "".join(filter(str.isdigit, case_id))
+def _meant(name: str, known: Iterable[str], likeness: float) -> str | None:
+    """Find what a misspelt name means; one with another number is another case or baseline."""
+    digits = [char for char in name if char.isdigit()]
+    alike = [each for each in known if [char for char in each if char.isdigit()] == digits]
+    return nearest(name[:200], alike, likeness)
 
 
 def _known_cases(store: RegistryStore, baseline_name: str) -> frozenset[str]:
@@ -175,40 +156,28 @@ def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: 
 
     Raises:
         InvalidInput: There is no waiver of that id, or it was revoked before.
-        StorageError: The registry could not be written.
     """
     revoker = checked(revoked_by, "revoked_by")
-    made: list[Waiver] = []
-
-    def edit(registry: Registry) -> tuple[str, dict[str, object]]:
-        for place, waiver in enumerate(registry.waivers):
+    with store.change("waiver-revoke", at=at) as (registry, details):
+        for waiver in registry.waivers:
             if waiver.waiver_id == waiver_id and waiver.revoked_at is None:
-                revoked = waiver.model_copy(update={"revoked_at": at, "revoked_by": revoker})
-                registry.waivers[place] = revoked
-                made.append(revoked)
-                return "waiver-revoke", {"waiver_id": waiver_id, "revoked_by": revoker}
-        raise InvalidInput(
-            f"there is no waiver {waiver_id!r} that could be revoked",
-            remedy="`registry waiver-list --active-only` shows those that can.",
-            file=str(store.path),
-            field="waiver_id",
-        )
-
-    store.change(edit, at=at)
-    return made[0]
+                waiver.revoked_at, waiver.revoked_by = at, revoker
+                details.update(waiver_id=waiver_id, revoked_by=revoker)
+                break
+        else:
+            raise InvalidInput(
+                f"there is no waiver {waiver_id!r} that could be revoked",
+                remedy="`registry waiver-list --active-only` shows those that can.",
+                file=str(store.path),
+                field="waiver_id",
+            )
+    return waiver
 
 
 def list_waivers(
     store: RegistryStore, *, at: str, baseline_name: str | None = None, active_only: bool = False
 ) -> list[Waiver]:
-    """List waivers, newest first.
-
-    Args:
-        store: The registry.
-        at: ISO 8601 time with which expiries are compared.
-        baseline_name: Baseline whose waivers are listed; None for all.
-        active_only: Whether to leave out revoked and expired waivers.
-    """
+    """List the waivers of a baseline or of all, newest first; with `active_only` those that hold then."""
     now = instant(at)
     return [
         waiver
@@ -216,23 +185,3 @@ def list_waivers(
         if (baseline_name is None or waiver.baseline_name == baseline_name)
         and not (active_only and (waiver.revoked_at is not None or is_over(waiver.ends_at, now)))
     ]
-
-
-def _checked_expiry(expires_at: str | None, at: str) -> str | None:
-    if expires_at is None:
-        return None
-    try:
-        over = instant(expires_at) <= instant(at)
-    except ValueError as error:
-        raise _bad_expiry(expires_at, str(error), "a time with its offset") from None
-    if over:
-        raise _bad_expiry(expires_at, "it is over already", f"a time after now, which is {at}")
-    return expires_at
-
-
-def _bad_expiry(expires_at: str, problem: str, wanted: str) -> UsageError:
-    return UsageError(
-        f"the expiry {expires_at[:80]!r} cannot be used: {problem}",
-        remedy=f"Give --expires-at {wanted}.",
-        field="expires_at",
-    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from agent_eval.history.board import Board, CaseBoard
-from agent_eval.history.recommendation import Recommendation
+from agent_eval.history.board import Board, CaseBoard, Recommendation
 from agent_eval.text.numbers import count
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.gate.drift import FEWEST, DriftReport
+from agent_eval.gate.release import FEWEST, DriftReport
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count, distance
 

@@ -85,6 +85,14 @@ class RedactionRules:
         """Whether there is any rule."""
         return bool(self.patterns or self.fields or self.personal)
 
+    def __or__(self, other: RedactionRules) -> RedactionRules:
+        """The rules of both."""
+        return RedactionRules(
+            tuple(dict.fromkeys((*self.patterns, *other.patterns))),
+            tuple(dict.fromkeys((*self.fields, *other.fields))),
+            self.personal or other.personal,
+        )
+
     def named_patterns(self) -> tuple[tuple[str, str], ...]:
         """Return name and regular expression of every pattern.
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import agent_eval
-from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.comparison.compare import compare
-from agent_eval.config.rules import RULES, Rule, find_rule
+from agent_eval.config.options import Option
+from agent_eval.config.rows.gate import THRESHOLDS
 from agent_eval.contracts import GateStatus, Thresholds
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
@@ -27,38 +27,49 @@ from tests.unit.comparison.views import view
 ROOT = Path(__file__).parents[2]
 NOW = "2026-01-14T10:00:00+00:00"
 STARTER = Path(agent_eval.__file__).parent / "demo" / "starter"
-EACH = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.field)
+EXAMPLES = {
+    "min_pass_rate": 0.95,
+    "max_hard_fail_rate": 0.05,
+    "max_hard_fail_increase": 0.0,
+    "max_regressed_cases": 0,
+    "max_new_hard_fail_cases": 0,
+}
+"""A limit of each rule, for the guide."""
+EACH = pytest.mark.parametrize("option", THRESHOLDS, ids=lambda option: option.field)
 
 
 def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
-    assert [rule.field for rule in RULES] == list(Thresholds.model_fields), (
+    fields = list(Thresholds.model_fields)
+    assert [option.field for option in THRESHOLDS] == fields == list(EXAMPLES), (
         "a rule is a field of Thresholds (agent_eval/contracts/gate.py) and, in the same place, a row of "
-        "RULES (agent_eval/config/rules.py)"
+        "agent_eval/config/rows/gate.py and of EXAMPLES"
     )
-    assert len({rule.label for rule in RULES}) == len(RULES)
 
 
 @EACH
-def test_a_rule_takes_the_limits_that_its_words_promise(rule: Rule) -> None:
-    whole = rule.limits == "a whole number from 0 on"
-    assert getattr(parse_thresholds({rule.field: 1}), rule.field) == 1
-    assert getattr(Thresholds(**{rule.field: rule.example}), rule.field) == rule.example
+def test_a_rule_takes_the_limits_that_its_words_promise(option: Option) -> None:
+    name, example = option.field, EXAMPLES[option.field]
+    whole = option.kind == "count"
+    wanted = "a whole number from 0 on" if whole else "a share from 0 to 1"
+    assert getattr(parse_thresholds({name: 1}), name) == 1
+    assert getattr(Thresholds(**{name: example}), name) == example
     for wrong in (-1, 0.5 if whole else 1.5, float("nan")):
-        with pytest.raises(Exception, match=rule.limits) as refused:
-            parse_thresholds({rule.field: wrong})
-        assert rule.flag in refused.value.remedy  # type: ignore[attr-defined]
+        with pytest.raises(Exception, match=wanted) as refused:
+            parse_thresholds({name: wrong})
+        assert option.flag in refused.value.remedy  # type: ignore[attr-defined]
 
 
 @EACH
-def test_a_limit_without_a_comparison_is_applied_only_when_it_needs_none(rule: Rule) -> None:
+def test_a_limit_without_a_comparison_is_applied_only_when_it_needs_none(option: Option) -> None:
     measured = Measured(cases=4, passed=Fraction(4), hard_failed=Fraction(0))
-    [result] = apply_limits(Thresholds(**{rule.field: rule.example}), measured, may_vary=False)
-    assert result.applied == (rule.field in ABSOLUTE)
+    limits = Thresholds(**{option.field: EXAMPLES[option.field]})
+    [result] = apply_limits(limits, measured, may_vary=False)
+    assert result.applied == (option.field in ABSOLUTE)
 
 
 def test_a_report_shows_every_limit_with_its_sentence() -> None:
-    found = compare(view({"a": "passed"}), view({"a": "failed"}), changed="refuse", generated_at=NOW)
-    limits = Thresholds(**{rule.field: rule.example for rule in RULES})
+    found = compare(view({"a": "passed"}), view({"a": "failed"}), generated_at=NOW)
+    limits = Thresholds(**EXAMPLES)
     decision = decide(found, limits, generated_at=NOW)
     assert decision.gate_status is GateStatus.FAILED
     suite = SuiteReport(
@@ -66,28 +77,18 @@ def test_a_report_shows_every_limit_with_its_sentence() -> None:
     )
     story = story_of(suite)
     shown = "\n".join(behind_a_click(suite, story, COMMENT[0]))
-    assert len(story.rules) == len(RULES)
+    assert len(story.rules) == len(EXAMPLES)
     for rule in story.rules:
         assert f"{SIGNS[rule.state]} {prose(rule.text)}" in shown
 
 
 @EACH
-def test_a_rule_is_an_input_of_the_ci_job(rule: Rule) -> None:
-    option = INPUT_BY_NAME[rule.option]
-    assert (option.goes_to, option.help) == (f"thresholds.{rule.field}", rule.help)
-
-
-def test_a_check_that_is_no_rule_is_not_in_the_table() -> None:
-    assert find_rule("something_measured") is None
-
-
-@EACH
-def test_the_policy_to_start_from_names_every_limit(rule: Rule) -> None:
-    assert re.search(rf"^(# )?{rule.field}: ", (STARTER / "gate.yml").read_text("utf-8"), re.MULTILINE)
+def test_the_policy_to_start_from_names_every_limit(option: Option) -> None:
+    assert re.search(rf"^(# )?{option.field}: ", (STARTER / "gate.yml").read_text("utf-8"), re.MULTILINE)
 
 
 def guide() -> str:
-    rows = [f"| `{rule.flag} {rule.example}` | {rule.help} |" for rule in RULES]
+    rows = [f"| `{option.flag} {EXAMPLES[option.field]}` | {option.help} |" for option in THRESHOLDS]
     return "\n".join(["| flag of `gate` | |", "|---|---|", *rows]) + "\n"
 
 

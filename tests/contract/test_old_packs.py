@@ -11,6 +11,7 @@ import difflib
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,21 +38,20 @@ RECORDED_JUDGES = (
 )
 LOOP_JUDGES = ("policy", "regex", "retry_storm", "repair_path")
 DEFAULT_JUDGES = RECORDED_JUDGES[:5]
-RECORDED = (RECORDED_JUDGES, "majority")
-LOOP = ((*LOOP_JUDGES, "execution"), "pass_rate>=0.5")
+LOOP = (*LOOP_JUDGES, "execution")
 JUDGED_BY = {
-    "baseline": RECORDED,
-    "candidate": RECORDED,
-    "merged": (DEFAULT_JUDGES, "majority"),
-    "shard-1": (DEFAULT_JUDGES, "majority"),
-    "shard-2": (DEFAULT_JUDGES, "majority"),
+    "baseline": RECORDED_JUDGES,
+    "candidate": RECORDED_JUDGES,
+    "merged": DEFAULT_JUDGES,
+    "shard-1": DEFAULT_JUDGES,
+    "shard-2": DEFAULT_JUDGES,
     "agent": LOOP,
     "agent-without-repairs": LOOP,
-    "function": ((*DEFAULT_JUDGES, "execution"), "all"),
-    "rejudged": (("regex", "loop_guard"), "any"),
-    "evidence.zip": (("policy", "regex", "json_schema", "prompt_injection"), "majority"),
+    "function": (*DEFAULT_JUDGES, "execution"),
+    "rejudged": ("regex", "loop_guard"),
+    "evidence.zip": ("policy", "regex", "json_schema", "prompt_injection"),
 }
-"""Judges and case policy of every pack on which something can be decided."""
+"""Judges of every pack on which something can be decided."""
 
 CONFIGURED = {"baseline", "candidate", "agent", "agent-without-repairs", "evidence.zip"}
 """Packs whose judges were configured."""
@@ -249,10 +249,9 @@ def test_trials_archives_and_registered_baselines_compare_as_they_did(
 
 @pytest.mark.parametrize("pack", COMPLETE)
 def test_an_old_pack_is_judged_as_it_was(pack: str, command: Command, place: Path) -> None:
-    judges, policy = JUDGED_BY[pack]
-    named = [option for judge in judges for option in ("--judge", judge)]
+    named = [option for judge in JUDGED_BY[pack] for option in ("--judge", judge)]
     configured = ("--judge-config", "judges.json") if pack in CONFIGURED else ()
-    again = ("--case-policy", policy, "--run-id", "again", "--layout", "files", "--out", "../again")
+    again = ("--run-id", "again", "--layout", "files", "--out", "../again")
     command("rejudge", "--run", f"../packs/{pack}", *named, *configured, *again)
     command("pack", "expand", "--run", f"../packs/{pack}", "--out", "../before")
     before, now = verdicts(with_costs_as_decimals(place / "before")), verdicts(place / "again")
@@ -355,7 +354,7 @@ PYTHON = {
 
 RECORDED_RUN = (
     *(option for judge in RECORDED_JUDGES for option in ("--judge", judge)),
-    *("--judge-config", "judges.json", "--case-policy", "majority"),
+    *("--judge-config", "judges.json"),
 )
 CONVERSATION_JUDGES = ("--judge", "trajectory_match", "--judge", "final_output")
 WRITTEN_BY = {
@@ -380,7 +379,7 @@ WRITTEN_BY = {
         (
             *("run-loop", "--suite", "orders.json", "--strict-side-effects", "--judge-config", "judges.json"),
             *(option for judge in LOOP_JUDGES for option in ("--judge", judge)),
-            *("--agent-version", "3", "--case-policy", "pass_rate>=0.5", "--replay", "order_tools.json"),
+            *("--agent-version", "3", "--replay", "order_tools.json"),
             *("--propose-command", "python3 -S -E order_agent.py", "--trials", "3", "--max-repairs", "0"),
             *("--run-id", "agent-2", "--layout", "compact"),
         ),
@@ -394,6 +393,18 @@ WRITTEN_BY = {
     ),
 }
 """Clock and command that wrote a pack of the current schema version."""
+
+POLICIES = {"baseline": "majority", "candidate": "majority", "agent-without-repairs": "pass_rate>=0.5"}
+"""When a case with several trials passes in packs for which a command could still say that."""
+
+BY_POLICY = """
+import sys
+from agent_eval.cli.main import main
+from agent_eval.config.spec import Judging
+
+Judging.__init__.__kwdefaults__["case_policy"] = sys.argv[1]
+sys.exit(main(sys.argv[2:]))
+"""
 
 
 WRITTEN_OTHERWISE = (
@@ -418,8 +429,11 @@ def write_again(pack: str, place: Path) -> None:
     clock, arguments = WRITTEN_BY[pack]
     shutil.copytree(CURRENT / "inputs", place / "inputs", dirs_exist_ok=True)
     environ = {**PYTHON, "AGENT_EVAL_CLOCK": clock}
-    ended = agent_eval(*arguments, "--out", "../again", cwd=place / "inputs", environ=environ)
-    assert ended.code == 0, ended.err
+    program = [sys.executable, "-c", BY_POLICY, POLICIES.get(pack, "all")]
+    ended = subprocess.run(
+        [*program, *arguments, "--out", "../again"], cwd=place / "inputs", env=environ, capture_output=True
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("pack", WRITTEN_BY)

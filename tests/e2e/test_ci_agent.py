@@ -266,7 +266,6 @@ def test_token__of_the_job_is_let_through_to_nobody(
         ({"agent_command": "true", "trials": "1001"}, "from 1 to 1000"),
         ({"agent_command": "true", "parallel": "many"}, "auto or a number"),
         ({"agent_command": "true", "max_run_cost": "nan"}, "above 0"),
-        ({"agent_command": "true", "case_policy": "some"}, "majority"),
         ({"agent_command": "'", "setup_command": "touch installed"}, "quotes"),
     ],
 )
@@ -292,25 +291,20 @@ def test_file__may_name_the_program_but_not_what_it_sees(runner: Runner, github:
     assert "may not be set in a file" in step.summary
 
 
-@pytest.mark.parametrize(("policy", "rate"), [("all", "0.5"), ("majority", "1")])
-def test_trials__decide_together_by_the_case_policy(
-    runner: Runner, github: FakeGitHub, policy: str, rate: str
-) -> None:
+def test_trials__decide_together(runner: Runner, github: FakeGitHub) -> None:
     write(runner, at(1, "open('n', 'a').write('x')", "tools *= os.path.getsize('n') != 2"), total=2)
-    step = runner.pull_request(agent_command=COMMAND, trials="3", case_policy=policy, baseline="none")
-    assert step.outputs["pass-rate"] == rate
+    step = runner.pull_request(agent_command=COMMAND, trials="3", baseline="none")
+    assert step.outputs["pass-rate"] == "0.5"
     config = json.loads(unzipped(step.archive)["shop/run/config.json"])["execution_config"]
     assert config["trials"] == 3
 
 
-def test_recorded_trials__are_decided_by_the_case_policy_too(runner: Runner, github: FakeGitHub) -> None:
+def test_recorded_trials__decide_together_too(runner: Runner, github: FakeGitHub) -> None:
     write(runner, at(1, "open('n', 'a').write('x')", "tools *= os.path.getsize('n') != 2"), total=1)
     runner.pull_request(agent_command=COMMAND, trials="3", comment="never")
     [trajectory] = (runner.workspace / "agent-eval-out" / "shop" / "cases").glob("*/trajectory.json")
     runner.write_suite(json.loads(trajectory.read_text()))
-    for number, (policy, rate) in enumerate((("all", "0"), ("majority", "1")), 501):
-        step = runner.pull_request(run_id=number, case_policy=policy, comment="never")
-        assert step.outputs["pass-rate"] == rate, policy
+    assert runner.pull_request(run_id=501, comment="never").outputs["pass-rate"] == "0"
 
 
 @WHOLE_JOB

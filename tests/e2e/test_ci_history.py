@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.evidence.archive import open_bundle
-from agent_eval.history.evidence import HISTORY, read_history
+from agent_eval.history.records import HISTORY, read_history
 from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.fakes.github import FakeGitHub
 

@@ -48,7 +48,7 @@ def test_every_file_and_command_that_it_names_works(shown: Ended, place: Path) -
     assert all((place / name).is_file() for name in named)
     (command,) = re.findall(r"^  agent-eval (show .*)$", shown.out, re.MULTILINE)
     assert agent_eval(*shlex.split(command), "--format", "text", cwd=place).out.startswith(
-        "refund-within-window: failed"
+        "refund-damaged-item: failed"
     )
     assert "The comment, as it would be posted:" in (place / "runs/demo/job.log").read_text()
 

@@ -17,10 +17,10 @@ from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import open_pack
-from agent_eval.gate.decide import Material, question_of
+from agent_eval.gate.decide import question_of
+from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
-from agent_eval.history.record import record_of
-from agent_eval.history.used import encode_used
+from agent_eval.history.records import encode_used, record_of
 from agent_eval.operations.counts import counts_of
 from agent_eval.operations.packs import view
 from agent_eval.storage.files import sha256_bytes

@@ -27,7 +27,7 @@ def comparison(before: dict[str, bool], now: dict[str, bool], judge: str) -> Com
         view({case_id: {judge: "passed" if passed else "failed"} for case_id, passed in side.items()})
         for side in (before, now)
     ]
-    return compare(*runs, changed="refuse", generated_at=NOW)
+    return compare(*runs, generated_at=NOW)
 
 
 def recorded(before: dict[str, bool], now: dict[str, bool], **policy: str) -> GateDecision:

@@ -37,8 +37,6 @@ def test_pass_to_the_power_of_k(suite: Path) -> None:
     curve = [f"{point['pass_hat_k']:.3f}" for point in said["pass_curve"]]
     assert curve == ["0.420", "0.273", "0.220", "0.200"]
     assert (said["total_cases"], said["passed_cases"], said["flaky_cases"]) == (50, 10, 26)
-    by_any = ("--out", "any", "--judge", JUDGE, "--case-policy", "any")
-    assert run(suite, "run", "--suite", suite, *by_any).json()["summary"]["passed_cases"] == 36
 
 
 def test_the_mixed_tasks_are_found(suite: Path) -> None:

@@ -29,7 +29,7 @@ from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import open_bundle, write_bundle
 from agent_eval.evidence.layout import RERUNS
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.used import decode_used, encode_used
+from agent_eval.history.records import decode_used, encode_used
 from agent_eval.judges.catalog import JUDGES, load_judges
 from agent_eval.operations.attest import Signer, attest
 from agent_eval.operations.gate import parse_policy_file

@@ -23,7 +23,7 @@ from agent_eval.ci.git import Remote, top_of
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
-from agent_eval.ci.suites import ARCHIVE_NAME
+from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience

@@ -32,8 +32,7 @@ from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
 from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
-from agent_eval.ci.suites import DOTENV_NAME
-from agent_eval.ci.workspace import refuse_link_out
+from agent_eval.ci.workspace import DOTENV_NAME, refuse_link_out
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.operations import clock

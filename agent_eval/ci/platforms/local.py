@@ -32,7 +32,7 @@ from agent_eval.ci.earlier import (
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
 from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words, own_input
-from agent_eval.ci.suites import COMMENT_NAME
+from agent_eval.ci.workspace import COMMENT_NAME
 from agent_eval.errors import AgentEvalError, RemoteError, StorageError
 from agent_eval.operations import clock
 from agent_eval.storage.atomic import append_file, new_file, write_file, writing_failed

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from agent_eval.config.options import REGISTRY, Command, Option
-from agent_eval.config.rules import RULES
+from agent_eval.config.options import REGISTRY, Command, Kind, Option
 
 _DECIDES: tuple[Command, ...] = ("gate", "ci")
 
-THRESHOLDS: tuple[Option, ...] = tuple(
-    Option(
-        rule.option,
-        "count" if rule.unit == "cases" else "share",
-        rule.help,
-        goes_to=f"thresholds.{rule.field}",
-        commands=_DECIDES,
-    )
-    for rule in RULES
+_LIMITS: tuple[tuple[str, Kind, str], ...] = (
+    ("min-pass-rate", "share", "The share of cases that must pass, from 0 to 1. Needs no baseline."),
+    ("max-hard-fail-rate", "share", "The share of cases that may fail hard, from 0 to 1. Needs no baseline."),
+    ("max-hard-fail-increase", "share", "How far the hard fail rate may rise above the baseline's, 0 to 1."),
+    ("max-regressed-cases", "count", "How many cases may get worse than in the baseline."),
+    ("max-new-hard-fail-cases", "count", "How many cases may fail hard that did not in the baseline."),
 )
-"""An option for each rule of the gate."""
+
+THRESHOLDS: tuple[Option, ...] = tuple(
+    Option(name, kind, text, goes_to=f"thresholds.{name.replace('-', '_')}", commands=_DECIDES)
+    for name, kind, text in _LIMITS
+)
+"""An option for each limit of the gate, in the order of `contracts.Thresholds`."""
 
 GATE: tuple[Option, ...] = (
     *THRESHOLDS,

@@ -88,15 +88,6 @@ RUN: tuple[Option, ...] = (
         metavar="FILE",
     ),
     Option(
-        "case-policy",
-        "case policy",
-        "When a case with several trials passes: `all`, `any`, `majority`, or `pass_rate>=0.75`.",
-        goes_to="judging.case_policy",
-        commands=("run", "run-loop", "rejudge", "ci"),
-        default="all",
-        metavar="POLICY",
-    ),
-    Option(
         "redact-pattern",
         "lines",
         "Text to replace by [redacted] in everything that is written: NAME=REGEX, an expression of RE2 and a "

@@ -17,8 +17,9 @@ from agent_eval.ci.baseline_search import Ground, find_baselines
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.history import BranchHistory, read_branch_history
+from agent_eval.ci.history import read_history_of_main
 from agent_eval.ci.place import JobPlace, Refs, find_place
+from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from tests.e2e.runner import orders
 from tests.fakes.commits import check_out, sha, tip_of
 from tests.unit.ci.evaluations import write_suite
@@ -82,9 +83,13 @@ class Job:
     def ground(self) -> Ground:
         return Ground(place=self.place, clone=self.clone, wanted=("shop",), remedy="Check the token.")
 
-    def history(self, found: Search) -> BranchHistory:
-        settings = settings_of(suite="s.json")
-        return read_branch_history(replace(make_job(settings), place=self.place, clone=self.clone), found)
+    def read_history(self, found: Search, pattern: str | None = None) -> Search:
+        made = make_job(settings_of(suite="s.json"))
+        rules = RedactionRules(patterns=(pattern,)) if pattern is not None else NO_RULES
+        redactor = made.redactor.with_rules(rules)
+        job = replace(made, place=self.place, clone=self.clone, redactor=redactor)
+        read_history_of_main(job, found)
+        return found
 
 
 @contextmanager
@@ -186,10 +191,19 @@ def test_expired_evidence_of_the_nearest_commit_is_stood_in_for_by_the_next(job:
 def test_the_history_has_what_is_at_or_before_the_base_and_the_newest_run_of_all(job: Job) -> None:
     newest = evidence_of(sha("commit 450"), bad=(1,))
     found = job.search(run(12, sha("commit 450"), newest), run(10, BASE))
-    history = job.history(found)
-    assert [record.run.git_commit for record in history.of("shop")] == [BASE]
-    assert history.newest["shop"].run.git_commit == sha("commit 450")
-    assert history.newest["shop"].cases["order-1"].passed == 0
+    job.read_history(found)
+    assert [record.run.git_commit for record in found.earlier["shop"]] == [BASE]
+    assert found.newest_record["shop"].run.git_commit == sha("commit 450")
+    assert found.newest_record["shop"].cases["order-1"].passed == 0
+
+
+def test_what_is_secret_now_is_not_in_the_history_of_runs_that_did_not_know_it(job: Job) -> None:
+    found = job.search(run(10, BASE, evidence_of(BASE, bad=(1,))))
+    assert "order-1" in job.read_history(found).earlier["shop"][0].cases
+    job.read_history(found, "ID=order-[12]")
+    for record in (found.earlier["shop"][0], found.newest_record["shop"]):
+        assert sorted(record.cases) == ["order-3", "order-4"]
+        assert record.run.cases == 2
 
 
 def test_a_reviewed_run_carries_the_records_of_those_before_it(
@@ -211,10 +225,10 @@ def test_a_reviewed_run_carries_the_records_of_those_before_it(
             assert archive is not None
             found.append(run(number, job.place.head, archive.read_bytes()))
     with job_at(tmp_path / "checkout", sha("head")) as job:
-        history = job.history(job.search(*found[2:]))
-        carried = [record.run.git_commit for record in history.of("shop")]
+        search = job.read_history(job.search(*found[2:]))
+        carried = [record.run.git_commit for record in search.earlier["shop"]]
         assert carried == [sha("commit 399"), sha("commit 398"), sha("commit 397")]
     # A base that is older than some of them.
     with job_at(tmp_path / "checkout", sha("commit 398")) as job:
-        history = job.history(job.search(*found))
-        assert [record.run.git_commit for record in history.of("shop")] == carried[1:]
+        search = job.read_history(job.search(*found))
+        assert [record.run.git_commit for record in search.earlier["shop"]] == carried[1:]

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.config import Settings, gather, refuse_unknown_variables, settings_from
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS, THRESHOLDS
+from agent_eval.ci.config import (
+    Settings,
+    base_branches_in,
+    gather,
+    refuse_unknown_variables,
+    settings_from,
+)
+from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -27,7 +33,7 @@ def test_inputs__each_name_stands_once_and_is_a_word() -> None:
 
 
 def test_inputs__hold_every_threshold_and_nothing_more_of_that_kind() -> None:
-    assert tuple(Thresholds.model_fields) == THRESHOLDS
+    assert [row.field for row in INPUTS if row.part == "thresholds"] == list(Thresholds.model_fields)
 
 
 def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
@@ -194,8 +200,6 @@ def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
         ("report-title", "two\nlines"),
         ("report-title", "bell\x07"),
         ("out", "a\nb"),
-        ("case-policy", "most"),
-        ("case-policy", "pass_rate>=2"),
         ("trials", "0"),
         ("parallel", "0"),
         ("parallel", "257"),
@@ -204,6 +208,9 @@ def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
         ("max-run-cost", "inf"),
         ("command-timeout-seconds", "soon"),
         ("strict-side-effects", "perhaps"),
+        ("base-branches", "release/*"),
+        ("base-branches", "release/1.x next"),
+        ("base-branches", "a,b~1"),
     ],
 )
 def test_values__that_make_no_sense_are_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
@@ -273,3 +280,24 @@ def test_file__that_names_what_is_gone_is_told_what_replaces_it(tmp_path: Path) 
     with pytest.raises(UsageError, match="`baseline-runs` is gone") as caught:
         settings(tmp_path, file="baseline-runs: 20\n")
     assert "last 20 runs" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("stated", "listed"),
+    [
+        ("[release/1.x, next]", ("release/1.x", "next")),
+        ("release/1.x, next", ("release/1.x", "next")),
+        ("", ()),
+        ("[release/*]", None),
+        ("[a, 1]", None),
+        ("[a b]", None),
+        ("{a: 1}", None),
+    ],
+)
+def test_base_branches__are_whole_names(stated: str, listed: tuple[str, ...] | None) -> None:
+    data = f"base-branches: {stated}\n".encode()
+    if listed is not None:
+        assert base_branches_in(Path("agent-eval.yml"), data) == listed
+        return
+    with pytest.raises(AgentEvalError, match="base-branches"):
+        base_branches_in(Path("agent-eval.yml"), data)

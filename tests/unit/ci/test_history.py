@@ -12,8 +12,7 @@ from agent_eval.ci.job import run_job
 from agent_eval.errors import ExitCode, InvalidInput
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.evidence import HISTORY, read_history
-from agent_eval.history.files import encode_all
+from agent_eval.history.records import HISTORY, encode, read_history
 from tests.e2e.runner import orders
 from tests.factories import make_suite
 from tests.unit.ci.platforms.repository import Repository
@@ -107,7 +106,7 @@ def test_counts_that_were_changed_in_the_evidence_are_not_used(nights: Nights) -
 
 def test_a_history_that_was_put_into_another_pack_is_refused(nights: Nights) -> None:
     nights.evaluate()
-    write_output(OUT / "shop" / HISTORY, encode_all([made_run(1, {"order-1": (1, 1)})]))
+    write_output(OUT / "shop" / HISTORY, encode(made_run(1, {"order-1": (1, 1)})))
     with pytest.raises(InvalidInput, match="not that of the run in this pack"):
         read_history(open_pack(OUT / "shop"))
 

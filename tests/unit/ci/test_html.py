@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci import html
+from agent_eval.ci import job as whole
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.html import write_html
+from agent_eval.ci.job import write_html
 from agent_eval.ci.outputs import outputs_of, report_of
 from agent_eval.ci.workspace import refuse_to_overwrite
 from agent_eval.errors import StorageError, UsageError
@@ -80,7 +80,7 @@ def test_a_report_that_cannot_be_written_is_a_warning(monkeypatch):
     write_suite(orders())
     made = job()
     evaluation = evaluate(made)
-    monkeypatch.setattr(html, "write_file", fail)
+    monkeypatch.setattr(whole, "write_file", fail)
     assert write_html(evaluation, report_of(evaluation, made), made) is None
     log = made.platform._stream.getvalue()  # type: ignore[attr-defined]
     assert "The HTML report could not be written: The disk is full." in log

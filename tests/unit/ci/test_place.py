@@ -10,8 +10,8 @@ import pytest
 
 from agent_eval.ci.clone import CommitUnknown, PrivateClone
 from agent_eval.ci.git import Remote
-from agent_eval.ci.place import JobPlace, Refs, TipUnknown, find_place, read_base_branches
-from agent_eval.errors import InvalidInput, RemoteError
+from agent_eval.ci.place import JobPlace, Refs, TipUnknown, find_place
+from agent_eval.errors import RemoteError
 from tests.fakes.git_host import commit, git
 
 
@@ -204,26 +204,3 @@ def test_a_shallow_checkout_gets_its_history_from_the_server(repository: Reposit
     assert (place.head, place.base) == (head, repository.second)
     with pytest.raises(CommitUnknown, match="fetch the whole history"):
         repository.stand(Refs(default_branch="main", target="main"))
-
-
-@pytest.mark.parametrize(
-    ("stated", "listed"),
-    [
-        (["release/1.x", "next"], ["release/1.x", "next"]),
-        ("release/1.x next", ["release/1.x", "next"]),
-        ([], []),
-        (None, []),
-        (["release/*"], None),
-        (["a", 1], None),
-        ([""], None),
-        ({"a": 1}, None),
-    ],
-    ids=str,
-)
-def test_the_list_of_trusted_branches_has_whole_names(stated: object, listed: list[str] | None) -> None:
-    values = {"base-branches": stated}
-    if listed is not None:
-        assert read_base_branches(values, source="agent-eval.yml") == listed
-        return
-    with pytest.raises(InvalidInput, match="no list of branches"):
-        read_base_branches(values, source="agent-eval.yml")

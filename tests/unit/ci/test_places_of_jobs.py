@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.history.evidence import HISTORY
+from agent_eval.history.records import HISTORY
 from tests.e2e.runner import BASE_SHA, HEAD_SHA, OWN_RUN, PULL, Step, orders
 from tests.fakes import github as fake
 from tests.fakes.commits import merged, sha, tip_of

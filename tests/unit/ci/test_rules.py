@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.definitions import define
+from agent_eval.ci.definitions import define, find_targets
 from agent_eval.ci.place import JobPlace
-from agent_eval.ci.rules import Held, Versions, hold, rules_of, with_files_of_tip
-from agent_eval.ci.suites import find_targets
+from agent_eval.ci.rules import Held, hold, rules_of, with_files_of_tip
+from agent_eval.ci.versions import Versions
 from agent_eval.errors import InvalidInput
 from tests.fakes.git_host import git
 
@@ -152,7 +153,7 @@ def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at:
     checkout.commit(agent_eval_yml=USUAL)
     found = held(at(tip))
     assert found.settings.suite == ("s.json",)
-    assert found.named_first == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
+    assert found.unusable == ["main's `agent-eval.yml` cannot be read, so this change's rules decided."]
 
 
 def test_keys_of_main_that_this_version_does_not_know_are_named(checkout: Checkout, at: At) -> None:
@@ -253,3 +254,57 @@ def test_outside_of_a_change_nothing_is_compared(checkout: Checkout) -> None:
     checkout.commit(s_json=suite(ONE))
     targets = find_targets(["s.json"])
     assert define(targets, ["s.json"], Versions(None, None)).targets == targets
+
+
+def test_a_file_that_is_no_suite_may_be_of_any_size_at_the_base(checkout: Checkout, at: At) -> None:
+    lock = " " * (2 << 20)
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, TWO), package_json=lock)
+    checkout.commit(s_json=suite(ONE))
+    [found] = define(find_targets(["s.json"]), ["s.json"], at(tip)).redefinitions.values()
+    assert list(found.replaced) == ["two"]
+
+
+def test_a_large_suite_of_the_base_is_compared(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=USUAL, s_json=suite(ONE, {**TWO, "input": "?" * (2 << 20)}))
+    checkout.commit(s_json=suite(ONE))
+    [found] = define(find_targets(["s.json"]), ["s.json"], at(tip)).redefinitions.values()
+    assert list(found.replaced) == ["two"]
+
+
+def test_a_suite_of_the_base_may_be_in_a_folder_and_is_none_where_it_is_a_link(
+    checkout: Checkout, at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (checkout.top / "b").mkdir()
+    (checkout.top / "b" / "link.json").symlink_to("/etc/passwd")
+    tip = checkout.commit(agent_eval_yml=USUAL, b__s_json=suite(ONE, TWO), s_json=suite(ONE, name="top"))
+    checkout.commit(b__s_json=suite(ONE), b__link_json=None)
+    monkeypatch.chdir(checkout.top / "b")
+    defined = define(find_targets(["*.json"]), ["*.json", "../s.json"], at(tip))
+    assert [list(found.replaced) for found in defined.redefinitions.values()] == [["two"]]
+
+
+def test_a_key_under_another_of_its_names_is_mains_too(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}judges: policy\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL)
+    assert held(at(tip)).settings.judging.judges == ("policy",)
+
+
+def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout, at: At) -> None:
+    base = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}trials: 3\n", gate_yml="margin: 0.2\n")
+    git(checkout.top, "checkout", "--quiet", base)
+    versions = at(tip)
+    assert versions.place is not None
+    assert versions.clone is not None
+    versions.clone.fetch(tip)
+    versions = replace(versions, place=replace(versions.place, base=base))
+    found = held(versions)
+    assert found.settings.agent is not None
+    assert found.settings.agent.trials == 3
+    assert (rules_of(found, versions).pending, rules_of(found, versions).changes) == ([], [])
+
+
+def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: order=[0-9]+\n", gate_yml="")
+    checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: refund=sorry\n")
+    assert held(at(tip)).settings.redaction.patterns == ("order=[0-9]+", "refund=sorry")

@@ -12,11 +12,10 @@ from pathlib import Path
 import pytest
 
 from agent_eval.agents.catalog import open_agent
-from agent_eval.ci.agent import SetupFailed
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Setup
 from agent_eval.ci.seal import Altered
-from agent_eval.ci.sides import NoSuchDirectory, Side
+from agent_eval.ci.sides import NoSuchDirectory, SetupFailed, Side, set_up
 from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import ExitCode
 from agent_eval.processes.child import allowed_environment, run_child
@@ -39,7 +38,7 @@ class World:
 
     def side(self, name: str = "change", start: Path | None = None, **more: str) -> Side:
         at = self.clone.head if name == "change" else self.base
-        return Side.of(self.clone, name, at, self.environ(**more), start or self.top)  # type: ignore[arg-type]
+        return Side(self.clone, name, at, self.environ(**more), start or self.top)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -113,7 +112,7 @@ def test_tools_are_found_before_home_changes(world: World) -> None:
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not installed")
 def test_cargo_of_rustup_works(world: World) -> None:
-    side = Side.of(world.clone, "change", world.clone.head, os.environ, world.top)
+    side = Side(world.clone, "change", world.clone.head, os.environ, world.top)
     assert shell(side, "cargo --version").startswith("cargo ")
 
 
@@ -279,8 +278,8 @@ def test_a_package_that_is_linked_for_all_of_node_is_seen(world: World) -> None:
     head = commit(world.top)
     world.clone.fetch(head)
     environ = world.environ(PATH=f"{prefix}/bin:{PATH}", npm_config_prefix=str(prefix))
-    change = Side.of(world.clone, "change", head, environ, world.top)
-    base = Side.of(world.clone, "base", head, environ, world.top)
+    change = Side(world.clone, "change", head, environ, world.top)
+    base = Side(world.clone, "base", head, environ, world.top)
     link = Setup(command="npm link --offline --no-audit --no-fund", environment=("npm_config_prefix",))
     change.set_up(link, print)
     change.note_installed("shop")
@@ -291,3 +290,39 @@ def test_a_package_that_is_linked_for_all_of_node_is_seen(world: World) -> None:
 def test_git_names_the_commit_of_each_side(world: World) -> None:
     assert shell(world.side("base"), "git rev-parse HEAD") == world.base
     assert git(world.top, "rev-parse", "HEAD") == world.clone.head
+
+
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("exit 1", "It printed nothing."),
+        ("echo no compiler; exit 1", "The end of what it printed:\nno compiler"),
+    ],
+)
+def test_a_setup_that_fails_shows_what_it_printed_or_says_that_it_printed_nothing(
+    command: str, printed: str
+) -> None:
+    said: list[str] = []
+    with pytest.raises(SetupFailed):
+        set_up(Setup(command=command), {"PATH": os.defpath}, said.append)
+    assert said[-1] == f"`setup-command` exited with code 1. {printed}"
+
+
+@pytest.mark.parametrize(
+    ("setup", "remedy"),
+    [
+        (Setup(command="sleep 9", seconds=0.05), "Give it longer with `setup-timeout-seconds`."),
+        (Setup(command="exit 3"), "Correct it; variables it needs are named in `setup-env`."),
+    ],
+)
+def test_what_to_do_about_a_setup_that_fails_depends_on_why(setup: Setup, remedy: str) -> None:
+    with pytest.raises(SetupFailed) as raised:
+        set_up(setup, {"PATH": PATH}, lambda _: None)
+    assert (raised.value.remedy, raised.value.exit_code) == (remedy, ExitCode.NOT_EVALUABLE)
+
+
+def test_only_the_end_of_what_a_setup_prints_is_shown() -> None:
+    with pytest.raises(SetupFailed) as raised:
+        set_up(Setup(command="seq 100; exit 1"), {"PATH": PATH}, lambda _: None)
+    lines = raised.value.details["output"].splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("61", "100", 40)

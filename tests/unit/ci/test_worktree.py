@@ -61,7 +61,7 @@ def made(top: Path, tmp_path: Path, remote: Remote | None, wanted: str | None = 
         tree = check_out(clone, wanted or clone.head, clone.home / "tree")
         # What is looked at once the clone is gone.
         shutil.copytree(tree.directory, tmp_path / "tree", symlinks=True)
-        return Worktree(tmp_path / "tree", tree.commit, tree.tracked)
+        return Worktree(tmp_path / "tree", tree.tracked)
 
 
 def remote(host: GitHost, top: Path) -> Remote:
@@ -85,14 +85,13 @@ def test_git_works_in_a_worktree_and_writes_nothing_into_the_clone(top: Path) ->
 def test_a_worktree_has_submodules_within_submodules(
     top: Path, tmp_path: Path, host: GitHost, library: Path
 ) -> None:
-    head = add_library(top, library)
+    add_library(top, library)
     tree = made(top, tmp_path, remote(host, top))
     assert (tree.directory / "lib" / "lib.py").read_text() == "first"
     assert (tree.directory / "lib" / "deep" / "inner.py").read_text() == "inner"
     assert tree.tracked == {
         *(".gitmodules", "agent.py", "lib/.gitmodules", "lib/lib.py", "lib/deep/inner.py"),
     }
-    assert tree.commit == head
 
 
 def test_each_commit_has_its_own_version_of_a_submodule(
@@ -147,6 +146,31 @@ def test_without_a_remote_a_submodule_is_not_to_be_had(top: Path, tmp_path: Path
     add_library(top, library)
     with pytest.raises(CannotCheckOut, match="the checkout does not have it"):
         made(top, tmp_path, None)
+
+
+def test_submodules_that_contain_themselves_end_somewhere(top: Path, tmp_path: Path, host: GitHost) -> None:
+    """Each commit of one library has the one before it within: a chain of any length, in one repository."""
+    library = tmp_path / "chain"
+    before = commit(library, **{"lib.py": "first"})
+    git(library, "config", "-f", ".gitmodules", "submodule.lib.path", "lib")
+    git(library, "config", "-f", ".gitmodules", "submodule.lib.url", "../chain.git")
+    git(library, "add", ".gitmodules")
+    for _ in range(10):
+        git(library, "update-index", "--add", "--cacheinfo", f"160000,{before},lib")
+        git(library, "commit", "--quiet", "-m", "deeper")
+        before = git(library, "rev-parse", "HEAD")
+    address = Remote(host.add("chain.git", library), (host.header,))
+    with pytest.raises(CannotCheckOut, match="nested more than 8 deep") as raised:
+        made(library, tmp_path, address)
+    assert raised.value.reason == "submodule `lib`"
+
+
+def test_a_commit_that_is_not_to_be_had_is_said(top: Path, tmp_path: Path) -> None:
+    commit(top, **{"agent.py": "agent"})
+    with pytest.raises(CannotCheckOut, match="neither in the checkout nor at hand") as raised:
+        made(top, tmp_path, None, "1" * 40)
+    assert raised.value.reason == "its files"
+    assert "fetch it in the step that checks out" in raised.value.remedy
 
 
 @pytest.mark.parametrize("absolute", [True, False])
@@ -241,14 +265,26 @@ def test_a_host_that_sends_another_file_of_lfs_is_refused(top: Path, tmp_path: P
     assert raised.value.reason == "LFS file `model.bin`"
 
 
-@pytest.mark.parametrize("has_remote", [True, False])
+@pytest.mark.parametrize(
+    ("has_remote", "why"), [(True, "its host does not give it"), (False, "the checkout does not have it")]
+)
 def test_a_file_of_lfs_that_is_not_to_be_had_is_named(
-    top: Path, tmp_path: Path, host: GitHost, has_remote: bool
+    top: Path, tmp_path: Path, host: GitHost, has_remote: bool, why: str
 ) -> None:
     add_model(top)
-    with pytest.raises(CannotCheckOut) as raised:
+    with pytest.raises(CannotCheckOut, match=why) as raised:
         made(top, tmp_path, remote(host, top) if has_remote else None)
     assert raised.value.reason == "LFS file `model.bin`"
+
+
+def test_a_file_of_lfs_of_three_gigabytes_is_refused(top: Path, tmp_path: Path, host: GitHost) -> None:
+    host.keep(MODEL)
+    large = pointer(MODEL).replace(f"size {len(MODEL)}", f"size {3 << 30}")
+    commit(top, **{".gitattributes": "*.bin filter=lfs -text\n", "model.bin": large})
+    with pytest.raises(CannotCheckOut, match="larger than 2 GiB") as raised:
+        made(top, tmp_path, remote(host, top))
+    assert raised.value.reason == "LFS file `model.bin`"
+    assert not any("/lfs-object/" in path for _, path, _ in host.seen)
 
 
 def test_lfs_of_another_host_is_not_asked(top: Path, tmp_path: Path, host: GitHost) -> None:

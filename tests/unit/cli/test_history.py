@@ -1,4 +1,4 @@
-"""`agent-eval history` and its badge, on everything that has a history."""
+"""`agent-eval history`, on everything that has a history."""
 
 from __future__ import annotations
 
@@ -8,41 +8,35 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.contracts.history import RunRecord
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.directory import HistoryDirectory
-from agent_eval.history.evidence import write_history
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of, write_history
 from agent_eval.operations.gate import parse_policy_file
-from tests.factories import make_pack
+from tests.factories import make_config, make_pack
 from tests.unit.history.made import made_run
+
+
+def evidence(root: Path, *earlier: RunRecord, dataset_id: str = "shop") -> Path:
+    """A pack whose history is these runs, the newest first, after its own."""
+    make_pack(root / dataset_id, config=make_config(dataset_id=dataset_id))
+    write_history(root / dataset_id, record_of(open_pack(root / dataset_id)), earlier)
+    return root
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
-    for number in range(5):
-        HistoryDirectory(tmp_path / "kept").write(made_run(number, {"refund": (number % 2, 1)}))
-    return tmp_path / "kept"
+    runs = [made_run(number, {"refund": (number % 2, 1)}) for number in range(1, 5)]
+    return evidence(tmp_path / "kept", *runs)
 
 
-def test_a_directory_is_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_and_a_directory_of_it_are_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["history", str(kept)], ["history", "show", str(kept / "shop")]):
+        assert main([*words, "--format", "json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert [run["pass_rate"] for run in shown["runs"] if run["counted"]] == [1.0, 0.0, 1.0, 0.0]
+        assert shown["cases"][0]["letters"] == "PFPF"
     assert main(["history", str(kept), "--format", "text"]) == 0
     assert "History of shop: 5 runs" in capsys.readouterr().out
-
-
-def test_the_records_of_one_dataset_are_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "show", str(kept / "shop"), "--format", "json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert [run["pass_rate"] for run in shown["runs"]] == [0.0, 1.0, 0.0, 1.0, 0.0]
-    assert shown["cases"][0]["letters"] == "FPFPF"
-
-
-def test_evidence_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_pack(tmp_path / "out" / "shop")
-    pack = open_pack(tmp_path / "out" / "shop")
-    write_history(tmp_path / "out" / "shop", record_of(pack), [made_run(1, {"case-1": (1, 1)})])
-    for where in (tmp_path / "out", tmp_path / "out" / "shop"):
-        assert main(["history", str(where), "--format", "json"]) == 0
-        assert len(json.loads(capsys.readouterr().out)["runs"]) == 2
 
 
 def test_evidence_without_a_history_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,7 +46,7 @@ def test_evidence_without_a_history_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_of_several_datasets_one_is_named(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    HistoryDirectory(kept).write(made_run(1, {"a": (1, 1)}, dataset_id="bank"))
+    evidence(kept, made_run(1, {"a": (1, 1)}, dataset_id="bank"), dataset_id="bank")
     assert main(["history", str(kept)]) == 2
     assert "--dataset-id: bank, shop" in capsys.readouterr().err
     assert main(["history", str(kept), "--dataset-id", "bank", "--format", "json"]) == 0
@@ -66,24 +60,19 @@ def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["cases"][0]["kind"] == "quarantined"
 
 
-def test_a_badge_is_written(kept: Path, tmp_path: Path) -> None:
-    out = tmp_path / "badge.svg"
-    assert main(["history", "badge", str(kept), "--label", "shop agent", "--out", str(out)]) == 0
-    assert "shop agent: 0% passed" in out.read_text()
-
-
-def test_a_record_that_was_edited_is_refused(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    record = next((kept / "shop").iterdir())
-    record.write_bytes(record.read_bytes().replace(b'"passed":0', b'"passed":1'))
-    assert main(["history", str(kept)]) == 2
-    assert "its digest differs" in capsys.readouterr().err
+def test_the_badge_is_refused_with_what_draws_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["history", "badge", str(kept), "--out", "badge.svg"]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["message"] == "`agent-eval history badge` is gone."
+    assert "history WHERE --format json" in error["details"]["remedy"]
+    assert "https://shields.io/badges/endpoint-badge" in error["details"]["remedy"]
 
 
 def test_a_recommended_quarantine_is_lines_of_a_policy_and_edits_nothing(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for number in range(20):
-        HistoryDirectory(kept).write(made_run(100 + number, {"refund": (number % 2, 1), "cancel": (1, 1)}))
+    runs = [made_run(number, {"refund": (number % 2, 1), "cancel": (1, 1)}) for number in range(20)]
+    kept = evidence(tmp_path / "kept", *runs)
     policy = tmp_path / "gate.yml"
     policy.write_text("quarantine: [{case: cancel, reason: flaky, until: 2030-01-01}]\n")
     before = policy.read_bytes()

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.config.spec import Judging, Output, RunSpec
+from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite, make_trace
 
 AGENT = """
@@ -58,36 +60,14 @@ def write(*cases: dict[str, Any], name: str = "suite.json") -> str:
 MIXED = (case("good", False, False, False), case("flaky", False, True, False), case("bad", True, True, True))
 
 
-@pytest.mark.parametrize(
-    ("policy", "passed"), [("all", 1), ("any", 2), ("majority", 2), ("pass_rate>=0.7", 1)]
-)
-def test_run__a_case_passes_by_its_policy(
-    policy: str, passed: int, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = ("run", "--suite", write(*MIXED), "--out", "pack", "--case-policy", policy)
+def test_run__a_case_passes_where_all_its_trials_do(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = ("run", "--suite", write(*MIXED), "--out", "pack")
     said = parsed(capsys, *run)["summary"]
-    assert (said["passed_cases"], said["flaky_cases"]) == (passed, 1)
+    assert (said["passed_cases"], said["flaky_cases"]) == (1, 1)
     assert [round(point["pass_hat_k"], 3) for point in said["pass_curve"]] == [0.556, 0.444, 0.333]
     shown = printed(capsys, *run, "--format", "text")
     assert "1 case is flaky." in shown
     assert "All of k trials pass, k = 1 to 3: 0.556, 0.444, 0.333; one of them: 0.556, 0.667, 0.667" in shown
-    stated = json.loads(Path("pack/run/config.json").read_text())["execution_config"]
-    assert stated == ({} if policy == "all" else {"case_policy": policy})
-
-
-def test_run__an_unknown_policy_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ("run", "--suite", write(*MIXED), "--out", "pack", "--case-policy", "most")
-    assert "'most' is not all, any, majority" in printed(capsys, *run, code=2)
-    assert not Path("pack").exists()
-
-
-def test_rejudge__by_another_policy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    parsed(capsys, "run", "--suite", write(*MIXED), "--out", "all")
-    again = ("rejudge", "--run", "all", "--judge", "policy", "--out", "any", "--case-policy", "any")
-    assert parsed(capsys, *again)["summary"]["passed_cases"] == 2
-    back = ("rejudge", "--run", "any", "--judge", "policy", "--out", "back")
-    said = parsed(capsys, *back)
-    assert (said["summary"]["passed_cases"], "case_policy" in said) == (1, False)
 
 
 def test_gate__blames_no_case_that_three_recorded_trials_cannot_tell(
@@ -127,9 +107,11 @@ def test_gate__a_case_that_fails_eight_trials_after_passing_eight_broke(
 def test_compare__judges_both_runs_by_either_case_policy_and_says_that_they_differ(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suite = write(*MIXED)
-    for name, policy in (("all", "all"), ("any", "any")):
-        parsed(capsys, "run", "--suite", suite, "--out", name, "--case-policy", policy)
+    """Runs of earlier versions passed a case by other policies than that all its trials must pass."""
+    suite = Path(write(*MIXED))
+    for name in ("all", "any"):
+        spec = RunSpec(suite=suite, output=Output(pack=Path(name)), judging=Judging(case_policy=name))
+        run_suite(spec, environ={})
     flags = ("compare", "--baseline", "all", "--candidate", "any")
     said = printed(capsys, *flags, "--format", "text")
     delta = json.loads(Path("any/compare/baseline_delta.json").read_text())
@@ -144,9 +126,8 @@ def test_gate__explains_a_fall_that_no_single_case_explains(
     for name, bad in (("before", False), ("now", True)):
         cases = [case(f"c{number}", False, False, bad and number < 6) for number in range(12)]
         suite = write(*cases, name=f"{name}.json")
-        parsed(capsys, "run", "--suite", suite, "--out", name, "--case-policy", "majority")
+        parsed(capsys, "run", "--suite", suite, "--out", name)
     said = printed(capsys, "compare", "--baseline", "before", "--candidate", "now", "--format", "text")
-    assert "0 regressed" in said
     assert "c0: 3 of 3 → 2 of 3 trials" in said
     comparison = "now/compare/baseline_delta.json"
     said = printed(

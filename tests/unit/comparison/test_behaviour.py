@@ -169,7 +169,7 @@ def test_cases_whose_result_changed_come_first_then_calls_then_model_then_output
             "output": {"output_digest": "other"},
         },
     )
-    found = compare(before, now, changed="refuse", generated_at="now")
+    found = compare(before, now, generated_at="now")
     assert [one.case_id for one in found.behaviour_changes] == ["fail", "call", "model", "output"]
 
 
@@ -178,7 +178,7 @@ def over_the_run(before: list[dict[str, Any]], now: list[dict[str, Any]], **conf
     for rows in (before, now):
         index = {f"c{number}": row for number, row in enumerate(rows)}
         runs.append(view(dict.fromkeys(index, "passed"), index=index))
-    return compare(*runs, changed="refuse", generated_at="now")
+    return compare(*runs, generated_at="now")
 
 
 def test_a_change_of_model_is_said_once_for_the_run() -> None:
@@ -190,13 +190,13 @@ def test_a_change_of_model_is_said_once_for_the_run() -> None:
 def test_a_model_named_by_hand_is_compared_only_with_one_named_by_hand() -> None:
     traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o-2024-08-06"]}}, model="gpt-4o")
     typed = view({"a": "passed"}, model="gpt-4o")
-    assert compare(typed, traced, changed="refuse", generated_at="now").behaviour.notices == []
+    assert compare(typed, traced, generated_at="now").behaviour.notices == []
     other = view({"a": "passed"}, model="claude")
-    assert compare(typed, other, changed="refuse", generated_at="now").behaviour.notices == [
+    assert compare(typed, other, generated_at="now").behaviour.notices == [
         "The model changed from gpt-4o to claude."
     ]
     unknown = view({"a": "passed"})
-    assert not compare(unknown, other, changed="refuse", generated_at="now").behaviour.model_changed
+    assert not compare(unknown, other, generated_at="now").behaviour.model_changed
 
 
 def test_totals_are_over_the_cases_that_both_runs_know() -> None:
@@ -271,7 +271,7 @@ def test_trials_and_models_are_said_before_judges_and_no_figure_is() -> None:
         index={f"c{number}": {"models": ["new"], "cost_usd": 2.0} for number in range(5)},
         judges=["policy", "regex"],
     )
-    found = compare(before, now, changed="exclude", generated_at="now")
+    found = compare(before, now, generated_at="now")
     starts = [
         "A case with several trials",
         "5 cases have another number",
@@ -287,7 +287,7 @@ def test_a_model_of_one_run_alone_is_no_change() -> None:
     traced = view({"a": "passed"}, index={"a": {"models": ["gpt-4o"]}})
     unknown = view({"a": "passed"})
     for before, now in [(traced, unknown), (unknown, traced)]:
-        found = compare(before, now, changed="refuse", generated_at="now").behaviour
+        found = compare(before, now, generated_at="now").behaviour
         assert (found.model_changed, found.baseline_models, found.candidate_models) == (False, [], [])
 
 

@@ -48,7 +48,7 @@ def clustered(before: dict[str, str], now: dict[str, str]) -> Comparison:
         )
         for side in (before, now)
     ]
-    return compare(*runs, changed="refuse", generated_at="now")
+    return compare(*runs, generated_at="now")
 
 
 def test_clusters_are_ranked_by_growth_with_the_cases_that_are_new_in_them() -> None:
@@ -96,16 +96,14 @@ def test_many_different_reasons_are_bounded_and_the_rest_is_counted() -> None:
 def test_every_kind_of_failure_has_a_hint_even_from_a_judge_nobody_knows(failure: FailureKind) -> None:
     verdict = result("a", {"my_judge": "failed"})
     verdict.verdicts[1].failure = failure
-    found = compare(
-        view({"a": {"my_judge": "passed"}}), view({"a": verdict}), changed="refuse", generated_at="now"
-    )
+    found = compare(view({"a": {"my_judge": "passed"}}), view({"a": verdict}), generated_at="now")
     assert found.triage.top_clusters[0].suggested_fix
 
 
 def test_where_it_could_not_be_judged_the_hint_is_about_that() -> None:
     verdict = result("a", {"execution": "error"})
     verdict.verdicts[1].failure = FailureKind.TIMEOUT
-    found = compare(view({"a": "passed"}), view({"a": verdict}), changed="refuse", generated_at="now")
+    found = compare(view({"a": "passed"}), view({"a": verdict}), generated_at="now")
     assert "time limit" in (found.triage.top_clusters[0].suggested_fix or "")
 
 

@@ -8,21 +8,20 @@ import pytest
 
 from agent_eval.comparison.compatibility import (
     EXAMPLES,
-    Changed,
     check,
     is_helped,
     judge_ids,
     partition,
     select,
 )
-from agent_eval.comparison.facts import RunView, case_outcomes
+from agent_eval.comparison.facts import RunView, outcomes_of
 from agent_eval.contracts import CaseSets, CompatibilityCheck
 from agent_eval.errors import IncompatibleRuns
 from tests.unit.comparison.views import passing, view
 
 
-def checks(before: RunView, now: RunView, changed: Changed = "refuse") -> dict[str, CompatibilityCheck]:
-    found = check(before, now, partition(before, now), changed)
+def checks(before: RunView, now: RunView, **options: Any) -> dict[str, CompatibilityCheck]:
+    found = check(before, now, partition(before, now), **options)
     assert found.failures == [one for one in found.checks if not one.passed]
     assert found.passed == all(one.passed for one in found.checks if one.enforced)
     return {one.name: one for one in found.checks}
@@ -40,19 +39,19 @@ def test_runs_of_the_same_suite_hold_every_condition() -> None:
 
 
 def test_another_dataset_is_named_with_both_ids_and_always_enforced() -> None:
-    found = checks(view({"a": "passed"}), view({"a": "passed"}, dataset_id="bank"), "exclude")
+    found = checks(view({"a": "passed"}), view({"a": "passed"}, dataset_id="bank"))
     condition = found["dataset_id_match"]
     assert (condition.passed, condition.enforced) == (False, True)
     assert condition.details == {"baseline_dataset_id": "shop", "candidate_dataset_id": "bank"}
 
 
-@pytest.mark.parametrize(("changed", "enforced"), [("refuse", True), ("include", True), ("exclude", False)])
+@pytest.mark.parametrize("enforced", [True, False])
 def test_other_cases_and_definitions_are_enforced_unless_they_are_left_out(
-    changed: Changed, enforced: bool
+    enforced: bool,
 ) -> None:
     before = view({"a": "passed", "gone": "passed", "lost": "passed"})
     now = view({"a": "passed", "new": "passed"}, index={"a": {"definition_digest": "other"}})
-    found = checks(before, now, changed)
+    found = checks(before, now, allow_incompatible=enforced)
     cases, definitions = found["case_id_set_match"], found["case_definition_match"]
     assert (cases.passed, cases.enforced) == (False, enforced)
     assert cases.message == "1 case is only in the candidate, 2 only in the baseline"
@@ -97,10 +96,10 @@ def test_other_judges_are_said_and_never_enforced() -> None:
     assert (configs.message, configs.details) == ("policy configured differently", {"changed": ["policy"]})
 
 
-@pytest.mark.parametrize(("changed", "enforced"), [("refuse", True), ("exclude", False)])
-def test_another_case_policy_stops_a_strict_comparison(changed: Changed, enforced: bool) -> None:
+@pytest.mark.parametrize("enforced", [True, False])
+def test_another_case_policy_is_said_and_stops_nothing(enforced: bool) -> None:
     before, now = view({"a": passing("a", 3, 4)}), view({"a": passing("a", 3, 4, policy="any")})
-    condition = checks(before, now, changed)["case_policy_match"]
+    condition = checks(before, now, allow_incompatible=enforced)["case_policy_match"]
     assert (condition.passed, condition.enforced) == (False, enforced)
     assert condition.message == ("a case with several trials passed by case policy all and passes by any now")
     assert condition.details == {"baseline_case_policies": ["all"], "candidate_case_policies": ["any"]}
@@ -134,9 +133,13 @@ def test_runs_of_single_trials_have_no_condition_on_trials() -> None:
     assert "trial_count_match" not in checks(run, grown)
 
 
-def selected(before: RunView, now: RunView, changed: Changed, **options: Any) -> tuple[list[str], CaseSets]:
+def selected(
+    before: RunView, now: RunView, *, allow_incompatible: bool = False, **options: Any
+) -> tuple[list[str], CaseSets]:
     parts = partition(before, now)
-    return select(check(before, now, parts, changed), parts, case_outcomes(before), changed, **options)
+    options["allow_incompatible"] = allow_incompatible
+    found = check(before, now, parts, allow_incompatible=allow_incompatible)
+    return select(found, parts, outcomes_of(before.results), **options)
 
 
 def edited() -> tuple[RunView, RunView]:
@@ -145,29 +148,30 @@ def edited() -> tuple[RunView, RunView]:
 
 
 def test_a_changed_case_is_compared_where_both_runs_were_judged_alike() -> None:
-    compared, sets = selected(*edited(), "exclude", judged_twice=["b"])
+    compared, sets = selected(*edited(), judged_twice=["b"])
     assert compared == ["a", "b", "d"]
     assert (sets.compared, sets.changed, sets.judged_twice) == (3, ["c"], ["b"])
 
 
 def test_included_cases_are_all_compared() -> None:
-    compared, sets = selected(*edited(), "include")
+    compared, sets = selected(*edited(), allow_incompatible=True)
     assert compared == ["a", "b", "c", "d"]
     assert sets.changed == ["b", "c"]
 
 
 def test_a_refusal_names_each_enforced_condition_with_what_differs() -> None:
-    before = view({"a": "passed", "gone": "passed"}, judges=["policy"])
-    now = view({"a": "passed"}, judges=["regex"], dataset_id="bank")
+    played, other = ({"simulator": {"model": name}} for name in ("x", "y"))
+    before = view({"a": "passed", "gone": "passed"}, judges=["policy"], execution_config=played)
+    now = view({"a": "passed"}, judges=["regex"], dataset_id="bank", execution_config=other)
     with pytest.raises(IncompatibleRuns) as refused:
-        selected(before, now, "refuse")
+        selected(before, now)
     assert refused.value.message == (
         "baseline and candidate cannot be compared: the datasets differ; "
-        "0 cases are only in the candidate, 1 only in the baseline"
+        "users were played differently (model: x in the baseline, y now)"
     )
     assert [one["name"] for one in refused.value.details["checks"]] == [
         "dataset_id_match",
-        "case_id_set_match",
+        "simulated_user_match",
     ]
     assert refused.value.details["checks"][0] == {
         "name": "dataset_id_match",
@@ -192,7 +196,7 @@ def run_of_an_agent(**conditions: Any) -> RunView:
 
 
 def execution(before: RunView, now: RunView) -> list[str]:
-    compatibility = check(before, now, partition(before, now), "exclude")
+    compatibility = check(before, now, partition(before, now))
     return [found.message for found in compatibility.failures if found.name == "execution_match"]
 
 
@@ -226,5 +230,5 @@ def test_other_conditions_of_the_agent_are_said_and_never_enforced() -> None:
     condition = checks(before, now)["execution_match"]
     assert (condition.passed, condition.enforced) == (False, False)
     assert condition.details == {"changed": ["case_limits"]}
-    compared, _ = selected(before, now, "refuse")
+    compared, _ = selected(before, now)
     assert compared == ["a"]

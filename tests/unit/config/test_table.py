@@ -113,8 +113,9 @@ def fields_of(part: Any) -> set[str]:
     return {field.name for field in dataclasses.fields(part)}
 
 
-SET_BY_THE_JOB = {"judging": {"directory", "advisory"}}
-"""Fields that no option goes to: a job knows which files are trusted, and which judges a change adds."""
+SET_BY_THE_JOB = {"judging": {"directory", "advisory", "case_policy"}}
+"""Fields that no option goes to: a job knows which files are trusted, and which judges a change adds; a pack
+that is run again says when a case passes."""
 
 
 @pytest.mark.parametrize("part", JOB_PARTS)
@@ -232,6 +233,9 @@ def test_an_input_under_two_names_is_refused(row: Option, alias: str) -> None:
     text, _ = sample(row)
     with pytest.raises(UsageError, match=f"{row.name} is given twice"):
         job({}, {f"INPUT_{row.name.upper()}": text, f"INPUT_{alias.upper()}": text})
+    if row.in_file:
+        with pytest.raises(UsageError, match=f"{row.name} is given twice"):
+            job({}, file=f"{row.name}: {text}\n{alias}: {text}\n")
 
 
 @pytest.mark.parametrize("option", [pytest.param(row, id=row.name) for row in INPUTS if row.default])

@@ -31,7 +31,6 @@ def option(kind: Kind, **more: Any) -> Option:
         ("parallel", "256", 256),
         ("switch", "Yes", True),
         ("switch", "OFF", False),
-        ("case policy", "all", "all"),
         ("url", "HTTP://host", "HTTP://host"),
         ("lines", "a\n\n b,c ", ("a", "b,c")),
         ("list", "a, b\nc,,", ("a", "b", "c")),
@@ -69,8 +68,6 @@ def test_a_text_means_a_value(kind: Kind, text: str, value: Any) -> None:
         ("parallel", "257", "from 1 to 256"),
         ("parallel", "many", "auto or"),
         ("switch", "perhaps", "true or false"),
-        ("case policy", "most", "majority"),
-        ("case policy", "pass_rate>=2", "from 0 to 1"),
         ("url", "openai:model", "such as https://host/path"),
         ("list", "one,t\x07wo", "can be printed"),
         ("variables", "GOOD,BAD=1", "name of an environment variable"),
@@ -140,7 +137,6 @@ def test_a_choice_is_one_of_its_words() -> None:
         "parallel",
         "list",
         "headers",
-        "case policy",
     ],
 )
 def test_texts_of_a_value_are_read_as_that_value(kind: Kind) -> None:

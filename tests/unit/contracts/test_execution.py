@@ -117,9 +117,10 @@ def test_a_run_of_a_whole_suite_names_no_shard_and_sums_what_was_redacted() -> N
     assert part.with_redactions(0, 0).to_json() == {"case_policy": "any", "shard": SHARD}
 
 
-def test_a_pack_that_is_judged_again_names_its_origin_and_the_policy_and_judge_code_of_now() -> None:
+def test_a_pack_that_is_judged_again_names_its_origin_and_the_judge_code_of_now() -> None:
     origin = RejudgedFrom(run_id="r", manifest_sha256="0" * 64)
-    judged = ExecutionConfig.model_validate({**AGENT, "case_policy": "any", "judge_code": {"a": "0" * 64}})
-    assert judged.rejudged(origin, None, {}).to_json() == {**AGENT, "rejudged_from": origin.to_json()}
+    by_policy = {**AGENT, "case_policy": "any"}
+    judged = ExecutionConfig.model_validate({**by_policy, "judge_code": {"a": "0" * 64}})
+    assert judged.rejudged(origin, {}).to_json() == {**by_policy, "rejudged_from": origin.to_json()}
     code = {"a": "1" * 64}
-    assert judged.rejudged(origin, None, code).to_json()["judge_code"] == code
+    assert judged.rejudged(origin, code).to_json()["judge_code"] == code

@@ -10,10 +10,9 @@ from agent_eval.contracts import RunReference, RunSummary
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
-from agent_eval.gate.decide import Material
-from agent_eval.gate.procedure import Question
-from agent_eval.gate.question import Counts, LeftOut, question
+from agent_eval.gate.procedure import Counts, Material, Question, question
 from agent_eval.gate.rerun import Cut
+from agent_eval.gate.waivers import Excuses
 
 Cell = int | tuple[int, int] | CaseRecord
 """Trials that passed, of one; or of how many; or a whole record."""
@@ -61,7 +60,7 @@ def asked(
     *,
     policy: GatePolicy | None = None,
     may_rerun: bool = True,
-    left_out: LeftOut | None = None,
+    left_out: Excuses | None = None,
     **counts: Any,
 ) -> Question:
     baseline = counts.pop("baseline", main[0] if main else None)
@@ -69,7 +68,7 @@ def asked(
     return question(
         Counts(own=run(now, "now"), main=main, baseline=baseline, newest=newest),
         policy or GatePolicy(),
-        left_out or LeftOut(),
+        left_out or Excuses(),
         seed="c0ffee",
         may_rerun=may_rerun,
     )

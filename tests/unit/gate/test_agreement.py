@@ -37,23 +37,18 @@ def table(**cells: int) -> Confusion:
 
 def test_kappa_is_that_of_the_textbook():
     # Two readers of 50 applications agree on 20 that pass and on 15 that fail.
-    estimate = kappa(table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15))
-    assert estimate.value == pytest.approx(0.4)
-    # 0.4 +- 1.96 * 0.127 without smoothing.
-    assert estimate.interval.low == pytest.approx(0.14, abs=0.02)
-    assert estimate.interval.high == pytest.approx(0.64, abs=0.02)
+    cells = table(both_passed=20, wrongly_failed=5, wrongly_passed=10, both_failed=15)
+    assert kappa(cells) == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("cells", [table(), table(both_passed=20), table(both_failed=3)])
 def test_kappa_cannot_be_estimated_where_all_verdicts_are_the_same(cells: Confusion):
-    estimate = kappa(cells)
-    assert estimate.value is None
-    assert estimate.interval.low < 0.5
+    assert kappa(cells) is None
 
 
 def test_complete_agreement_and_complete_disagreement_are_the_ends():
-    assert kappa(table(both_passed=10, both_failed=10)).value == pytest.approx(1.0)
-    assert kappa(table(wrongly_failed=10, wrongly_passed=10)).value == pytest.approx(-1.0)
+    assert kappa(table(both_passed=10, both_failed=10)) == 1.0
+    assert kappa(table(wrongly_failed=10, wrongly_passed=10)) == -1.0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +105,7 @@ def test_intervals_cover_where_trials_of_a_case_are_alike(
     cases: int, trials: int, wrong: float, alike: float
 ):
     rng = random.Random(5)
-    estimates, kappas = [], []
+    estimates = []
     for _ in range(200):
         labelled = []
         for number in range(cases):
@@ -122,39 +117,11 @@ def test_intervals_cover_where_trials_of_a_case_are_alike(
                 labelled.append(Labelled(f"c{number}", human, judge))
         cells = confusion(labelled)
         estimates.append(share(cells.right, cells.cases))
-        kappas.append(kappa(cells))
     assert covered(estimates, 1 - wrong) >= 0.89
-    if cases >= 15:
-        assert covered(kappas, 1 - 2 * wrong) >= 0.89
 
 
 def covered(estimates: list[Estimate], truth: float) -> float:
     return sum(row.interval.low <= truth <= row.interval.high for row in estimates) / len(estimates)
-
-
-def drawn(
-    rng: random.Random, number: int, *, human: float, right_passed: float, right_failed: float
-) -> Confusion:
-    """Label items at random: people pass a share of them; the judge is right with two others."""
-    cells = {"both_passed": 0, "wrongly_failed": 0, "wrongly_passed": 0, "both_failed": 0}
-    for _ in range(number):
-        if rng.random() < human:
-            cells["both_passed" if rng.random() < right_passed else "wrongly_failed"] += 1
-        else:
-            cells["both_failed" if rng.random() < right_failed else "wrongly_passed"] += 1
-    return table(**cells)
-
-
-@pytest.mark.parametrize("number", [20, 60, 100])
-@pytest.mark.parametrize("human", [0.5, 0.9])
-def test_the_interval_of_kappa_covers_from_twenty_labels_on(number: int, human: float):
-    rng = random.Random(7)
-    truth_of = {"right_passed": 0.95, "right_failed": 0.85}
-    many = drawn(rng, 200_000, human=human, **truth_of)
-    truth = kappa(many).value
-    assert truth is not None
-    estimates = [kappa(drawn(rng, number, human=human, **truth_of)) for _ in range(400)]
-    assert covered(estimates, truth) >= 0.93
 
 
 @pytest.mark.parametrize("by_verdict", [False, True])

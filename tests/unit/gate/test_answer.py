@@ -22,6 +22,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.gate.answer import Answer, answer
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.rerun import BaseAgent, rerun
+from agent_eval.gate.waivers import Excuses
 from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, asked, counts_of, row, run, runs
 
 BESIDE, ISOLATED, NONE = BaseAgent("beside"), BaseAgent("isolated"), BaseAgent("none")
@@ -426,9 +427,7 @@ def test_without_a_record_an_agent_that_could_run_again_is_decided_as_recorded()
 
 
 def test_what_a_waiver_covers_fails_no_rerun() -> None:
-    from agent_eval.gate.question import LeftOut
-
-    left_out = LeftOut(covered={"a": frozenset({"policy"})})
+    left_out = Excuses(covered={"a": frozenset({"policy"})})
     assert answered(steady(left_out=left_out), Script(change=failing("a"))).again == {"a"}
     crash = Script(change={"a": Rerun(result="failed", failing=["policy"], unjudged=["execution"])})
     assert answered(steady(left_out=left_out), crash).broken == {"a"}

@@ -7,13 +7,26 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun
-from agent_eval.gate.decide import Material, decide_by_policy, needs_figures, question_of
+from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
+from agent_eval.gate.limits import figures_in_doubt
+from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
-from tests.unit.gate.made import FAILED, PASSED, UNJUDGED, Script, counts_of, material, row, run, runs
+from tests.unit.gate.made import (
+    FAILED,
+    PASSED,
+    UNJUDGED,
+    Script,
+    counts_of,
+    material,
+    reference,
+    row,
+    run,
+    runs,
+)
 
 NOW = "2026-06-01T00:00:00+00:00"
 RELEASE = GatePolicy(preset="release")
@@ -31,7 +44,7 @@ def decided(
     policy = policy or GatePolicy()
     if script is not None:
         question = question_of(found, policy, generated_at=NOW)
-        doubt = frozenset({"shop"}) if needs_figures(found, policy) else frozenset[str]()
+        doubt = frozenset({"shop"}) if figures_in_doubt(found.counts, policy) else frozenset[str]()
         records = rerun({"shop": question}, script, base or BaseAgent("beside"), figures_in_doubt=doubt)
         found = replace(found, reruns=records["shop"])
     return decide_by_policy(found, policy, generated_at=NOW)
@@ -488,3 +501,31 @@ def test_hostile_names_stay_on_one_line_between_backticks() -> None:
 def test_the_same_material_decides_the_same() -> None:
     found = shop("order-1", "order-2")
     assert decided(found, breaking("order-1")) == decided(found, breaking("order-1"))
+
+
+# Where judges fail, nothing is decided; an error of the agent is a failure.
+
+
+def summary(**facts: Any) -> RunSummary:
+    return reference(run({"a": 1, "b": 1}), **{"total_cases": 10, **facts}).summary
+
+
+@pytest.mark.parametrize(("judge", "decides"), [(2, True), (3, False)])
+def test_up_to_a_fifth_of_the_trials_may_be_unjudged(judge: int, decides: bool) -> None:
+    assert (why_too_little(summary(trials=10, lost_trials={"judge": judge})) == []) is decides
+
+
+def test_what_else_is_lost_are_failures() -> None:
+    lost = {"infrastructure": 6, "environment": 4}
+    assert why_too_little(summary(trials=10, lost_trials=lost)) == []
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_run_of_errors_alone_says_something_only_where_it_is_held_against_main(held: bool) -> None:
+    found = why_too_little(summary(error_cases=10), errors_are_failures=held)
+    assert (found == []) is held
+
+
+def test_a_run_in_which_no_judge_had_anything_to_judge_says_nothing() -> None:
+    found = why_too_little(summary(skipped_cases=10), errors_are_failures=True)
+    assert found[0] == "Nothing was judged (10 cases), and that is no pass."

@@ -18,7 +18,7 @@ NOW = "2026-01-02T00:00:00+00:00"
 
 
 def comparison(before: dict[str, Any], now: dict[str, Any], **options: Any) -> Comparison:
-    return compare(view(before), view(now), **{"changed": "exclude", "generated_at": NOW, **options})
+    return compare(view(before), view(now), **{"generated_at": NOW, **options})
 
 
 def passing(passed: int, of: int, otherwise: str = "failed") -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_no_change_is_said_as_such() -> None:
 def test_absolute_rules_look_at_changed_cases_too_and_relative_ones_at_the_compared_cases() -> None:
     asks_otherwise = {"c0003": {"definition_digest": "other"}}
     now = view(passing(3, 4), index=asks_otherwise)
-    found = compare(view(passing(4, 4)), now, changed="exclude", generated_at=NOW)
+    found = compare(view(passing(4, 4)), now, generated_at=NOW)
     assert gate(found, max_regressed_cases=0, max_hard_fail_increase=0.0).passed
     assert not gate(found, min_pass_rate=0.9).passed
 
@@ -133,7 +133,6 @@ def test_relative_rules_cannot_hold_when_nothing_was_compared() -> None:
     found = compare(
         view({"a": "passed"}),
         view({"a": "passed"}, index={"a": {"definition_digest": "edited"}}),
-        changed="exclude",
         generated_at=NOW,
     )
     rules = {"max_hard_fail_increase": 1.0, "max_regressed_cases": 9}

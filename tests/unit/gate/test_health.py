@@ -46,7 +46,6 @@ def over(runs: int, *rows: Any, index: Any = None) -> GateHealth:
         ({"passed": 19, "failed": 1}, "useful"),
         ({"passed": 8, "error": 2}, "cannot-judge"),
         ({"passed": 81, "error": 19}, "useful"),
-        ({"passed": 19, "failed": 1, "follows": "regex"}, "follows"),
     ],
 )
 def test_remarks(counts: dict[str, Any], remark: str) -> None:
@@ -75,24 +74,6 @@ def test_a_case_that_is_mostly_lost_cannot_be_judged() -> None:
     for _ in range(4):
         health.add([lost("a", "infrastructure")], {})
     assert health.cases["a"].remark == "cannot-judge"
-
-
-def test_a_judge_that_fails_exactly_what_another_fails_follows_it() -> None:
-    health = over(
-        10,
-        row("a", regex="failed", final_output="failed", policy="failed"),
-        row("b", regex="passed", final_output="passed", policy="failed"),
-        row("c", regex="passed", final_output="passed", policy="passed"),
-    )
-    assert health.judges["regex"].follows == "final_output"
-    assert health.judges["final_output"].follows is None
-    assert health.judges["policy"].follows is None
-    assert any("regex: failed exactly what final_output failed" in line for line in health.suggestions())
-
-
-def test_two_judges_that_never_failed_do_not_follow_each_other() -> None:
-    health = over(30, row("a", regex="passed", final_output="passed"))
-    assert {judge.follows for judge in health.judges.values()} == {None}
 
 
 def test_a_safety_judge_is_not_retired_for_never_failing() -> None:

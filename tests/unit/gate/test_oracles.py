@@ -14,10 +14,20 @@ from typing import Any
 
 import pytest
 
-from agent_eval.gate.procedure import Case, Count, at_most_by_chance, fisher, holm, sign_flip
-from agent_eval.gate.release import tango_interval, tango_score
-from agent_eval.gate.statistics import wilson
-from agent_eval.gate.student import p_of_rise, student_cdf, student_quantile
+from agent_eval.gate.procedure import Case
+from agent_eval.gate.statistics import (
+    Count,
+    at_most_by_chance,
+    fisher,
+    holm,
+    p_of_rise,
+    sign_flip,
+    student_cdf,
+    student_quantile,
+    tango_interval,
+    tango_score,
+    wilson,
+)
 from tests.extent import unavailable
 
 MILLION = 1_000_000

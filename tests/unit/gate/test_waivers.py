@@ -19,7 +19,7 @@ NOW = "2026-06-01T00:00:00+00:00"
 
 
 def comparison(before: dict[str, Any], now: dict[str, Any], **options: Any) -> Comparison:
-    return compare(view(before), view(now), **{"changed": "exclude", "generated_at": NOW, **options})
+    return compare(view(before), view(now), **{"generated_at": NOW, **options})
 
 
 def pairs(regressed: int, fixed: int, unchanged: int, judge: str = "quality") -> Comparison:

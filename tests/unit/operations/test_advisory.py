@@ -10,7 +10,7 @@ import pytest
 from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.contracts.advisory import advisory_in
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.history.key import history_key
+from agent_eval.history.records import history_key
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.unjudged import why_ended
 from agent_eval.reports.trajectory import trajectory_text

@@ -131,7 +131,7 @@ def test_runs_whose_users_are_played_differently_cannot_be_compared(place: Path)
 
     def problems(now: Pack) -> list[tuple[str, bool]]:
         before, after = view(first), view(now)
-        found = check(before, after, partition(before, after), "exclude").failures
+        found = check(before, after, partition(before, after)).failures
         return [(condition.name, condition.enforced) for condition in found]
 
     assert problems(same) == []

@@ -12,8 +12,7 @@ import pytest
 from agent_eval.cli.main import main
 from agent_eval.contracts.history import RunRecord
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.evidence import write_history
-from agent_eval.history.record import record_of
+from agent_eval.history.records import record_of, write_history
 from tests.factories import make_case, make_config, make_pack, make_result, make_suite, make_trace
 from tests.unit.history.made import made_run
 

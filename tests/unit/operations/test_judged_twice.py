@@ -41,7 +41,7 @@ def judged(
 
 def found() -> Comparison:
     before, now = open_pack(Path("before")), open_pack(Path("now"))
-    return compared(before, now, changed="exclude", generated_at="2026-01-14T10:00:00+00:00")
+    return compared(before, now, generated_at="2026-01-14T10:00:00+00:00")
 
 
 def answer(case_id: str, output: str, *patterns: str, **fields: Any) -> dict[str, Any]:

@@ -642,7 +642,7 @@ def nothing_shared() -> EvaluationReport:
                 GateStatus.NO_BASELINE, "No case of the baseline is unchanged: nothing to compare with."
             ),
             candidate=candidate,
-            comparison=compare(*runs, changed="exclude", generated_at=NOW),
+            comparison=compare(*runs, generated_at=NOW),
             failing=[rows[0], rows[11]],
         )
     )

@@ -144,7 +144,6 @@ def compared(
     sides = [{case["case_id"]: Case.model_validate(case) for case in cases} for cases in (before, now)]
     found = compare(
         *runs,
-        changed="exclude",
         generated_at=NOW,
         traces=lambda case_id: (sides[0][case_id], sides[1][case_id]),
     )

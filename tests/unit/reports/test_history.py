@@ -1,14 +1,11 @@
-"""A history as people read it: words, the terminal, the badge."""
+"""A history as people read it: words, the terminal."""
 
 from __future__ import annotations
-
-from xml.etree import ElementTree
 
 import pytest
 
 from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
-from agent_eval.reports.badge import badge_svg
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
 from agent_eval.reports.html.history import history_view
 from agent_eval.reports.model import SuiteHistory
@@ -37,13 +34,12 @@ def test_the_trend_names_the_newest_rate_and_the_range() -> None:
     assert trend_words(shop()) == "100% in the newest run; 8 runs: 90.9% to 100%"
 
 
-def test_the_trend_says_where_the_badge_does_that_the_newest_run_is_below_all_before() -> None:
+def test_the_trend_says_that_the_newest_run_is_below_all_before() -> None:
     records = [made_run(number, {"a": (9 + number % 2, 10)}) for number in range(6)]
     low = [*records, made_run(6, {"a": (5, 10)})]
     words = trend_words(board(low[::-1]))
     assert words == "50.0% in the newest run, below each of the 6 runs before; 7 runs: 50.0% to 100%"
     assert words in "\n".join(history_text(board(low[::-1]), "shop"))
-    assert "passed, low" in badge_svg(board(low[::-1]), "evaluation")
     assert "below" not in trend_words(board(records[::-1]))
     assert "below" not in trend_words(board(low[4:][::-1])), "two runs before are too few"
 
@@ -110,10 +106,9 @@ def test_runs_of_another_key_are_in_brackets_wherever_they_are() -> None:
     assert "[▁▁▁▁]████" in "\n".join(history_text(board(older), "shop"))
 
 
-def test_trend_badge_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
+def test_trend_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
     shown = board(alternating(10))
     assert trend_words(shown) == "100% in the newest run; 5 runs: 100%"
-    assert "low" not in badge_svg(shown, "evaluation")
     assert [run["counted"] for run in history_json(shown)["runs"]] == [False, True] * 5
 
 
@@ -141,27 +136,6 @@ def test_names_from_a_record_reach_no_terminal_raw() -> None:
 
 def test_an_empty_history_says_so() -> None:
     assert history_text(board([]), "shop") == ["History of shop: no run yet."]
-
-
-@pytest.mark.parametrize(
-    ("runs", "says"),
-    [
-        ([], "no runs"),
-        ([(10, 10)], "100% passed"),
-        ([*[(10, 10), (9, 10)] * 3, (5, 10)], "50.0% passed, low"),
-    ],
-)
-def test_the_badge_says_in_words_what_it_shows(runs: list[tuple[int, int]], says: str) -> None:
-    records = [made_run(number, {"a": each}) for number, each in enumerate(runs)][::-1]
-    svg = ElementTree.fromstring(badge_svg(board(records), "agent evaluation"))
-    assert svg.attrib["aria-label"] == f"agent evaluation: {says}"
-    assert [node.text for node in svg.iter("{http://www.w3.org/2000/svg}text")] == ["agent evaluation", says]
-
-
-def test_the_label_of_a_badge_is_text() -> None:
-    svg = badge_svg(board([]), '"><script>&')
-    assert len(list(ElementTree.fromstring(svg).iter())) == 10
-    assert "<script>" not in svg
 
 
 def test_new_and_changed_cases_do_not_move_the_rate_that_is_placed() -> None:

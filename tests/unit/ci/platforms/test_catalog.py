@@ -10,7 +10,7 @@ from typing import TypeGuard
 import pytest
 
 from agent_eval.ci import platforms
-from agent_eval.ci.agent import checked_agent
+from agent_eval.ci.agents import check_agent
 from agent_eval.ci.inputs import PLATFORM_INPUTS
 from agent_eval.ci.platforms import catalog
 from agent_eval.ci.platforms.base import Platform
@@ -113,4 +113,4 @@ def test_secrets_of_every_platform_are_kept_from_agents(
 def test_an_agent_on_one_platform_may_not_see_the_token_of_another(elsewhere: PlatformSpec) -> None:
     settings = settings_of(agent_command="true", agent_env="ELSEWHERE_JOB_TOKEN")
     with pytest.raises(UsageError, match="ELSEWHERE_JOB_TOKEN is the job's own"):
-        checked_agent(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))
+        check_agent(make_job(settings, {"ELSEWHERE_JOB_TOKEN": "x"}))

@@ -137,7 +137,7 @@ def small_packs(folder: Path) -> tuple[Pack, Pack]:
 
 def suite_of(before: Pack, now: Pack, *, decision: GateDecision | None = None, **more: Any) -> SuiteReport:
     """The report of two packs, decided by a limit of no regressed case."""
-    comparison = compared(before, now, changed="exclude", generated_at=NOW)
+    comparison = compared(before, now, generated_at=NOW)
     decided = decision or decide(comparison, Thresholds(max_regressed_cases=0), generated_at=NOW)
     told: dict[str, Any] = {"slug": "shop", "suite_path": "suites/shop.json", **more}
     return SuiteReport(decision=decided, candidate=comparison.candidate, comparison=comparison, **told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.history.evidence import HISTORY
+from agent_eval.history.records import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.circleci import FORK, FakeCircleCI, identity
 from tests.unit.ci.platforms.circleci.runner import CircleCIRunner

@@ -1,11 +1,11 @@
-"""Rows of the commands that import exports as suites."""
+"""Rows of the commands that make suites: from other tools' records, by archetype, or to start from."""
 
 from __future__ import annotations
 
 from agent_eval.config.options import Command, Option
 
 IMPORTING: tuple[Command, ...] = ("import-trace", "import-framework", "import-transcript")
-"""Commands that import: all have the rows of this file but the first."""
+"""Commands that import."""
 
 IMPORTS: tuple[Option, ...] = (
     Option(
@@ -140,5 +140,93 @@ IMPORTS: tuple[Option, ...] = (
         commands=("adapter-conformance", "contracts-check"),
         default="2",
         metavar="N",
+    ),
+)
+
+_GENERATE: tuple[Command, ...] = ("benchmark-generate",)
+
+BENCHMARKS: tuple[Option, ...] = (
+    Option(
+        "archetype",
+        "choice",
+        "What kind of agent the suite is for.",
+        goes_to="archetype",
+        commands=_GENERATE,
+        choices=("support_agent", "research_agent", "ops_agent", "coding_agent"),
+        required=True,
+    ),
+    Option(
+        "cases",
+        "integer",
+        "Number of cases.",
+        goes_to="cases",
+        commands=_GENERATE,
+        default="50",
+        bounds=(1, 10_000),
+    ),
+    Option(
+        "seed",
+        "seed",
+        "Another seed gives other cases; the same one gives the same bytes.",
+        goes_to="seed",
+        commands=_GENERATE,
+        default="0",
+    ),
+    Option(
+        "out",
+        "path",
+        "The .json or .jsonl suite to write.",
+        goes_to="out",
+        commands=_GENERATE,
+        metavar="FILE",
+        required=True,
+    ),
+    Option(
+        "with-traces",
+        "switch",
+        "Give each case the trace of an agent that does everything right.",
+        goes_to="with_traces",
+        commands=_GENERATE,
+        default="false",
+    ),
+)
+
+CI_FILES = (
+    *("all", "github", "gitlab", "buildkite", "circleci", "jenkins"),
+    *("gitlab-pip", "buildkite-pip", "circleci-pip", "jenkins-pip"),
+)
+"""One name for each file of a CI platform, and `all` for those that run the image."""
+
+STARTER_FILES: tuple[Option, ...] = (
+    Option(
+        "agent",
+        "text",
+        "The agent that CI runs: a command line, an address, `openai:MODEL` or `anthropic:MODEL`. Without "
+        "one, the recorded traces of the suite are judged.",
+        goes_to="agent",
+        commands=("init",),
+    ),
+    Option(
+        "ci",
+        "lines",
+        "CI platform to write a file for; repeatable. Its file runs the image; the one with `-pip` installs "
+        "agent-eval beside the job's own Python. Default: all, or github with --action.",
+        goes_to="platforms",
+        commands=("init",),
+        choices=CI_FILES,
+    ),
+    Option(
+        "action",
+        "text",
+        "Where the action lives, pinned by a commit that you have reviewed: owner/repository@commit.",
+        goes_to="action",
+        commands=("init",),
+    ),
+    Option(
+        "image",
+        "text",
+        "Where the image lives, best with a digest that you have reviewed: registry/name@sha256:digest.",
+        goes_to="image",
+        commands=("init",),
     ),
 )

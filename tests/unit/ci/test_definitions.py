@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci import suites as targets
-from agent_eval.ci.suites import find_targets
+from agent_eval.ci import definitions as targets
+from agent_eval.ci.definitions import find_targets
 from agent_eval.errors import InvalidInput, UsageError
 from tests.factories import make_case, make_suite
 

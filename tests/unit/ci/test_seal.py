@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.command_files import guarded
 from agent_eval.ci.platforms.github import GITHUB
-from agent_eval.ci.seal import Altered
+from agent_eval.ci.seal import Altered, guarded
 from agent_eval.errors import ExitCode, InvalidInput, StorageError
 from agent_eval.storage import snapshot
 

@@ -1,4 +1,4 @@
-"""What a run's record counts of each case, and under which key."""
+"""Records of runs: what is counted of each case, under which key; what is read is what was written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,21 @@ import pytest
 from agent_eval.contracts import REPLAY_CONTRACT, CaseResult, case_policy, case_result, trials_result
 from agent_eval.contracts.base import canonical_json
 from agent_eval.contracts.history import CaseRecord, RunRecord
+from agent_eval.errors import InvalidInput
+from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
-from agent_eval.history.key import history_key
-from agent_eval.history.record import record_of
+from agent_eval.history.records import (
+    HISTORY,
+    MAX_RUNS,
+    decode,
+    encode,
+    history_key,
+    newest_first,
+    read_history,
+    record_of,
+)
 from tests.factories import make_config, make_pack, make_result, make_verdict
+from tests.unit.history.made import made_run
 
 
 def recorded(tmp_path: Path, *results: CaseResult) -> RunRecord:
@@ -165,3 +176,59 @@ def test_another_setup_has_another_key(change: dict[str, Any]) -> None:
 def test_what_is_measured_is_not_part_of_the_key(change: dict[str, Any]) -> None:
     config = make_config()
     assert history_key(config) == history_key(type(config).model_validate({**config.to_json(), **change}))
+
+
+RUNS = [made_run(number, {"refund": (number % 2, 1), "cancel": (1, 1)}) for number in range(3)]
+
+
+def test_several_records_in_one_file_are_read_as_they_were_written() -> None:
+    assert decode(encode(*RUNS), source="runs.jsonl") == RUNS
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda data: data[:-1], "the last line is cut off"),
+        (lambda data: data[: data.rindex(b"{")], "where it says 2"),
+        (lambda data: data.replace(b'"passed":1', b'"passed":7'), "not the record of a case"),
+        (lambda data: data.replace(b'"scored":1', b'"scored":true'), "not the record of a case"),
+        (lambda data: data.replace(b'"key"', b'"kee"'), "not the first line of a record"),
+        (lambda data: data.replace(b'"1.2.0"', b'"9.0.0"'), "version '9.0.0', which cannot be read"),
+        (lambda data: data.replace(b"+00:00", b""), "not the first line of a record"),
+        (lambda data: b"[]\n" + data, "not the first line of a record"),
+        (lambda data: b"\xff\n" + data, "line 1"),
+        (lambda data: data.replace(b'"cases":2', b'"cases":1'), "not the first line of a record"),
+        (lambda data: data.replace(b'"cases":2', b'"cases":%d' % 10**18), "where it says"),
+        (lambda data: data.replace(b'"cases":2', b'"cases":%d' % 10**30), "where it says|line 1"),
+    ],
+)
+def test_a_record_that_does_not_parse_is_an_error_and_never_an_empty_history(change, says: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidInput, match=says) as raised:
+        decode(change(encode(RUNS[1])), source="runs.jsonl")
+    assert raised.value.remedy
+
+
+def test_histories_are_joined_newest_first_each_run_once() -> None:
+    joined = newest_first([*RUNS[:2], *RUNS[1:]])
+    assert [run.run.run_id for run in joined] == ["ci-2", "ci-1", "ci-0"]
+
+
+def test_a_history_has_at_most_a_hundred_runs() -> None:
+    joined = newest_first([made_run(number, {"a": (1, 1)}) for number in range(MAX_RUNS + 20)])
+    assert len(joined) == MAX_RUNS
+    assert joined[-1].run.run_id == "ci-20"
+
+
+def test_a_history_has_at_most_eight_mebibytes() -> None:
+    many = {f"a-case-with-a-longer-name-{number}": (1, 1) for number in range(30_000)}
+    joined = newest_first([made_run(number, many) for number in range(4)])
+    assert [run.run.run_id for run in joined] == ["ci-3", "ci-2"]
+
+
+@pytest.mark.parametrize("dataset_id", ["shop", "other"])
+def test_a_history_that_is_not_of_the_pack_it_is_in_is_refused(tmp_path: Path, dataset_id: str) -> None:
+    make_pack(tmp_path / "pack")
+    own = [] if dataset_id == "shop" else [record_of(open_pack(tmp_path / "pack"))]
+    write_output(tmp_path / "pack" / HISTORY, encode(*own, made_run(1, {"a": (1, 1)}, dataset_id=dataset_id)))
+    with pytest.raises(InvalidInput, match="not that of the run in this pack, or one is of another dataset"):
+        read_history(open_pack(tmp_path / "pack"))

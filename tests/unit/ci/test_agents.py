@@ -1,0 +1,129 @@
+"""Which agents a job runs, and which it refuses before anything is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_eval.ci.agents import Agents, check_agent
+from agent_eval.config.assembly import command_line
+from agent_eval.config.spec import Output, RunSpec
+from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
+from tests.unit.ci.jobs import make_job, settings_of
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"agent_command": "python a.py"}, ["--agent-command", "python a.py"]),
+        (
+            {"agent_url": "https://a.example.org", "agent_header": "X=Y", "trials": "3"},
+            ["--agent-url", "https://a.example.org", "--agent-header", "X=Y", "--trials", "3"],
+        ),
+        (
+            {
+                "agent_openai_base_url": "http://localhost/v1",
+                "agent_model": "m",
+                "system_prompt": "p.txt",
+                "replay": "r.json",
+                "strict_side_effects": "true",
+            },
+            [
+                *("--model", "m", "--base-url", "http://localhost/v1", "--system-prompt", "p.txt"),
+                *("--strict-side-effects", "--replay", "r.json"),
+            ],
+        ),
+    ],
+)
+def test_reproduction__names_the_agent_and_what_it_works_with(
+    flags: dict[str, str], words: list[str]
+) -> None:
+    assert command_line("run", settings_of(**flags)) == words
+
+
+def test_agent__gets_limits_headers_and_recorded_answers() -> None:
+    given = settings_of(
+        agent_url="https://a.example.org",
+        agent_header="Authorization=MY_AGENT",
+        replay="answers.json",
+        max_steps="7",
+        max_tool_calls="8",
+        max_case_tokens="9",
+        max_run_cost="0.5",
+    )
+    check_agent(make_job(given, {"MY_AGENT": "Bearer x"}))
+    found = given.agent
+    assert found is not None
+    assert found.headers == (("Authorization", "MY_AGENT"),)
+    limits = given.limits
+    assert (limits.attempt.steps, limits.attempt.tool_calls, limits.trial.tokens) == (7, 8, 9)
+    assert (limits.run.cost_usd, found.cassette) == (0.5, ("replay", Path("answers.json")))
+
+
+def test_request__refuses_the_jobs_token_in_a_header() -> None:
+    given = settings_of(
+        agent_url="https://a.example.org", agent_header="Authorization=COPY", github_token="ghs_x"
+    )
+    with pytest.raises(UsageError, match="COPY is the job's own") as caught:
+        check_agent(make_job(given, {"COPY": "Bearer ghs_x"}))
+    assert caught.value.details["field"] == "agent-header"
+
+
+def test_request__needs_a_prompt_that_can_be_read(tmp_path: Path) -> None:
+    prompt = tmp_path / "prompt.txt"
+    prompt.write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidInput, match="UTF-8"):
+        check_agent(make_job(settings_of(agent="openai:m", system_prompt=str(prompt))))
+
+
+@pytest.mark.parametrize("name", ["agent_env", "setup_env"])
+def test_no_child_gets_a_token_of_the_job(name: str) -> None:
+    settings = settings_of(**{"agent_command": "true", "setup_command": "true", name: "GITHUB_TOKEN"})
+    setting = name.replace("_", "-")
+    with pytest.raises(UsageError, match=f"{setting}: GITHUB_TOKEN is the job's own") as caught:
+        check_agent(make_job(settings, {"GITHUB_TOKEN": "x"}))
+    assert caught.value.details["field"] == setting
+
+
+def test_a_header_whose_variable_is_not_set_is_refused() -> None:
+    settings = settings_of(agent_url="https://a.example.org", agent_header="Authorization=MY_AGENT")
+    with pytest.raises(UsageError, match="MY_AGENT, which is not set"):
+        check_agent(make_job(settings, {"MY_AGENT": ""}))
+
+
+IMAGE = f"registry.example.org/shop@sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("named", "is_isolated"),
+    [
+        ("https://base.example.org/agent", True),
+        ("openai:model", True),
+        (f"command:docker run --rm -i {IMAGE}", True),
+        ("command:docker run --rm -i registry.example.org/shop:latest", False),
+        (f"command:sh -c 'docker run {IMAGE}'", False),
+        ("command:python agent.py", False),
+        ("recorded", False),
+    ],
+)
+def test_a_base_agent_is_refused_where_it_may_run_files_of_the_change(named: str, is_isolated: bool) -> None:
+    job = make_job(settings_of(agent_url="https://a.example.org", base_agent=named))
+    if is_isolated:
+        assert Agents.prepare(job, None).describe_base().runs == "isolated"
+        return
+    with pytest.raises(UsageError, match="`base-agent` names a program") as caught:
+        Agents.prepare(job, None)
+    assert caught.value.details["field"] == "base-agent"
+
+
+def test_outside_of_a_checkout_the_base_of_a_program_cannot_run() -> None:
+    agents = Agents.prepare(make_job(settings_of(agent_command="true")), None)
+    base = agents.build_base()
+    assert (base.runs, base.can_run, base.problem) == (
+        "beside",
+        False,
+        "the job does not run in a git checkout",
+    )
+    with pytest.raises(NotEvaluable, match=r"The base's agent cannot run: the job does not run in a git"):
+        agents.run_by("base", RunSpec(suite=Path("s.json"), output=Output(pack=Path("pack"))))

@@ -1,0 +1,244 @@
+"""Changed cases and judges, rates, levels and trials: counted from verdicts, and what is said of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent_eval.comparison.compare import compare
+from agent_eval.comparison.facts import regression_key
+from agent_eval.comparison.results import (
+    TOP_JUDGES,
+    Balance,
+    compare_trials,
+    rate_metric,
+    regression_sentences,
+    release_impact,
+    risk_level,
+    top_regressed_judges,
+)
+from agent_eval.contracts import CaseRegression, JudgeChange, Metric, TrialComparison
+from tests.unit.comparison.views import passing, result, tried, view
+
+
+def changed(before: Any, now: Any) -> CaseRegression:
+    [found] = compare(view({"a": before}), view({"a": now}), generated_at="now").case_regressions
+    return found
+
+
+def judge(before: Any, now: Any, judge_id: str = "policy") -> JudgeChange:
+    [found] = [change for change in changed(before, now).judges if change.judge_id == judge_id]
+    return found
+
+
+def test_the_scores_of_both_runs_are_kept() -> None:
+    assert (judge("passed", "failed").baseline_score, judge("passed", "failed").candidate_score) == (
+        1.0,
+        None,
+    )
+    assert (judge("failed", "passed").baseline_score, judge("failed", "passed").candidate_score) == (
+        None,
+        1.0,
+    )
+
+
+def test_a_judge_of_one_run_alone_has_nothing_of_the_other() -> None:
+    both, one = {"policy": "failed", "regex": "failed"}, {"policy": "passed"}
+    gone = judge(both, one, "regex")
+    assert (gone.candidate, gone.reason, gone.failure, gone.evidence_refs, gone.regression_key) == (
+        None,
+        "",
+        None,
+        [],
+        "",
+    )
+    assert (gone.baseline, judge(one, both, "regex").baseline) == ("failed", None)
+
+
+@pytest.mark.parametrize("outcome", ["failed", "error", "inconclusive"])
+def test_what_does_not_pass_has_the_key_of_its_kind_of_failure(outcome: str) -> None:
+    change = judge("passed", outcome)
+    assert change.regression_key == regression_key("a", "policy", change.failure, f"policy {outcome}")
+    assert judge("failed", "passed").regression_key == ""
+
+
+def test_keys_differ_by_case_judge_failure_and_kind_of_reason_and_by_no_particular() -> None:
+    facts = ("a", "policy", "timeout", "after 3 s")
+    key = regression_key(*facts)
+    assert len(key) == 16
+    assert key == regression_key("a", "policy", "timeout", "after 12 s")
+    others = [("b", *facts[1:]), ("a", "regex", *facts[2:]), ("a", "policy", None, facts[3])]
+    assert len({key, *(regression_key(*other) for other in others), regression_key(*facts[:3], "slow")}) == 5
+
+
+def test_judges_that_fail_come_first_and_then_by_name() -> None:
+    before = result("a", {"a": "failed", "b": "passed", "c": "passed", "d": "failed"})
+    now = result("a", {"a": "passed", "b": "inconclusive", "c": "failed", "d": "error"})
+    assert [change.judge_id for change in changed(before, now).judges] == ["c", "d", "a", "b"]
+
+
+def test_each_side_of_a_case_is_kept_as_it_was() -> None:
+    found = changed("passed", "failed")
+    assert (found.baseline_outcome, found.candidate_outcome) == ("passed", "failed")
+    assert (found.baseline_passed, found.candidate_passed) == (True, False)
+    assert (found.baseline_hard_failed, found.candidate_hard_failed) == (False, True)
+    assert (found.regressed, found.improved) == (True, False)
+
+
+def balance(compared: int, regressed: int = 0, fewer: int = 0, hard: int = 0) -> Balance:
+    return Balance(compared=compared, regressed=regressed, fewer_passed=fewer, more_hard_failed=hard)
+
+
+def test_a_difference_of_shares_is_exact_and_the_share_of_no_cases_unknown() -> None:
+    metric = rate_metric("pass_rate", (1, 10), (3, 10))
+    assert (metric.name, metric.baseline, metric.candidate, metric.delta) == ("pass_rate", 0.1, 0.3, 0.2)
+    nothing = rate_metric("regex", (0, 0), (1, 1))
+    assert (nothing.baseline, nothing.candidate, nothing.delta) == (None, 1.0, None)
+    nothing = rate_metric("regex", (1, 1), (0, 0))
+    assert (nothing.baseline, nothing.candidate, nothing.delta) == (1.0, None, None)
+
+
+def test_the_metrics_of_a_run_are_called_as_documented() -> None:
+    run = view({"a": "passed"})
+    found = compare(run, run, generated_at="now")
+    assert {key: metric.name for key, metric in found.metrics.items()} == {
+        "pass_rate": "pass_rate",
+        "hard_fail_rate": "hard_fail_rate",
+    }
+    assert {key: metric.name for key, metric in found.judge_metrics.items()} == {
+        "policy": "policy",
+        "replay_contract": "replay_contract",
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "risk"),
+    [
+        (balance(0), "high"),
+        (balance(1), "low"),
+        (balance(100, regressed=1), "medium"),
+        (balance(100, regressed=1, hard=1), "high"),
+        (balance(100, regressed=1, hard=-1), "medium"),
+        (balance(100, regressed=4, fewer=4), "medium"),
+        (balance(100, regressed=5, fewer=5), "high"),
+        (balance(100, fewer=-5), "low"),
+    ],
+)
+def test_risk_is_high_for_hard_fails_a_twentieth_fewer_passes_and_nothing_compared(
+    found: Balance, risk: str
+) -> None:
+    assert risk_level(found) == risk
+
+
+@pytest.mark.parametrize(
+    ("found", "score", "level"),
+    [
+        (balance(0), 100.0, "critical"),
+        (balance(1), 0.0, "low"),
+        (balance(100, regressed=1), 0.5, "medium"),
+        (balance(100, regressed=1, hard=1), 3.0, "high"),
+        (balance(100, regressed=1, fewer=-3, hard=-2), 0.5, "medium"),
+        (balance(100, fewer=8), 20.0, "high"),
+        (balance(1000, regressed=1, fewer=79), 19.8, "medium"),
+        (balance(100, fewer=20), 50.0, "critical"),
+        (balance(1000, fewer=199), 49.8, "high"),
+        (balance(10, regressed=10, fewer=10, hard=10), 100.0, "critical"),
+    ],
+)
+def test_impact_is_the_weighted_share_of_losses_and_gains_take_nothing_off(
+    found: Balance, score: float, level: str
+) -> None:
+    impact = release_impact(found)
+    assert (impact.impact_score, impact.impact_level) == (score, level)
+
+
+def test_each_level_of_impact_recommends_something_else() -> None:
+    found = [balance(0), balance(1), balance(9, regressed=1), balance(9, hard=1), balance(1, fewer=1)]
+    assert len({release_impact(one).recommendation for one in found}) == 5
+
+
+def rate(name: str, before: float | None, now: float | None) -> Metric:
+    delta = None if before is None or now is None else now - before
+    return Metric(name=name, baseline=before, candidate=now, delta=delta)
+
+
+def test_judges_are_ranked_by_their_fall_then_by_name_and_bounded() -> None:
+    rates = {"b": (1.0, 0.5), "a": (1.0, 0.5), "worst": (1.0, 0.0), "same": (1.0, 1.0), "better": (0.0, 1.0)}
+    metrics = {name: rate(name, *both) for name, both in rates.items()} | {"new": rate("new", None, 0.0)}
+    assert [one.name for one in top_regressed_judges(metrics)] == ["worst", "a", "b"]
+    many = {f"j{number:02}": rate(f"j{number:02}", 1.0, 0.0) for number in range(TOP_JUDGES + 5)}
+    assert list(top_regressed_judges(many)) == list(many.values())[:TOP_JUDGES]
+
+
+def test_only_rates_that_got_worse_have_a_sentence_with_decimals_that_tell_them_apart() -> None:
+    worse = {"pass_rate": rate("pass_rate", 1.0, 0.5), "hard_fail_rate": rate("h", 0.0, 0.25)}
+    assert regression_sentences(worse, {"regex": rate("regex", 0.50004, 0.50001)}) == [
+        "pass rate decreased from 100% to 50.0%",
+        "hard fail rate increased from 0% to 25.0%",
+        "regex pass rate decreased from 50.004% to 50.001%",
+    ]
+    better = {"pass_rate": rate("pass_rate", 0.5, 1.0), "hard_fail_rate": rate("h", 0.25, 0.0)}
+    judges = {"regex": rate("regex", 0.5, 1.0), "new": rate("new", None, 1.0)}
+    assert regression_sentences(better, judges) == []
+    assert regression_sentences(dict.fromkeys(better, rate("x", None, None)), {}) == []
+
+
+def rows(*results: Any) -> dict[str, Any]:
+    return {one.case_id: one.to_json() for one in results}
+
+
+def trials(before: dict[str, Any], now: dict[str, Any]) -> TrialComparison:
+    found = compare_trials(sorted(before), before, now)
+    assert found is not None
+    return found
+
+
+def changes(before: Any, now: Any) -> dict[str | None, tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    """Passed, failed and judged trials of a case before and now, by judge; None is the case itself."""
+    return {
+        change.judge_id: tuple(  # type: ignore[misc]  # two sides
+            (side.passed, side.failed, side.judged) for side in (change.baseline, change.candidate)
+        )
+        for change in trials(rows(before), rows(now)).changes
+    }
+
+
+def test_each_judge_whose_trials_changed_is_listed_with_its_counts() -> None:
+    before = tried("a", *[{"policy": "passed", "regex": "passed"}] * 3)
+    now = tried("a", *[{"policy": "failed", "regex": "passed"}] * 2, {"policy": "passed", "regex": "passed"})
+    assert changes(before, now) == {None: ((3, 0, 3), (1, 2, 3)), "policy": ((3, 0, 3), (1, 2, 3))}
+
+
+def test_what_could_not_be_judged_counts_as_failed_and_what_is_undecided_as_neither() -> None:
+    before, now = tried("a", "passed", "passed"), tried("a", "error", "inconclusive")
+    assert changes(before, now)["policy"] == ((2, 0, 2), (0, 1, 2))
+
+
+def test_a_judge_that_only_one_run_has_counts_nothing_in_the_other() -> None:
+    both, one = {"policy": "passed", "regex": "failed"}, {"policy": "passed"}
+    assert changes(tried("a", both, both), tried("a", one, one))["regex"] == ((0, 2, 2), (0, 0, 0))
+    assert changes(tried("a", one, one), tried("a", both, both))["regex"] == ((0, 0, 0), (0, 2, 2))
+
+
+def test_a_trial_without_anything_to_judge_is_no_trial_that_did_not_pass() -> None:
+    before, now = tried("a", "passed", "passed"), tried("a", "passed", "skipped")
+    assert changes(before, now) == {None: ((2, 0, 2), (1, 0, 1)), "policy": ((2, 0, 2), (1, 0, 1))}
+
+
+def test_each_side_counts_its_trials_errors_and_case_policies() -> None:
+    side = trials(
+        rows(passing("a", 1, 2), tried("b", "error", "error", "passed", policy="any"), result("c", "passed")),
+        rows(result("a", "passed"), result("b", "passed"), result("c", "passed")),
+    ).baseline
+    assert (side.fewest, side.most, side.total) == (1, 3, 6)
+    assert (side.passed, side.errors) == (3, 2)
+    # The mean of the cases' rates: each case weighs the same, however many trials it has.
+    assert side.pass_rate == pytest.approx((1 / 2 + 1 / 3 + 1) / 3)
+    assert side.case_policies == ["all", "any"]
+
+
+def test_runs_without_trials_have_no_comparison_of_trials() -> None:
+    single = rows(result("a", "passed"))
+    assert compare_trials(["a"], single, single) is None
+    assert compare_trials(["a"], single, rows(passing("a", 2, 2))) is not None
