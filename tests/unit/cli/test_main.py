@@ -108,11 +108,6 @@ def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixt
         (["run", "--suite", "a.json", "--out", "b", "--run-id", " "], "--run-id"),
         (["run", "--suite", "a.json", "--out", "b", "--run-id", "a\x1b[2J"], "--run-id"),
         (["run", "--suite", "a.json", "--out", "b", "--workers", "0"], "--workers"),
-        (["run", "--suite", "a.json", "--out", "b", "--workers", "2"], "--workers is for running an agent"),
-        (
-            ["run", "--suite", "a.json", "--agent-command", "x", "--workers", "2"],
-            "--workers goes with an agent that is a Python function",
-        ),
         (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "all"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),
