@@ -1,4 +1,4 @@
-"""Settings of judging and scoring, as plain values that can be sent to other processes."""
+"""Settings of judging and scoring, as plain values that can be sent to a cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class JudgePlan:
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """Everything a worker needs to score any shard of a suite into a pack.
+    """Everything that is needed to score any shard of a suite into a pack.
 
     Attributes:
         suite: The suite to score.

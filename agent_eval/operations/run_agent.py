@@ -249,7 +249,7 @@ class _PreparedRun:
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if is_one_process else self.spec.judging.workers,
+            workers=1 if is_one_process else self.agent_spec.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
@@ -355,7 +355,6 @@ def _sealed(run: _PreparedRun, config: RunConfig, done: Execution) -> RunLoopRes
         config,
         output.pack,
         layout=output.layout,
-        workers=run.spec.judging.workers,
         redactor=run.redactor,
         complete=done.complete,
     )

@@ -96,7 +96,7 @@ def whole_shards(count: int) -> list[Shard]:
 
 
 class Document(ABC):
-    """A suite file of any format. It keeps no file open and can be pickled, so that workers can read it.
+    """A suite file of any format. It keeps no file open.
 
     Attributes:
         path: The file, as the user named it.

@@ -30,7 +30,7 @@ SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
 @dataclass(frozen=True)
 class SuiteSource:
-    """An open suite, which several processes can read repeatedly without keeping all of it in memory.
+    """An open suite, which can be read repeatedly without keeping all of it in memory.
 
     Attributes:
         document: The suite's file.
