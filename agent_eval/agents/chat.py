@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of
+from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.reply import Reply
 from agent_eval.models.usage import NO_FACTS, AnswerFacts

@@ -121,7 +121,7 @@ def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **set
     """Decide on a run alone, whose pack no waiver, baseline or comparison is about."""
     import os
 
-    from agent_eval.operations.run_alone import decide_on_run
+    from agent_eval.operations.gate import decide_on_run
 
     result = decide_on_run(run, limits, **settings, environ=os.environ)
     return _print_decision(result, settings["out"], output_format)
@@ -193,7 +193,7 @@ def markdown(
 
 
 def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
-    from agent_eval.operations.run_alone import read_run_material
+    from agent_eval.operations.gate import read_run_material
     from agent_eval.reports.markdown_run import render_run
 
     if replay is not None:

@@ -23,7 +23,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
     WHERE is the evidence of a run of main. Run it every night: it sees small losses that no single change is
     blamed for, and an agent that falls without a change. It names no change.
     """
-    from agent_eval.operations.drift import check_drift
+    from agent_eval.operations.history import check_drift
     from agent_eval.reports.terminal_drift import drift_text
 
     report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)

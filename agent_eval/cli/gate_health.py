@@ -27,7 +27,7 @@ def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
     Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
     first. It says what to retire. The packs are of one dataset, and each is given once.
     """
-    from agent_eval.operations.gate_health import read_health
+    from agent_eval.operations.history import read_health
 
     health = read_health(packs)
     emit(output_format, health.to_json(), lambda _colour: _lines(health))

@@ -63,11 +63,6 @@ class CaseRecord(SparseContract, frozen=True):
 class HistoryRun(SparseContract, frozen=True):
     """The first line of a run's record; one line for each case follows.
 
-    Example:
-        >>> facts = {"run_id": "ci-17", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
-        >>> HistoryRun(schema_version="1.2.0", key="0f", cases=0, **facts).key
-        '0f'
-
     Attributes:
         schema_version: Version of the format.
         run_id: The run.
@@ -94,13 +89,6 @@ class HistoryRun(SparseContract, frozen=True):
 @dataclass(frozen=True)
 class RunRecord:
     """One run of the history.
-
-    Example:
-        >>> facts = {"run_id": "ci-1", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
-        >>> run = HistoryRun(schema_version="1.2.0", key="0f", cases=1, **facts)
-        >>> case = CaseRecord(case_id="refund", definition="9b", passed=3, scored=4, missed={"timeout": 1})
-        >>> RunRecord(run, {"refund": case}).pass_rate
-        0.75
 
     Attributes:
         run: The run.

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish
+from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
 from agent_eval.conversation.prompt import Prompt, released_prompt
 from agent_eval.errors import InvalidInput, NotEvaluable

@@ -18,8 +18,7 @@ from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import ToolCall
 from agent_eval.contracts.verdict import VerdictRow
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.answers import Answer, answers_of, input_message
-from agent_eval.exporters.span_times import Times
+from agent_eval.exporters.answers import Answer, Times, answers_of, input_message
 from agent_eval.exporters.trials import JudgedTrial, trials_with_traces
 from agent_eval.storage.json import dumps
 
@@ -40,12 +39,7 @@ _USAGE = {
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970.
-
-    Example:
-        >>> SpanEvent("agent_eval.handoff", 0).attributes
-        {}
-    """
+    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970."""
 
     name: str
     time: int
@@ -54,12 +48,7 @@ class SpanEvent:
 
 @dataclass(slots=True)
 class Span:
-    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`.
-
-    Example:
-        >>> Span("chat", "5b" * 16, "00f067aa0ba902b7", None, "CLIENT", 0, 10).status
-        'UNSET'
-    """
+    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`."""
 
     name: str
     trace_id: str
@@ -80,12 +69,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged.
-
-    Example:
-        >>> Evaluation("5b" * 16, "00f067aa0ba902b7", 0, {"gen_ai.evaluation.name": "policy"}).time
-        0
-    """
+    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged."""
 
     trace_id: str
     span_id: str
@@ -95,12 +79,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class ExportedTrial:
-    """The spans of a trial, the span `invoke_agent` first, and its verdicts.
-
-    Example:
-        >>> ExportedTrial([], []).spans
-        []
-    """
+    """The spans of a trial, the span `invoke_agent` first, and its verdicts."""
 
     spans: list[Span]
     evaluations: list[Evaluation]

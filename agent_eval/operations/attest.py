@@ -40,13 +40,7 @@ DECISION = f"{layout.COMPARE}/gate_decision.json"
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A new pair of keys and its files. Returned by `make_keys`.
-
-    Example:
-        >>> pair = make_keys(Path("release.pem"))
-        >>> pair.public.name, len(pair.key_id)
-        ('release.pem.pub', 64)
-    """
+    """A new pair of keys and its files. Returned by `make_keys`."""
 
     private: Path
     public: Path
@@ -75,12 +69,7 @@ def make_keys(out: Path) -> KeyPair:
 
 @dataclass(frozen=True)
 class Signer:
-    """The credentials that statements are made with; without any, predicates alone are written.
-
-    Example:
-        >>> Signer().integrity, Signer(SigningKey.generate()).integrity
-        ('none', 'signature')
-    """
+    """The credentials that statements are made with; without any, predicates alone are written."""
 
     key: SigningKey | None = None
     secret: bytes | None = None
@@ -96,16 +85,6 @@ class Signer:
 @dataclass(frozen=True)
 class Attested:
     """What `attest` wrote.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> attested = attest(Path("pack"), Signer(SigningKey.generate()), environ={})
-        >>> attested.result, attested.gate_passed, attested.paths[-1]
-        ('PASSED', False, 'attestations/test-result.sigstore.json')
 
     Attributes:
         pack: Directory of the pack.

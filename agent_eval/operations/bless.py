@@ -20,12 +20,7 @@ DIGEST_LENGTH = 12
 
 @dataclass(frozen=True)
 class Difference:
-    """One case that the new baseline has otherwise than the old.
-
-    Example:
-        >>> Difference("refund", "regressed", "passed", "failed", "policy: forbidden tool").kind
-        'regressed'
-    """
+    """One case that the new baseline has otherwise than the old."""
 
     case_id: str
     kind: str
@@ -47,9 +42,6 @@ class Difference:
 @dataclass(frozen=True)
 class Blessing:
     """The differences between a registered baseline and the run that is to take its place.
-
-    Example:
-        `bless(store, "main", Path("runs/new")).digest` is what a second call has to state.
 
     Attributes:
         name: Name of the baseline.

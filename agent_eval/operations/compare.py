@@ -33,19 +33,7 @@ from agent_eval.storage.json import dumps
 
 @dataclass(frozen=True)
 class CompareResult:
-    """A comparison and the file it was written to. Returned by `compare_packs`.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> result = compare_packs("main", Path("now"), environ={})
-        >>> result.comparison.regressed_case_ids, result.path.as_posix()
-        ([], 'now/compare/baseline_delta.json')
-    """
+    """A comparison and the file it was written to. Returned by `compare_packs`."""
 
     comparison: Comparison
     path: Path
@@ -155,20 +143,7 @@ def _default_path(candidate: Path) -> Path:
 
 @dataclass(frozen=True)
 class ReportMaterial:
-    """A comparison, the decision made on it, and the replay of its candidate, for a report.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> comparison = compare_packs("main", Path("now"), environ={}).path
-        >>> material = read_report_material(comparison)
-        >>> material.comparison.candidate.summary.passed_cases, material.decision
-        (2, None)
-    """
+    """A comparison, the decision made on it, and the replay of its candidate, for a report."""
 
     comparison: Comparison
     decision: GateDecision | None

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.contracts import READABLE_SCHEMA_VERSIONS
 from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
 from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.operations.suites import migrate_suite
 from agent_eval.storage.json import read_json
-from agent_eval.suites.reader import load_suite
+from agent_eval.suites.reader import SUITE_SUFFIXES, load_suite, open_suite
 from agent_eval.suites.validate import validate_suite
 
 EXPECTED = ".expected.json"
@@ -26,12 +28,7 @@ WITH_FIXTURES: tuple[Family, ...] = ("provider", "framework")
 
 @dataclass(frozen=True)
 class FixtureCheck:
-    """What is wrong with the import of one fixture; nothing if `problems` is empty.
-
-    Example:
-        >>> FixtureCheck("openai", Path("openai/chat.json"), ("has no call",)).passed
-        False
-    """
+    """What is wrong with the import of one fixture; nothing if `problems` is empty."""
 
     format: str
     path: Path
@@ -54,12 +51,7 @@ class FixtureCheck:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The checks of all fixtures, and what is missing.
-
-    Example:
-        >>> Conformance((), ("openai has 0 fixtures, of at least 2",)).passed
-        False
-    """
+    """The checks of all fixtures, and what is missing."""
 
     checks: tuple[FixtureCheck, ...]
     missing: tuple[str, ...]
@@ -180,3 +172,102 @@ def numbers_of(cases: list[Case]) -> dict[str, int]:
         "input_tokens": sum(int(tokens.input_tokens or 0) for tokens in usage),
         "output_tokens": sum(int(tokens.output_tokens or 0) for tokens in usage),
     }
+
+
+@dataclass(frozen=True)
+class SuiteCheck:
+    """What is wrong with the reading of one old suite; nothing if `problems` is empty."""
+
+    path: Path
+    version: str | None
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the suite is read and migrated as it should be."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the check as the command prints it."""
+        return {
+            "fixture": str(self.path),
+            "schema_version": self.version,
+            "passed": self.passed,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True)
+class ContractsCheck:
+    """Checks of old suites and of the importers."""
+
+    suites: tuple[SuiteCheck, ...]
+    missing: tuple[str, ...]
+    adapters: Conformance
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is read as it should be."""
+        return not self.missing and self.adapters.passed and all(check.passed for check in self.suites)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as the command prints it."""
+        return {
+            "passed": self.passed,
+            "suites": [check.to_json() for check in self.suites],
+            "missing": list(self.missing),
+            "adapters": self.adapters.to_json(),
+        }
+
+
+def check_contracts(suites: Path, adapters: Path, minimum: int) -> ContractsCheck:
+    """Check fixtures of suites, one at least of each readable version, and those of importers.
+
+    Args:
+        suites: A directory of suites.
+        adapters: As in `check_adapters`.
+        minimum: As in `check_adapters`.
+
+    Raises:
+        InvalidInput: A directory is missing.
+        NothingMeasured: There is no fixture of an importer.
+    """
+    if not suites.is_dir():
+        raise InvalidInput(f"{suites}: no such directory", remedy="Check the path.", file=str(suites))
+    paths = sorted(path for path in suites.iterdir() if path.suffix in SUITE_SUFFIXES)
+    checks = tuple(_checked(path) for path in paths)
+    versions = {check.version for check in checks}
+    absent = [version for version in READABLE_SCHEMA_VERSIONS if version not in versions]
+    missing = tuple(f"no suite of schema version {version}" for version in absent)
+    return ContractsCheck(checks, missing, check_adapters(adapters, minimum))
+
+
+def _checked(path: Path) -> SuiteCheck:
+    try:
+        version = open_suite(path).header.version
+        return SuiteCheck(path, version, tuple(_suite_problems(path)))
+    except AgentEvalError as error:
+        return SuiteCheck(path, None, (error.message,))
+
+
+def _suite_problems(path: Path) -> Iterator[str]:
+    """Yield what is wrong: a suite must be valid when it is migrated, and hold the same cases.
+
+    One whose events have no numbers can be read only then.
+    """
+    before = load_suite(path).cases if validate_suite(path).passed else None
+    with tempfile.TemporaryDirectory() as home:
+        target = Path(home, "migrated.json")
+        migrated = migrate_suite(path, target)
+        if not migrated.validation.passed:
+            yield f"is not valid when it is migrated: {migrated.validation.errors[0].message}"
+        elif before is not None and load_suite(target).cases != before:
+            yield "holds other cases when it is migrated"
+        else:
+            yield from _problems_of_repetition(target, Path(home, "again.json"))
+
+
+def _problems_of_repetition(target: Path, again: Path) -> Iterator[str]:
+    migrate_suite(target, again)
+    if again.read_bytes() != target.read_bytes():
+        yield "changes when it is migrated again"

@@ -37,10 +37,6 @@ class PlannedTest:
         strict: Strict evaluations by kind.
         criteria: Criteria that a model judges.
         tags: Its tags.
-
-    Example:
-        >>> PlannedTest("Refund", fixed=1, simulated=0, padding=6, strict={}, criteria=2, tags=()).turns
-        7
     """
 
     name: str
@@ -82,10 +78,6 @@ class Plan:
         tests: The tests that would run.
         left_out: How many tests the filters leave out.
         cost_usd: What the model's calls would cost at most; None if its price is unknown.
-
-    Example:
-        >>> Plan("Support", "aui:support", "gpt-5-mini", 1, [], 0, 0.0).model_calls
-        (0, 0)
     """
 
     suite: str
@@ -191,12 +183,7 @@ def plan_suite(
 
 
 def default_model(provider: str) -> str:
-    """Return the model that a provider is asked for where none is named.
-
-    Example:
-        >>> default_model("scripted")
-        'scripted'
-    """
+    """Return the model that a provider is asked for where none is named."""
     return str(getattr(MODELS[provider].load(), "default_model", provider))
 
 

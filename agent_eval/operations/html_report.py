@@ -10,9 +10,8 @@ from agent_eval.contracts import Comparison, GateDecision, RunReference
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import read_report_material
-from agent_eval.operations.gate import DECISION_NAME
+from agent_eval.operations.gate import DECISION_NAME, decision_on
 from agent_eval.operations.packs import comparison_file, open_to_show, pack_around, view
-from agent_eval.operations.run_alone import decision_on
 from agent_eval.storage.files import safe_name
 
 DEFAULT_TITLE = "Agent evaluation"
@@ -31,16 +30,6 @@ class HtmlMaterial:
         decision: The decision on the comparison; None without one.
         place: Path of the candidate's pack; empty where it is not at hand.
         missing: Sentences on packs that are not at hand.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> material = run_material(Path("pack"))
-        >>> material.candidate.summary.passed_cases, material.file_name
-        (2, 'agent-eval-starter-suite.html')
     """
 
     candidate: RunReference

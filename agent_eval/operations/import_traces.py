@@ -47,10 +47,6 @@ class ImportRequest:
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
         diagnostics_out: Where to write the diagnostics as JSON Lines.
-
-    Example:
-        >>> ImportRequest((Path("dump.jsonl"),), Path("suite.jsonl"), "provider").format
-        'auto'
     """
 
     inputs: tuple[Path, ...]
@@ -67,12 +63,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import wrote.
-
-    Example:
-        >>> Imported(Path("suite.json"), "orders", Totals(cases=2), (), Diagnostics()).to_json()["cases"]
-        2
-    """
+    """What an import wrote."""
 
     out: Path
     dataset_id: str

@@ -27,14 +27,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 @dataclass
 class Contents:
-    """What traces hold, in numbers.
-
-    Example:
-        >>> contents = Contents()
-        >>> contents.add({"trace": [{"type": "tool_call", "actor": "agent", "tool": "refund"}]})
-        >>> contents.to_json()["tools"]
-        {'refund': 1}
-    """
+    """What traces hold, in numbers."""
 
     cases: int = 0
     trials: int = 0
@@ -95,10 +88,6 @@ class Inspection:
         about: What else is known of it: its run, its formats, the command that imports it.
         contents: What its traces hold.
         diagnostics: What an import would lose or change.
-
-    Example:
-        >>> Inspection("suite", {}, Contents(), Diagnostics()).to_json()["kind"]
-        'suite'
     """
 
     kind: str

@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from agent_eval.evidence.reader import Pack
     from agent_eval.models.base import Model, ModelReply
     from agent_eval.storage.redaction import Redactor
+import json
+
+from agent_eval.contracts import TokenUsage
+from agent_eval.evidence.reader import Pack
+from agent_eval.models.base import RUNGS, ModelReply
 
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
+
+
+_JUDGE = "llm"
 
 
 def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
@@ -190,7 +198,7 @@ def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
     """
     access = ModelAccess(spec, environ)
     if spec.reuse is not None:
-        from agent_eval.operations.kept_rulings import rulings_of
+        from agent_eval.operations.models import rulings_of
         from agent_eval.operations.packs import open_run
 
         access.reuse(rulings_of(open_run(spec.reuse)))
@@ -207,7 +215,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
     """
     if pack is None or not isinstance(plan.model, ModelAccess) or "llm" not in plan.names:
         return
-    from agent_eval.operations.kept_rulings import judge_of, rulings_of
+    from agent_eval.operations.models import judge_of, rulings_of
 
     plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
     if only_kept:
@@ -226,3 +234,51 @@ def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
     finally:
         if isinstance(plan.model, ModelAccess):
             plan.model.write_cassette(redactor)
+
+
+def rulings_of(pack: Pack) -> list[tuple[str, ModelReply]]:
+    """Return the rulings of a pack's trials, by the key of the request that each answered.
+
+    Args:
+        pack: The pack, verified. Its author could write any ruling, so take those of trusted packs only.
+    """
+    rulings = []
+    for evidence in _evidence(pack):
+        for criterion in _objects(evidence.get("criteria")):
+            for vote in _objects(criterion.get("votes")):
+                key, ruling = vote.get("key"), vote.get("ruling")
+                if isinstance(key, str) and key and isinstance(ruling, Mapping):
+                    rulings.append((key, _reply(ruling, vote)))
+    return rulings
+
+
+def judge_of(pack: Pack) -> dict[str, Any] | None:
+    """Return the model that judged in a pack, as it described itself; None where none did."""
+    for evidence in _evidence(pack):
+        judge = evidence.get("judge")
+        if isinstance(judge, Mapping):
+            return {name: value for name, value in judge.items() if name != "prompt"}
+    return None
+
+
+def _evidence(pack: Pack) -> Iterator[Mapping[str, Any]]:
+    for row in pack.results():
+        for trial in row.get("trials") or [row]:
+            for verdict in trial["verdicts"]:
+                if verdict["judge_id"] == _JUDGE and isinstance(verdict["evidence"], Mapping):
+                    yield verdict["evidence"]
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _reply(ruling: Mapping[str, Any], vote: Mapping[str, Any]) -> ModelReply:
+    usage, cost, model, rung = (vote.get(name) for name in ("usage", "cost_usd", "model", "rung"))
+    return ModelReply(
+        json.dumps(dict(ruling), ensure_ascii=False),
+        model=model if isinstance(model, str) else None,
+        usage=TokenUsage.model_validate(usage) if isinstance(usage, Mapping) else None,
+        cost_usd=cost if isinstance(cost, int | float) else None,
+        rung=next((known for known in RUNGS if known == rung), None),
+    )

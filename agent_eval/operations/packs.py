@@ -66,12 +66,7 @@ def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
 
 
 def packs_below(path: Path) -> list[Path]:
-    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone.
-
-    Example:
-        >>> packs_below(Path("runs/evidence.zip"))
-        [PosixPath('runs/evidence.zip')]
-    """
+    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone."""
     if not path.is_dir() or is_pack(path):
         return [path]
     return sorted(entry for entry in path.iterdir() if entry.is_dir() and is_pack(entry)) or [path]
@@ -102,16 +97,6 @@ class PackFacts:
         pack: The pack.
         left_behind: Files that were written into the source of a conversion after its run, and that the
             converted pack therefore does not have.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> facts = pack_facts(Path("pack"))
-        >>> facts.to_json()["cases"], facts.left_behind
-        (2, ())
     """
 
     path: Path
@@ -171,20 +156,7 @@ AnyContract = TypeVar("AnyContract", bound=Contract)
 
 @dataclass(frozen=True)
 class ReadComparison:
-    """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`.
-
-    Example:
-        >>> from agent_eval.operations.compare import compare_packs
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> result = compare_packs("main", Path("now"), environ={})
-        >>> read_comparison(result.path).comparison == result.comparison
-        True
-    """
+    """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`."""
 
     comparison: Comparison
     sha256: str
@@ -199,10 +171,6 @@ def comparison_file(path: Path) -> Path:
 
     Raises:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
-
-    Example:
-        >>> comparison_file(Path("delta.json")).name
-        'delta.json'
     """
     if path.is_file() and _is_archive(path):
         raise InvalidInput(

@@ -31,10 +31,6 @@ _FIGURES = (
 class PackSources:
     """Where the packs of a comparison are looked up.
 
-    Example:
-        >>> PackSources(baseline="main").registry.name
-        'registry.json'
-
     Attributes:
         baseline: A pack, an archive, or the name of a registered baseline. None for the registered baseline
             with the digest that the comparison names, else for the place that the comparison names.
@@ -52,9 +48,6 @@ class PackSources:
 
 class ComparedPacks:
     """The two packs of a comparison, verified, with the digests that the comparison names.
-
-    Example:
-        `ComparedPacks.find(path, read, PackSources(baseline="main")).check()` compares them again.
 
     Args:
         baseline: The pack of the baseline.

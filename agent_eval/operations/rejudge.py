@@ -44,16 +44,6 @@ class RejudgeRequest:
             of a suite of conversations if the pack is of one.
         identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
         redaction: What is redacted beside secrets.
-
-    Example:
-        >>> from agent_eval.config.spec import Judging, Output
-        >>> request = RejudgeRequest(
-        ...     pack=Path("runs/old"),
-        ...     output=Output(pack=Path("runs/rejudged")),
-        ...     judging=Judging(judges=("policy", "final_output")),
-        ... )
-        >>> request.identity.run_id is None
-        True
     """
 
     pack: Path
@@ -69,16 +59,6 @@ class PackDocument(Document):
     Args:
         path: Path of the pack.
         pack: The pack, verified.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> document = PackDocument(Path("pack"), open_run(Path("pack")))
-        >>> document.case_count
-        2
     """
 
     is_evidence = True

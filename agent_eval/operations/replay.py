@@ -27,12 +27,12 @@ from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
-from agent_eval.operations.agent_options import agent_options
-from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.agent_setup import agent_options
 from agent_eval.operations.environment import pinned_environment
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
 from agent_eval.operations.rejudge import PackDocument
+from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
 from agent_eval.operations.run import read_settings
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.storage.atomic import write_file
@@ -63,11 +63,6 @@ class ReplayExecRequest:
         judging: Judges in place of the pack's, with their configuration.
         cases: Ids of the cases to run; all if empty.
         ignore_environment: Whether differences of the environment are only reported.
-
-    Example:
-        >>> request = ReplayExecRequest(pack=Path("runs/main"), agent=AgentSpec(command="python agent.py"))
-        >>> request.agent.names_one
-        True
     """
 
     pack: Path
@@ -81,17 +76,7 @@ class ReplayExecRequest:
 
 @dataclass(frozen=True)
 class ReplayExecResult:
-    """A report, and the file it was written to; None if it was not written.
-
-    Example:
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> agent, output = AgentSpec(name="recorded"), Output(pack=Path("pack"))
-        >>> _ = run_agent(RunSpec(suite=suite, output=output, agent=agent), environ={})
-        >>> result = replay_exec(ReplayExecRequest(pack=Path("pack")), environ={})
-        >>> result.report.trusted_by, result.exit_code.value
-        ('nothing run', 0)
-    """
+    """A report, and the file it was written to; None if it was not written."""
 
     report: ReplayExecReport
     path: Path | None

@@ -55,11 +55,6 @@ class ReplayRequest:
             `packages.orjson` for one.
         public_keys: Public keys, one of which must have signed the pack; empty not to check a signature.
         trust_commands: Whether judges of the pack may run commands and be imported; needs a public key.
-
-    Example:
-        >>> request = ReplayRequest(pack=Path("runs/main"), allowed_drift=("python",))
-        >>> request.trust_commands
-        False
     """
 
     pack: Path
@@ -72,18 +67,7 @@ class ReplayRequest:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """A report, and the file it was written to; None if it was not written. Returned by `replay`.
-
-    Example:
-        >>> from agent_eval.config.spec import RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> result = replay(ReplayRequest(pack=Path("pack")), environ={})
-        >>> result.report.replay_passed, result.path
-        (True, PosixPath('pack/compare/replay_report.json'))
-    """
+    """A report, and the file it was written to; None if it was not written. Returned by `replay`."""
 
     report: ReplayReport
     path: Path | None
@@ -169,12 +153,7 @@ def _judges(request: ReplayRequest, pack: Pack) -> JudgesAgain:
 
 @dataclass(frozen=True)
 class JudgesAgain:
-    """The judges of a replay, their configuration, and on whose word they run.
-
-    Example:
-        >>> JudgesAgain(("policy",), {}).source
-        'pack'
-    """
+    """The judges of a replay, their configuration, and on whose word they run."""
 
     names: tuple[str, ...]
     configs: Mapping[str, Any]

@@ -12,9 +12,8 @@ from agent_eval.contracts import RunConfig
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.layout import is_complete_pack
 from agent_eval.evidence.reader import Pack
-from agent_eval.operations.agent_packs import is_paid_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.replacing import FRESH
+from agent_eval.operations.replacing import FRESH, is_paid_for
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.journal import Journal
 

@@ -20,8 +20,7 @@ from agent_eval.judges.asking import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
-from agent_eval.operations.agent_pins import agent_pins
-from agent_eval.operations.environment import JUDGING_PACKAGES, pinned_environment, redactor_for
+from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json

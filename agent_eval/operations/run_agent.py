@@ -42,16 +42,21 @@ from agent_eval.judges.asking import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
-from agent_eval.operations.agent_options import agent_options
-from agent_eval.operations.agent_packs import LOOP_MODE
-from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
-from agent_eval.operations.conversations import completed, literal_secrets, with_key
+from agent_eval.operations.agent_setup import (
+    agent_options,
+    cassette_of,
+    completed,
+    literal_secrets,
+    redaction_of,
+    simulation_for,
+    tools_of,
+    with_key,
+)
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
-from agent_eval.operations.replacing import refuse_to_lose
+from agent_eval.operations.replacing import LOOP_MODE, refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
-from agent_eval.operations.simulation import simulation_for
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file

@@ -20,7 +20,7 @@ from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import (
     judge_names,
@@ -50,10 +50,6 @@ class StabilityRequest:
         limits: Limits of each run.
         quarantine_min_pass_rate: The report recommends quarantine for flaky cases that pass less often.
         out: File of the report; None to write none.
-
-    Example:
-        >>> StabilityRequest(suite=Path("orders.json"), runs=10).judging.judges
-        ()
     """
 
     suite: Path
@@ -68,18 +64,7 @@ class StabilityRequest:
 
 @dataclass(frozen=True)
 class StabilityResult:
-    """A report, and the file it was written to; None if it was not written.
-
-    Example:
-        >>> _ = Path("suite.json").write_text(
-        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": "Refunded.",'
-        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
-        ... )
-        >>> judging = Judging(judges=("final_output",))
-        >>> result = check_recorded(StabilityRequest(suite=Path("suite.json"), judging=judging))
-        >>> result.report.flaky_case_ids, result.exit_code.value
-        ([], 0)
-    """
+    """A report, and the file it was written to; None if it was not written."""
 
     report: StabilityReport
     path: Path | None

@@ -10,21 +10,14 @@ from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
-from agent_eval.suites.migrate_back import migrate_to
+from agent_eval.suites.migrate import migrate_to
 from agent_eval.suites.reader import read_payload
 from agent_eval.suites.validate import ValidationReport, validate_suite
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A migrated suite, and the validation of the result. Returned by `migrate_suite`.
-
-    Example:
-        >>> _ = Path("old.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> migration = migrate_suite(Path("old.json"), Path("new.jsonl"))
-        >>> migration.validation.passed, len(Path("new.jsonl").read_text().splitlines())
-        (True, 2)
-    """
+    """A migrated suite, and the validation of the result. Returned by `migrate_suite`."""
 
     source: Path
     target: Path

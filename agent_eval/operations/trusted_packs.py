@@ -27,13 +27,6 @@ from agent_eval.storage.files import read_bytes
 class Admission:
     """Admits packs whose attestations hold: the `admit` of `open_pack` and `open_bundle`.
 
-    Example:
-        >>> from agent_eval.evidence.reader import open_pack
-        >>> admission = Admission(Trust(allow_unsigned=True))
-        >>> open_pack(Path("nowhere"), admit=admission)
-        Traceback (most recent call last):
-        agent_eval.errors.InvalidPack: nowhere: no such directory
-
     Attributes:
         trust: What is required of a pack.
         detached: The result's attestation from another place than the pack; None for the pack's own.
@@ -76,22 +69,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class TrustedPack:
-    """A pack that was admitted, and the statements that vouch for it. Returned by `open_trusted`.
-
-    Example:
-        >>> from agent_eval.attestations.keys import SigningKey
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.attest import Signer, attest
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> key = SigningKey.generate()
-        >>> _ = attest(Path("pack"), Signer(key), environ={})
-        >>> trusted = open_trusted(Path("pack"), Trust(keys=(key.public,)))
-        >>> trusted.to_json()["integrity"], trusted.key_id == key.public.key_id
-        ('signature', True)
-    """
+    """A pack that was admitted, and the statements that vouch for it. Returned by `open_trusted`."""
 
     path: Path
     pack: Pack
@@ -145,12 +123,7 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
 
 @dataclass(frozen=True)
 class SignerKeys:
-    """The keys with which baseline and candidate must have been signed; None where they need not be.
-
-    Example:
-        >>> SignerKeys.read(None, None) == UNSIGNED
-        True
-    """
+    """The keys with which baseline and candidate must have been signed; None where they need not be."""
 
     baseline: PublicKey | None = None
     candidate: PublicKey | None = None

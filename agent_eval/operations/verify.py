@@ -31,10 +31,6 @@ OF_EARLIER_VERSIONS = "compare/confirmation.json"
 class Signature:
     """Who vouches for a pack.
 
-    Example:
-        >>> Signature("unsigned", "it has no signature").checked
-        False
-
     Attributes:
         state: `signed`, `not checked` or `unsigned`.
         note: The same with its reason, as a clause.
@@ -55,10 +51,6 @@ class Signature:
 class Replay:
     """Whether judging the recorded trajectories again gives the same verdicts.
 
-    Example:
-        >>> Replay(None, "not checked: the run is not complete").same is None
-        True
-
     Attributes:
         same: None where that was not tried.
         note: The result with its reason, as a clause.
@@ -70,18 +62,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Verification:
-    """All that is known of a pack that is whole. Returned by `verify`.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> verified = verify(Path("pack"))
-        >>> verified.replay.same, verified.signature.state
-        (True, 'unsigned')
-    """
+    """All that is known of a pack that is whole. Returned by `verify`."""
 
     facts: PackFacts
     signature: Signature

@@ -17,32 +17,17 @@ _DATED = re.compile(r"eval_(.+)_([0-9]+)")
 
 
 def get_package_root() -> Path:
-    """Return the directory that has the bundled suites: `Demo Agents` and `Quack Agents`.
-
-    Example:
-        >>> (get_package_root() / "Demo Agents" / "eval_retail-agent_140426.json").is_file()
-        True
-    """
+    """Return the directory that has the bundled suites: `Demo Agents` and `Quack Agents`."""
     return ROOT
 
 
 def get_demo_agents_path() -> Path:
-    """Return the directory of the suites of the demonstration's agents.
-
-    Example:
-        >>> (get_demo_agents_path() / "demo-agents" / "hr.json").is_file()
-        True
-    """
+    """Return the directory of the suites of the demonstration's agents."""
     return DEMO
 
 
 def get_quack_agents_path() -> Path:
-    """Return the directory of the suites of support teams.
-
-    Example:
-        >>> (get_quack_agents_path() / "artlist" / "payment_issues_tda.json").is_file()
-        True
-    """
+    """Return the directory of the suites of support teams."""
     return QUACK
 
 
@@ -69,10 +54,6 @@ def bundled_suite(name: str) -> Path:
 
     Raises:
         UsageError: There is none of this name.
-
-    Example:
-        >>> bundled_suite("demo:hr").name
-        'hr.json'
     """
     path = bundled_suites().get(name)
     if path is None:

@@ -61,13 +61,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def is_of_conversations(path: Path) -> bool:
-    """Tell from a file's text whether it may be a suite of conversations; `open_document` knows for certain.
-
-    Example:
-        >>> _ = Path("orders.jsonl").write_text('{"dataset_id": "orders"}')
-        >>> is_of_conversations(Path("orders.jsonl"))
-        False
-    """
+    """Tell from its text whether a file may be a suite of conversations; `open_document` knows for sure."""
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return False
     try:
@@ -85,10 +79,6 @@ def any_of_conversations(patterns: Sequence[str]) -> bool:
     """Tell whether one of the suites that the patterns name may be one of conversations.
 
     A pattern that names nothing names none; who opens the suites says so.
-
-    Example:
-        >>> any_of_conversations(["demo:hr"]), any_of_conversations(["missing/*.json"])
-        (True, False)
     """
     try:
         return any(map(is_of_conversations, suite_paths(patterns)))

@@ -43,15 +43,6 @@ class ChosenCases:
         suite: The chosen cases.
         case_ids: The requested ids, sorted; None if all cases were requested.
         shard: The requested share of these; None for all of them.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.suites.reader import open_suite
-        >>> cases = '{"case_id": "refund"}, {"case_id": "order"}'
-        >>> _ = Path("suite.json").write_text(f'{{"dataset_id": "orders", "cases": [{cases}]}}')
-        >>> chosen = choose(open_suite(Path("suite.json")), ["order"], shard=None)
-        >>> chosen.suite.case_count, chosen.case_ids
-        (1, ['order'])
     """
 
     suite: SuiteSource

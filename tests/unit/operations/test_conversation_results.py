@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent_eval.contracts import case_policy, trials_result
-from agent_eval.operations.conversation_results import conversation_results
+from agent_eval.operations.run_conversations import conversation_results
 from tests.factories import make_config, make_pack, make_result
 from tests.unit.reports.situations import conversation
 

@@ -9,7 +9,7 @@ import pytest
 from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.procedure import Counts
 from agent_eval.history.records import record_of
-from agent_eval.operations.counts import counts_of
+from agent_eval.operations.judged_twice import counts_of
 from tests.unit.operations.test_judged_twice import answer, judged
 
 

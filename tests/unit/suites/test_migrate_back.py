@@ -8,8 +8,7 @@ import pytest
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS
 from agent_eval.errors import InvalidInput
-from agent_eval.suites.migrate import migrate
-from agent_eval.suites.migrate_back import migrate_to
+from agent_eval.suites.migrate import migrate, migrate_to
 
 
 def suite(event: dict[str, Any] | None = None, **case: Any) -> dict[str, Any]:
