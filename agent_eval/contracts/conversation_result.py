@@ -129,11 +129,7 @@ def score_of(evaluations: Iterable[EvaluationResult]) -> float | None:
 
 
 def with_scores(result: SuiteResult) -> SuiteResult:
-    """Complete a result whose conversations are known with all that follows from them.
-
-    Args:
-        result: The result; its tests have their scores.
-    """
+    """Complete a result whose conversations are known with all that follows from them."""
     tests = result.tests
     scores = [test.score for test in tests if test.counts and test.score is not None]
     evaluations = [each for test in tests for each in test.evaluations if not each.advisory]

@@ -17,10 +17,8 @@ class AttemptLimits(SparseContract):
     """What one attempt of an agent may use; None is without limit.
 
     Attributes:
-        seconds: Time in the agent's hands, tools included.
         output_bytes: What it may write or answer, each piece of it.
         steps: Answers of a model.
-        tool_calls: Calls of tools.
         tokens: Input and output tokens, as reported.
     """
 
@@ -43,8 +41,6 @@ class TrialLimits(SparseContract):
     Attributes:
         seconds: Time in the agent's hands; time in this program's queue and before a retry does not count.
         steps: Events of the agent: its messages and tool calls.
-        tool_calls: Calls of tools.
-        tokens: Input and output tokens.
         cost_usd: US dollars, recorded or by published prices.
     """
 
@@ -110,14 +106,10 @@ class ExecutionConfig(SparseContract):
 
     Attributes:
         selected_cases: The ids that were asked for, sorted; absent where all cases were.
-        shard: The part of the suite; absent for all of it.
-        case_policy: When a case with several trials passes; absent where every trial must.
         judge_code: Digests of the code of judges that are not built in, by judge id; absent where all are.
         agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
-        trials: How often each case was run.
         looks: Trials of each case after which the run was looked at, to end it or go on: `trials: auto`. The
             last is `trials`. Absent where the number of trials was fixed beforehand.
-        max_repairs: Attempts after the first one.
         strict_side_effects: Whether a tool call without an answer failed the attempt.
         share_expected_output: Whether the agent was handed the expected output.
         attempt_limits: What each attempt might use.

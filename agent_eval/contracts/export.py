@@ -73,9 +73,6 @@ def schema(name: str) -> dict[str, Any]:
 
     Args:
         name: A key of `READ` or `WRITTEN`, or `AUI_SUITE`.
-
-    Raises:
-        KeyError: There is no such contract.
     """
     if name == AUI_SUITE:
         named: dict[str, Any] = _without_examples(aui_schema())

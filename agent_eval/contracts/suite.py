@@ -232,14 +232,7 @@ class Case(Contract):
         return 1 + len(self.trials)
 
     def of_trial(self, number: int) -> Case:
-        """Copy the case as if only one trial had been recorded.
-
-        Args:
-            number: Number of the trial, from 0.
-
-        Raises:
-            IndexError: There is no such trial.
-        """
+        """Copy the case as if only one trial had been recorded."""
         if number == 0:
             return self
         if number < 0:

@@ -35,7 +35,6 @@ class Answer:
 
     Attributes:
         inputs: Messages and tool results since the answer before.
-        events: The agent's events.
     """
 
     inputs: list[Event] = field(default_factory=list)
@@ -159,7 +158,6 @@ class Times:
     An event without a time has that of the one before it, or is a millisecond later where no event has one.
 
     Args:
-        events: The events of the trace.
         started_at: When the run started, for a trace that says no time.
 
     Example:

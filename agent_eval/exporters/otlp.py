@@ -178,10 +178,6 @@ class Sent:
 def send(pack: Pack, session: Session) -> Sent:
     """Send all spans and verdicts of a pack.
 
-    Args:
-        pack: The pack.
-        session: Made by `collector`.
-
     Raises:
         PartialSuccess: Everything was sent, and the collector refused a part.
         HttpError: The collector could not be reached, or refused a batch.
@@ -206,7 +202,6 @@ def collector(endpoint: str, *, secret_headers: Mapping[str, str], plain_http: b
 
     Args:
         endpoint: Its base address, such as `https://otel.example:4318`, without `/v1/traces`.
-        secret_headers: Headers with credentials.
         plain_http: Whether a host other than this machine may be reached without encryption.
 
     Raises:

@@ -29,11 +29,7 @@ _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "|", "%"
 
 
 def csv_lines(pack: Pack) -> Iterator[str]:
-    """Yield a pack as lines of CSV (RFC 4180), the names of the columns first.
-
-    Args:
-        pack: The pack. Its cases are read one at a time.
-    """
+    """Yield a pack as lines of CSV (RFC 4180), the names of the columns first."""
     yield _line({name: name for name in COLUMNS})
     of_run = {
         "run_id": pack.manifest.run_id,

@@ -16,10 +16,7 @@ class JudgedTrial:
     """One trial of a case, with its verdicts.
 
     Attributes:
-        case: Result of the whole case.
         result: Result of this trial; that of the case where it has one trial only.
-        number: Number of the trial, from 0.
-        count: How many trials the case has.
 
     Example:
         >>> verdict = {"judge_id": "policy", "outcome": "passed"}

@@ -124,10 +124,7 @@ def simulation_for(
     """Open the model that plays users; None where no case has a conversation, or no model is named.
 
     Args:
-        spec: Specification of the run.
         agent: The agent; one that replays recorded traces needs no user.
-        suite: The chosen cases.
-        environ: The environment variables.
         open_model: Opens the model, which judges have in common with it.
 
     Raises:
@@ -186,11 +183,7 @@ def _named(spec: AgentSpec, agent: SuiteAgent) -> AgentSpec:
 
 
 def _with_model(spec: AgentSpec, agent: SuiteAgent, suite: Path) -> AgentSpec:
-    """Have the agent use the model that the suite names.
-
-    Raises:
-        UsageError: The agent's interface cannot carry a model.
-    """
+    """Have the agent use the model that the suite names."""
     kind = (spec.name or "").partition(":")[0]
     if agent.model is None or kind == _FROM_PYTHON:
         return spec

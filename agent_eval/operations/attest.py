@@ -52,7 +52,6 @@ def make_keys(out: Path) -> KeyPair:
 
     Raises:
         UsageError: One of the two files exists; none is overwritten.
-        StorageError: A file cannot be written.
     """
     key = SigningKey.generate()
     public = out.with_name(f"{out.name}.pub")
@@ -87,12 +86,10 @@ class Attested:
     """What `attest` wrote.
 
     Attributes:
-        pack: Directory of the pack.
         manifest_sha256: Digest of the manifest that the statements are about.
         result: PASSED, WARNED or FAILED.
         gate_passed: Whether there is also a statement that the gate passed.
         paths: Files that were written, relative to the pack.
-        signer: The credentials.
     """
 
     pack: Path
@@ -126,10 +123,8 @@ def attest(
     """Verify a pack, and write what its run and its gate found below `attestations/`.
 
     Args:
-        path: Directory of the pack.
         signer: Key, shared secret, or neither for a signer that makes the statement itself.
         decision: The gate's decision on the pack; None for `compare/gate_decision.json` in it, if any.
-        url: Page of the CI run.
         environ: The environment variables; nothing that is secret in them may be in a statement.
 
     Raises:
@@ -160,12 +155,7 @@ def attest_opened(
     """Write the attestations of a pack that is open, and of the decision that was made on it in memory.
 
     Args:
-        pack: The verified pack.
-        path: Its directory.
-        signer: As for `attest`.
         gate: Predicate of the gate, from `gate_predicate`; None unless it passed.
-        url: Page of the CI run.
-        environ: As for `attest`.
 
     Raises:
         InvalidInput: A statement would hold a secret.

@@ -18,12 +18,10 @@ def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
     """Generate a suite and write it; return what the command prints.
 
     Args:
-        request: Which suite.
         out: Its file, which is overwritten; `.jsonl` has a line for the header and one for each case.
 
     Raises:
         UsageError: The file would be neither `.json` nor `.jsonl`.
-        StorageError: The file cannot be written.
     """
     if out.suffix not in (".json", ".jsonl"):
         raise UsageError(

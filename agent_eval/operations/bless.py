@@ -44,7 +44,6 @@ class Blessing:
     """The differences between a registered baseline and the run that is to take its place.
 
     Attributes:
-        name: Name of the baseline.
         run_id: The run that is to take its place.
         differences: Every case that differs, sorted by kind and id.
         digest: Identifies both packs and the differences between them.
@@ -83,10 +82,7 @@ def bless(
     More than six parameters: they are the fields of the approval.
 
     Args:
-        store: The registry.
         name: Name of the baseline, which exists.
-        run: Pack of the run.
-        at: ISO 8601 time of the change.
         accept: Digest that was shown with the differences; another one is refused, so that nothing else is
             accepted than what was read. None only shows.
         approved_by: Person who approves it; needed with `accept`.
@@ -98,7 +94,6 @@ def bless(
         NotEvaluable: The run is no baseline: it could not judge a case, was made of changes that are not
             committed, or does not know its model or commit.
         UsageError: `accept` is another digest, or comes without approver or reason.
-        StorageError: The registry could not be written.
     """
     if accept is None and (approved_by or rationale):
         raise UsageError(

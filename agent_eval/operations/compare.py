@@ -57,11 +57,9 @@ def compare_packs(
     Args:
         baseline: Pack or archive to compare with, or the name of a registered one.
         candidate: Pack or archive to decide on.
-        registry: Registry in which a name is looked up.
         allow_incompatible: Whether to compare all common cases, also of runs of different datasets and where
             they ask something else. Otherwise these are listed and left out.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
-        keys: With which the packs must have been signed.
         environ: The environment variables; they may pin the clock, and their secrets are replaced.
 
     Raises:
@@ -105,9 +103,6 @@ def compared(
     """Compare two verified packs.
 
     Args:
-        before: The baseline.
-        after: The candidate.
-        generated_at: ISO 8601 time of the comparison.
         allow_incompatible: As for `compare_packs`.
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
@@ -156,8 +151,6 @@ def read_report_material(
     """Read the files that a report shows, and check that they belong together.
 
     Args:
-        comparison: The comparison, or the pack of the candidate that holds it.
-        decision: The decision made on it; None without one.
         replay: The report of a replay of the candidate; None without one.
 
     Raises:
@@ -176,7 +169,6 @@ def write_report(path: Path, text: str) -> None:
     """Write a report. If the file is in a pack, add it to the pack's derived manifest.
 
     Raises:
-        StorageError: The report cannot be written.
         UsageError: The path is in the sealed part of a pack.
     """
     write_output(path, text.encode())

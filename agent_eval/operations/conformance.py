@@ -77,7 +77,6 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
         fixtures: A directory with one of each format's name; each holds exports. An export may
             have a file `NAME.expected.json` beside it, with the numbers of cases, events, calls, results,
             errors and tokens that it holds.
-        minimum: Fixtures that each provider and framework must have.
 
     Raises:
         InvalidInput: There is no such directory, or it has a directory that no format is called.
@@ -223,13 +222,7 @@ class ContractsCheck:
 def check_contracts(suites: Path, adapters: Path, minimum: int) -> ContractsCheck:
     """Check fixtures of suites, one at least of each readable version, and those of importers.
 
-    Args:
-        suites: A directory of suites.
-        adapters: As in `check_adapters`.
-        minimum: As in `check_adapters`.
-
     Raises:
-        InvalidInput: A directory is missing.
         NothingMeasured: There is no fixture of an importer.
     """
     if not suites.is_dir():

@@ -30,13 +30,10 @@ class PlannedTest:
     """One test of a plan.
 
     Attributes:
-        name: Its name.
         fixed: Messages that are sent as they are.
         simulated: `auto` turns that the test has itself.
         padding: `auto` turns that fill it up.
         strict: Strict evaluations by kind.
-        criteria: Criteria that a model judges.
-        tags: Its tags.
     """
 
     name: str
@@ -71,12 +68,6 @@ class Plan:
     """What a run would do.
 
     Attributes:
-        suite: Name of the suite.
-        agent: The agent.
-        model: The model that judges and plays users.
-        loops: How often each test is run.
-        tests: The tests that would run.
-        left_out: How many tests the filters leave out.
         cost_usd: What the model's calls would cost at most; None if its price is unknown.
     """
 
@@ -144,11 +135,8 @@ def plan_suite(
     More than six parameters: they are the options of the command, of which only the first is required.
 
     Args:
-        suite: The suite.
         tests: Texts of which the names of the only tests have one; all when empty.
         tags: Tags of which the only tests have one; all when empty.
-        loops: How often each test would run.
-        provider: Provider of the model that judges and plays users.
         llm_model: Name of that model; None for the suite's, else the provider's default.
         key_variables: Environment variables that the suite may name for its key.
 

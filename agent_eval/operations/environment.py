@@ -128,7 +128,6 @@ def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules =
     """Make the redactor for everything that a command writes.
 
     Args:
-        environ: The environment variables.
         more: Further secrets, such as a token passed as a flag.
         rules: What the user asks to be redacted besides.
 
@@ -160,7 +159,6 @@ def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:
 
     Args:
         spec: Specification of the run; what its identity states comes first.
-        start: The directory in which the run starts.
     """
     identity = spec.identity
     commit = git_commit(start)

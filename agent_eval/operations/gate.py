@@ -110,7 +110,6 @@ def decide_on(
     Args:
         comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
             must be the comparison's candidate.
-        limits: Thresholds by name; None for a rule that is not set.
         config: File with keys of a policy, which override those of `policy`.
         policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
             decide, to the letter. A policy also takes what the job ran again from the candidate's pack.
@@ -118,7 +117,6 @@ def decide_on(
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
         out: File to write; None for `gate_decision.json` beside the comparison.
-        environ: The environment variables; they may pin the clock.
 
     Raises:
         InvalidInput: Comparison, configuration or registry cannot be read, a threshold is out of range, a
@@ -169,9 +167,6 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
 
     That is a job's, where it broke terms of the job's own, or rests on reruns or main's runs, as this does
     not.
-
-    Raises:
-        UsageError: There is one.
     """
     if path == STDOUT or not path.is_file():
         return
@@ -215,7 +210,6 @@ def refuse_unknown_judges(
     """Refuse a policy or a waiver that names a judge that neither the runs nor the catalog know.
 
     Args:
-        policy: The policy; None for none.
         waivers: The waivers; revoked ones may name anything.
         judge_ids: The judges of the runs, by the ids under which they give verdicts.
 
@@ -266,11 +260,7 @@ def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file.
 
     Args:
-        data: Content of the file.
         source: Name of the file, whose ending decides the format.
-
-    Raises:
-        InvalidInput: As `read_policy`.
     """
     return parse_policy(parse_settings(data, source), source=source)
 
@@ -302,9 +292,6 @@ def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None
     """Read the policy that flags name; None if they name neither a file nor a preset.
 
     The preset replaces that of the file; the file's other settings still apply.
-
-    Raises:
-        InvalidInput: As `read_policy`.
     """
     if file is None:
         return GatePolicy(preset=preset) if preset is not None else None
@@ -325,17 +312,14 @@ def decide_on_run(
 
     Args:
         run: Its pack, or an archive of it.
-        limits: Thresholds by name; None for a rule that is not set.
         config: File with keys of a policy, which override those of `policy`.
         policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
             decide, to the letter.
         out: File to write; None for `compare/run_decision.json` in the pack.
-        environ: The environment variables; they may pin the clock.
 
     Raises:
         UsageError: No rule can be held against a run alone, or an archive is to be written into.
         InvalidInput: A file cannot be read, or a threshold is out of range.
-        InvalidPack: The pack does not verify.
     """
     rules, policy = parse_thresholds(limits), policy_with(policy, config)
     path = out if out is not None else _default_path(run)
@@ -374,9 +358,7 @@ class RunMaterial:
     """A run and the decision made on it alone, for a report. Returned by `read_run_material`.
 
     Attributes:
-        run: The run.
         failing: Its first cases that did not pass, in suite order.
-        decision: None without one.
     """
 
     run: RunReference
@@ -389,7 +371,6 @@ def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial
 
     Raises:
         InvalidInput: A file cannot be read, or the decision was made on a comparison or another run.
-        InvalidPack: The pack does not verify.
     """
     pack = open_to_show(run)
     decided = decision_on(decision, pack) if decision is not None else None

@@ -42,7 +42,6 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
 
     Raises:
         InvalidInput: There is no history, or it is not what was written.
-        InvalidPack: A pack does not verify.
         UsageError: There are several datasets and none is named, or another one is.
     """
     if not where.exists():
@@ -72,11 +71,7 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
 
 
 def policy_at(path: Path | None) -> GatePolicy:
-    """Read the policy that says which cases are in quarantine; none lists none.
-
-    Raises:
-        InvalidInput: The policy cannot be read.
-    """
+    """Read the policy that says which cases are in quarantine; none lists none."""
     if path is None:
         return GatePolicy()
     return parse_policy_file(read_bytes(path, max_bytes=_MAX_POLICY), str(path))
@@ -166,7 +161,6 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
 
     Raises:
         InvalidInput: There is no history, or a record is not what was written.
-        InvalidPack: A pack does not verify.
         UsageError: The packs are of another dataset, have too few trials, or share too few cases with the
             history.
     """

@@ -75,14 +75,6 @@ class CaseLines:
     Cases are made in several processes, where none knows which ids the others give. The calling process gives
     them in the order of the input, and makes a case again whose id another has already.
 
-    Attributes:
-        assembly: Has the records.
-        diagnostics: Gets what cannot be taken over.
-        redactor: Replaces the secrets.
-        prefix: Put before each case id.
-        expectations: What is expected of the cases; None for nothing.
-        processes: How many processes make cases.
-
     Example::
 
         lines = CaseLines(assembly, diagnostics, Redactor(), "prod-", None, processes=2)

@@ -86,8 +86,6 @@ class Inspection:
     Attributes:
         kind: `evidence pack`, `suite` or `export`.
         about: What else is known of it: its run, its formats, the command that imports it.
-        contents: What its traces hold.
-        diagnostics: What an import would lose or change.
     """
 
     kind: str

@@ -56,12 +56,7 @@ _RECORDED = RECORDED_METADATA | {"usage", "cost_usd"}
 
 
 def judge_twice(before: Pack, after: Pack) -> JudgedTwice | None:
-    """Judge both packs by each other's definitions and judges; None where nothing differs.
-
-    Args:
-        before: The baseline.
-        after: The candidate.
-    """
+    """Judge both packs by each other's definitions and judges; None where nothing differs."""
     if not _anything_differs(before, after):
         return None
     judges = _Judges.of(before, after)
@@ -254,10 +249,6 @@ class _Rejudging:
     """Judges a case with some judges, and keeps the stored verdicts of others.
 
     Where its text was redacted since, the judges cannot tell.
-
-    Raises:
-        InvalidInput: A judge could never judge the case.
-        ValidationError: The case is none.
     """
 
     def __init__(
@@ -329,7 +320,6 @@ def counts_of(
     name keeps what it was counted under the old one.
 
     Args:
-        candidate: The run that is decided on, verified.
         baseline: What it is compared with, verified; None without one.
         main: Main's last runs at or before the base, the newest first.
         newest: Main's newest run of all.
@@ -407,13 +397,6 @@ def material_of_packs(
 
     What a job ran again, and main's runs that it held the candidate against, are in the candidate's pack.
     They count where the job compared with the same baseline: with another one, the first run asks otherwise.
-
-    Args:
-        candidate: The pack that is decided on, verified.
-        baseline: The pack that it was compared with, verified.
-        comparison: Of both, as it follows from them.
-        comparison_sha256: Digest of the file with the comparison.
-        waivers: Waivers of the baseline.
 
     Raises:
         InvalidInput: A record is not the candidate's, or does not follow from the packs of its trials.

@@ -44,10 +44,8 @@ def merge_packs(
     its start is that of the shard that started first.
 
     Args:
-        packs: The packs of all shards, in any order.
         out: Path of the new pack. An evidence pack that is already there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
-        run_id: Id of the new run; None for that of the first shard.
 
     Raises:
         IncompatibleRuns: The packs are not the shards of one run: settings differ, or a shard is named twice
@@ -55,17 +53,12 @@ def merge_packs(
         InvalidPack: A pack does not verify, or its run is not complete.
         UsageError: One of the packs, something that must not be lost, or something that is not an evidence
             pack, is at `out`.
-        StorageError: The pack cannot be written.
     """
     return merge_into(packs, Output(pack=out, layout=layout), run_id=run_id)
 
 
 def merge_into(packs: Sequence[Path], output: Output, *, run_id: str | None = None) -> RunResult:
-    """Join the packs of all shards of a run, as `merge_packs`, and say how the new pack is written.
-
-    Raises:
-        As `merge_packs`.
-    """
+    """Join the packs of all shards of a run, as `merge_packs`, and say how the new pack is written."""
     if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
     out, layout = output.pack, output.layout

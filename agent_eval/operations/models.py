@@ -51,7 +51,6 @@ class ModelAccess:
 
     Args:
         spec: Which model, and what is done with its replies.
-        environ: The environment variables.
 
     Example:
         >>> from pathlib import Path
@@ -100,7 +99,6 @@ class ModelAccess:
         """Use replies that sealed evidence has, by key. Call it before the model is opened.
 
         Args:
-            replies: The replies.
             described: The model that gave them, where this is to be taken for that one.
         """
         self._evidence += replies
@@ -160,11 +158,7 @@ class ModelAccess:
         return self._earned
 
     def write_cassette(self, redactor: Redactor) -> None:
-        """Write new replies into the cassette's file, if there is one.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Write new replies into the cassette's file, if there is one."""
         if self.spec.cassette is None or not self._store().has_changed:
             return
         from agent_eval.storage.atomic import write_file
@@ -181,12 +175,7 @@ def _earned(spec: LlmSpec) -> frozenset[str]:
 
 
 def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:
-    """Return the function that opens the model when it is first needed, and returns the same one each time.
-
-    Args:
-        spec: Which model.
-        environ: The environment variables.
-    """
+    """Return the function that opens the model when it is first needed, and the same one each time."""
     return ModelAccess(spec, environ)
 
 
@@ -209,7 +198,6 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
     """Let the judges of a plan reuse the rulings of a pack.
 
     Args:
-        plan: The judges.
         pack: The pack, which is trusted or is the one that is judged again; None for none.
         only_kept: Whether no model may be asked. The pack's own model is then taken to have judged.
     """
@@ -224,11 +212,7 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
 
 @contextmanager
 def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
-    """Write the cassette of a plan's model at the end, also where a run ends early: its calls were paid for.
-
-    Raises:
-        StorageError: The file cannot be written.
-    """
+    """Write the cassette of a model at the end, also where a run ends early: its calls were paid for."""
     try:
         yield
     finally:

@@ -31,12 +31,10 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
     """Open and verify a pack.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
         admit: Check of the pack's origin, made before its content is parsed; None for none.
 
     Raises:
         InvalidInput: There is no pack, or the archive has several packs.
-        InvalidPack: The pack does not verify.
     """
     if not path.is_file():
         return open_pack(path, admit=admit)
@@ -56,11 +54,7 @@ def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
     """Open and verify a pack whose content is shown, exported or sent, and read it without secrets.
 
     Args:
-        path: As for `open_run`.
         environ: The environment variables, whose secrets are replaced; None for those of this process.
-
-    Raises:
-        InvalidInput, InvalidPack: As for `open_run`.
     """
     return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
 
@@ -93,8 +87,6 @@ class PackFacts:
     """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
 
     Attributes:
-        path: The pack's directory or archive.
-        pack: The pack.
         left_behind: Files that were written into the source of a conversion after its run, and that the
             converted pack therefore does not have.
     """
@@ -124,7 +116,6 @@ def pack_facts(path: Path) -> PackFacts:
     """Open and verify a pack, or an archive of one.
 
     Raises:
-        InvalidInput: There is no pack.
         InvalidPack: The pack does not verify, or contradicts itself.
     """
     return PackFacts(path, open_run(path))
@@ -144,7 +135,6 @@ def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) 
     Raises:
         InvalidPack: The source does not verify.
         UsageError: `out` is a directory that is not a pack, or a pack with derived files.
-        StorageError: The copy cannot be written.
     """
     pack = open_run(path)
     conversion = (expand if layout == "files" else compact)(pack, out)

@@ -53,10 +53,6 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
 
     Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
     attempt.
-
-    Args:
-        saved: The case in a pack, as JSON values.
-        replayed: The same case of another run.
     """
     before, after = _recordings(saved), _recordings(replayed)
     for trial, (first, second) in enumerate(zip(before, after, strict=False)):

@@ -36,8 +36,6 @@ class PackSources:
             with the digest that the comparison names, else for the place that the comparison names.
         candidate: A pack or an archive. None for the pack that holds the comparison, else for the place that
             the comparison names.
-        registry: The registry.
-        keys: With which the packs must have been signed.
     """
 
     baseline: str | None = None
@@ -47,13 +45,7 @@ class PackSources:
 
 
 class ComparedPacks:
-    """The two packs of a comparison, verified, with the digests that the comparison names.
-
-    Args:
-        baseline: The pack of the baseline.
-        candidate: The pack of the candidate.
-        stated: The comparison as its file has it.
-    """
+    """The two packs of a comparison, verified, with the digests that the comparison names."""
 
     def __init__(
         self, baseline: Pack, candidate: Pack, stated: Comparison, *, chosen: tuple[str, ...] = ()
@@ -70,7 +62,6 @@ class ComparedPacks:
 
         Raises:
             InvalidInput: A pack cannot be found, or is another run's than the comparison names.
-            InvalidPack: A pack does not verify.
         """
         stated, keys = read.comparison, sources.keys
         pinned = {
@@ -106,11 +97,7 @@ class ComparedPacks:
         return self._packs[1]
 
     def refuse_chosen(self, path: Path) -> None:
-        """Refuse packs for which nothing vouches but the comparison's file: it can name any.
-
-        Raises:
-            UsageError: There is such a pack.
-        """
+        """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
         if self.chosen:
             side = self.chosen[0]
             register = ", or register it with `registry baseline-set`" if side == "baseline" else ""

@@ -38,7 +38,6 @@ class RejudgeRequest:
     """Request for `rejudge`.
 
     Attributes:
-        pack: The pack to judge again.
         output: Path and layout of the new pack.
         judging: The judges and their configuration, which never come from the pack; without judges, those
             of a suite of conversations if the pack is of one.
@@ -54,12 +53,7 @@ class RejudgeRequest:
 
 
 class PackDocument(Document):
-    """A suite whose cases are the trajectories of a pack.
-
-    Args:
-        path: Path of the pack.
-        pack: The pack, verified.
-    """
+    """A suite whose cases are the trajectories of a pack."""
 
     is_evidence = True
 
@@ -105,7 +99,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
-        request: The pack, the judges and the output.
         environ: The environment variables; they may pin clock and run id. Values of those whose names look
             secret are not written.
         only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
@@ -115,7 +108,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
         InvalidPack: The pack does not verify, or its run is not complete.
         InvalidInput: A judge or its configuration is invalid; nothing has been written.
         UsageError: No judge is named; or `out` is the pack itself, or something that is not an evidence pack.
-        StorageError: The new pack could not be written.
     """
     if os.path.realpath(request.output.pack) == os.path.realpath(request.pack):
         raise UsageError(
@@ -151,11 +143,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
 
 
 def _usual_judges(pack: Pack) -> tuple[str, ...]:
-    """Return the judges of a pack of conversations; those that a pack names are never used.
-
-    Raises:
-        UsageError: The pack is of another kind of suite.
-    """
+    """Return the judges of a pack of conversations; those that a pack names are never used."""
     if pack.config.dataset_metadata.get("format") == "aui":
         return (*OF_CONVERSATIONS, EXECUTION)
     raise UsageError(

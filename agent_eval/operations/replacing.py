@@ -36,7 +36,6 @@ def refuse_to_lose(output: Output) -> None:
 
     Raises:
         UsageError: Something that must not be lost is at `output.pack`.
-        StorageError: `output.pack` cannot be read.
     """
     out = output.pack
     if not may_be_replaced(out) or output.fresh:
@@ -94,7 +93,6 @@ def refuse_unreachable(pack: Pack, suite: Path) -> None:
 
     Args:
         pack: Pack of the run, which stays where it is.
-        suite: The suite, named in the message.
 
     Raises:
         NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.

@@ -55,7 +55,6 @@ class ReplayExecRequest:
     """Request for `replay_exec`.
 
     Attributes:
-        pack: The pack, or an archive of one.
         out: File of the report; None for its default path in the pack.
         agent: The agent to run; if it names none, the agent that a trusted pack names is run. Of its other
             settings, only `tools`, `replay` and `parallel` count; the rest is the pack's.
@@ -96,16 +95,12 @@ def replay_exec(
     """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Args:
-        request: The pack, and how to run its agent.
         environ: The environment variables; they locate the list of packs that were made on this machine.
-        on_progress: Called several times a second.
 
     Raises:
-        InvalidPack: The pack does not verify.
         InvalidInput: The pack is not of a run of an agent, or its judges may not be used.
         UsageError: The pack's agent is not trusted, and the request names none.
         NotEvaluable: The agent cannot be run, or is never reached.
-        StorageError: The report cannot be written.
     """
     out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
@@ -173,11 +168,7 @@ def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDe
 def _trust(
     request: ReplayExecRequest, pack: Pack, described: AgentDescription, environ: Mapping[str, str]
 ) -> str:
-    """Return the reason why the agent may be run.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the reason why the agent may be run."""
     digest = pack.manifest_sha256
     if request.trusted_digest is not None:
         if request.trusted_digest.lower() != digest:

@@ -48,7 +48,6 @@ class ReplayRequest:
     """Request for `replay`.
 
     Attributes:
-        pack: The pack, or an archive of one.
         out: File of the report; None for its default path in the pack.
         judging: Judges in place of the pack's, with their configuration.
         allowed_drift: Keys of pins that may differ: `python`, or `packages` for every package, or
@@ -82,7 +81,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Args:
-        request: The pack, its judges, and what may differ.
         environ: The environment variables; they may pin the clock. Secrets in them are not written.
 
     Raises:
@@ -91,7 +89,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
         InvalidInput: A judge of the pack is not built in or runs a command, and is not trusted; or a judge
             that the user named is unknown.
         UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
-        StorageError: The report cannot be written.
     """
     if request.trust_commands and not request.public_keys:
         raise UsageError(
@@ -117,11 +114,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
 
 def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayReport:
     """Judge a pack again that this process has made, with all of its judges; writes nothing.
-
-    Args:
-        pack: The pack, verified.
-        path: Its directory.
-        environ: The environment variables; they may pin the clock.
 
     Raises:
         AgentEvalError: It cannot be judged again.
@@ -166,8 +158,6 @@ def judged_again(
     """Judge the trajectories of a pack again into a new pack, and open that.
 
     Args:
-        pack: The pack, verified.
-        path: Its directory or archive.
         judges: The judges. Those from an unsigned pack must be built in, and run no command.
         directory: An empty directory for the new pack.
         environ: The environment variables; their secrets are not written into the new pack.
@@ -265,11 +255,7 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
 def _drift(
     saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
 ) -> Iterator[PinnedDifference]:
-    """Yield the pins that differ.
-
-    Raises:
-        UsageError: A key of `allowed` is no pin of the pack or of this environment.
-    """
+    """Yield the pins that differ."""
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:

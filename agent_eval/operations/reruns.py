@@ -54,12 +54,8 @@ def rerun_of(row: CaseResultRow) -> Rerun:
 def read_reruns(candidate: Pack) -> KeptReruns | None:
     """Read what the job ran again from the evidence of its first run; None where it ran nothing again.
 
-    Args:
-        candidate: The verified pack of the first run.
-
     Raises:
         InvalidInput: The record is not of this run, or does not follow from the packs of the trials.
-        InvalidPack: A pack does not verify.
     """
     listed = {entry.path: entry.sha256 for entry in candidate.derived.files} if candidate.derived else {}
     if RERUNS not in listed:

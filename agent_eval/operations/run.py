@@ -83,9 +83,6 @@ def run_suite(
         spec: Specification of the run; its agent and limits are ignored.
         environ: The environment variables; they may pin clock and run id. Values of those whose names look
             secret are not written.
-        redactor: Replaces secrets; None to replace those of `environ`.
-        source: The suite, if it is already open.
-        on_progress: Called after every few hundred cases.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
 
     Raises:
@@ -134,8 +131,6 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     """Read the configuration of the named judges, the case policy, and which model judges ask.
 
     Args:
-        judging: How cases are judged.
-        names: The judges.
         environ: The environment variables, one of which may have the model's key.
 
     Raises:

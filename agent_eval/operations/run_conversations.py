@@ -48,8 +48,6 @@ class SuiteOptions:
     """How `run_suite` runs a suite.
 
     Attributes:
-        loops: How often each test is run.
-        parallel: How many conversations at once.
         tests: Texts of which the names of the only tests have one, in any letter case; all when empty.
         tags: Tags of which the only tests have one; all when empty.
         pack: Where the evidence pack is written; None for one that is discarded.
@@ -70,7 +68,6 @@ def run_suite(
     Args:
         adapter: The agent under test, and the model that judges and plays users.
         suite: The suite as an object, the path of its file, or the name of a bundled one.
-        options: How it is run; the defaults when None.
 
     Returns:
         The result; `format_suite_result` writes it as markdown.
@@ -146,9 +143,6 @@ class _AdapterAccess(ModelAccess):
 
 def conversation_results(pack: Path) -> SuiteResult:
     """Read conversations, evaluations and scores from a pack of a suite of conversations.
-
-    Args:
-        pack: The pack, or an archive of it; it is verified first.
 
     Raises:
         EvidenceError: The pack is not whole.

@@ -42,14 +42,8 @@ class StabilityRequest:
     """Request for `check_recorded` or `check_agent`.
 
     Attributes:
-        suite: The suite.
         runs: Number of runs of the agent, or of judgements of a case that was recorded once.
-        cases: Ids of the cases to check; all if empty.
-        agent: The agent to run; None for `check_recorded`.
-        judging: The judges and their configuration.
-        limits: Limits of each run.
         quarantine_min_pass_rate: The report recommends quarantine for flaky cases that pass less often.
-        out: File of the report; None to write none.
     """
 
     suite: Path
@@ -88,7 +82,6 @@ def check_recorded(
         NotEvaluable: No case could be judged.
         NothingMeasured: There is no case, or no judge had anything to judge.
         UsageError: Fewer than two runs are requested.
-        StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
@@ -144,7 +137,6 @@ def check_agent(
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run early.
         UsageError: Fewer than two runs are requested, or the agent's tools are to be recorded.
-        StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
     agent = request.agent

@@ -40,7 +40,6 @@ def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> 
     Raises:
         InvalidInput: The source is not a suite that can be migrated, or has what the version cannot hold.
         UsageError: The target's name ends in neither `.json` nor `.jsonl`.
-        StorageError: The target cannot be written.
     """
     suffix = target.suffix.lower()
     if suffix not in (".json", ".jsonl"):

@@ -28,7 +28,6 @@ class Admission:
     """Admits packs whose attestations hold: the `admit` of `open_pack` and `open_bundle`.
 
     Attributes:
-        trust: What is required of a pack.
         detached: The result's attestation from another place than the pack; None for the pack's own.
         verified: The verified statements by the name of their pack.
     """
@@ -105,8 +104,6 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
     """Open and verify a pack, or an archive of one, whose attestations hold.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
-        trust: What is required.
         attestation: Attestation of the result that is not in the pack; None for that of the pack.
 
     Raises:
@@ -147,7 +144,6 @@ def open_signed(path: Path, key: PublicKey | None) -> Pack:
 
     Raises:
         InvalidInput: There is no pack, or the archive has several.
-        InvalidPack: The pack does not verify.
         UntrustedPack: It was not signed with the key.
     """
     return open_run(path) if key is None else open_trusted(path, Trust(keys=(key,))).pack

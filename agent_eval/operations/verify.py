@@ -94,7 +94,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
     """Verify a pack, or an archive of one, and judge its trajectories again with built-in judges.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
         keys: Public keys, one of which must have signed it; empty not to check a signature.
 
     Raises:
@@ -138,11 +137,7 @@ def _claimed(pack: Pack) -> Signature:
 
 
 def _check_records(pack: Pack) -> None:
-    """Check that the records which the decision in a pack rests on are in it, as the decision names them.
-
-    Raises:
-        InvalidPack: One is missing, or another one.
-    """
+    """Check that the records which the decision in a pack rests on are in it, as the decision names them."""
     decision, listed = decision_in(pack), listed_digests(pack)
     if decision is None:
         return

@@ -30,7 +30,6 @@ class SuiteAgent:
     """The agent that a suite of conversations is for.
 
     Attributes:
-        agent_id: Its id.
         key: Its API key, or `${NAME}` for the environment variable that has it.
         model: The model that the agent should use; None for its own.
     """

@@ -48,11 +48,7 @@ def key_reference(text: str) -> str | None:
 
 
 def faults(payload: Mapping[str, Any]) -> list[Problem]:
-    """List the faults of a suite, in the order of its format.
-
-    Args:
-        payload: The suite as plain JSON.
-    """
+    """List the faults of a suite, in the order of its format."""
     listed = [*_faults_of_values(payload), *_misspelt(payload)]
     for number, test in enumerate(_objects(payload.get("tests"))):
         listed += _faults_of_test(test, f"tests[{number}]")

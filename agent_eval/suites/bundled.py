@@ -50,11 +50,7 @@ def bundled_suites() -> dict[str, Path]:
 
 
 def bundled_suite(name: str) -> Path:
-    """Return the file of a bundled suite.
-
-    Raises:
-        UsageError: There is none of this name.
-    """
+    """Return the file of a bundled suite."""
     path = bundled_suites().get(name)
     if path is None:
         near = get_close_matches(name, bundled_suites(), n=1, cutoff=0.5)

@@ -114,7 +114,6 @@ class Document(ABC):
     """A suite file of any format. It keeps no file open and can be pickled, so that workers can read it.
 
     Attributes:
-        path: The file, as the user named it.
         digest: Lower-case hexadecimal sha256 of the file's bytes.
         raw_header: Everything but the cases, as read.
         header_line: Line of the header; None for files that are not `.jsonl`.
@@ -158,11 +157,7 @@ class Document(ABC):
         """
 
     def case_at(self, position: int) -> RawCase:
-        """Read one case. Raises as `read`.
-
-        Args:
-            position: Position among all cases, from 0.
-        """
+        """Read one case. Raises as `read`."""
         shard = self.shards[position // SHARD_CASES]
         return next(islice(self.read(shard), position - shard.first, None))
 
@@ -176,9 +171,6 @@ class WholeDocument(Document):
     """A suite in memory, from a `.json` or `.yaml` file, which can only be read as a whole.
 
     Args:
-        path: The file, as the user named it.
-        digest: sha256 of the file's bytes.
-        payload: The parsed file.
         size: Size of the file; 0 if another document has the payload in memory already.
     """
 
@@ -259,8 +251,6 @@ def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True, is_curr
     """Validate a case.
 
     Args:
-        raw_case: The case as read.
-        file: The suite, as the user named it.
         check_keys: Refuse keys that look like ours and are not.
         is_current: Refuse values that fields of the current version do not have; earlier versions had no such
             fields.
@@ -280,7 +270,6 @@ def case_problems(
     """Validate a case and list its problems; the case is None if there are any.
 
     Args:
-        raw_case: The case as read.
         check_keys: Report keys that look like ours and are not, too.
         is_current: Report values that fields of the current version do not have, too.
     """
@@ -414,7 +403,6 @@ def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterat
     """Yield the keys of a valid case that look like ours and are not, at every level that we define.
 
     Args:
-        raw: The case as read.
         case: The same case as a contract, if it is known: it says which events have unknown keys.
 
     Example:

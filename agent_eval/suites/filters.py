@@ -22,8 +22,6 @@ def wanted_ids(
     """Return the ids of the cases that are asked for, in suite order; none where all are.
 
     Args:
-        source: The suite.
-        cases: Ids of the only cases; all if empty.
         texts: Texts of which the id has one, in any letter case; any id if empty.
         tags: Tags of which the case has one; any case if empty.
 

@@ -134,7 +134,6 @@ def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
 
     Args:
         payload: `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
-        version: The version to write.
 
     Raises:
         InvalidInput: As `migrate`; the version is unknown; or the suite has what that version cannot hold.

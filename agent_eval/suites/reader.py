@@ -42,10 +42,6 @@ _CACHED_BYTES = 4 << 20
 class SuiteSource:
     """An open suite, which several processes can read repeatedly without keeping all of it in memory.
 
-    Attributes:
-        document: The suite's file.
-        header: Everything but the cases.
-
     Example:
         >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
         >>> suite = open_suite(Path("suite.json"))
@@ -116,7 +112,6 @@ def open_document(path: Path) -> Document:
 
     Raises:
         InvalidInput: Missing, empty, unknown format, or malformed.
-        StorageError: The file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix == ".jsonl":
@@ -163,7 +158,6 @@ def open_suite(path: Path) -> SuiteSource:
 
     Raises:
         InvalidInput: As `open_document`, or malformed header or structure.
-        StorageError: The file cannot be read.
     """
     document = open_document(path)
     _refuse_problems(document)
@@ -186,7 +180,6 @@ def load_suite(path: Path) -> Suite:
 
     Raises:
         InvalidInput: As `open_suite` and `SuiteSource.cases`.
-        StorageError: The file cannot be read.
     """
     source = open_suite(path)
     suite = Suite.model_validate(source.document.raw_header)
@@ -201,7 +194,6 @@ def read_payload(path: Path) -> dict[str, Any]:
 
     Raises:
         InvalidInput: As `open_document`, or the suite is not an object with an array of cases.
-        StorageError: The file cannot be read.
     """
     document = open_document(path)
     _refuse_problems(document)
@@ -216,12 +208,8 @@ class JsonLinesDocument(Document):
     Opening it reads the file once for its digest and the offsets of its shards; cases are read from the file
     whenever they are needed.
 
-    Args:
-        path: The file; blank lines in it are skipped.
-
     Raises:
         InvalidInput: Missing, a directory, empty, or the first line is not strict JSON.
-        StorageError: The file cannot be read.
     """
 
     def __init__(self, path: Path) -> None:

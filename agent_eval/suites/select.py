@@ -40,7 +40,6 @@ class ChosenCases:
     """The part of a suite that a run judges, with the record of the choice for its pack.
 
     Attributes:
-        suite: The chosen cases.
         case_ids: The requested ids, sorted; None if all cases were requested.
         shard: The requested share of these; None for all of them.
     """
@@ -52,11 +51,6 @@ class ChosenCases:
 
 def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> ChosenCases:
     """Choose the requested cases of a suite.
-
-    Args:
-        source: The suite.
-        cases: Case ids; all cases if empty.
-        shard: Share of these cases, such as `3/8`; None for all.
 
     Raises:
         NothingMeasured: The suite has no such case, or the share has no cases.
@@ -179,7 +173,6 @@ class Selection(Document):
     Path, digest and header are those of the file.
 
     Args:
-        whole: The document that has the cases.
         positions: Rising positions of the selected cases in `whole`.
 
     Example:
@@ -261,7 +254,6 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
     """Refuse the first case whose id an earlier case has.
 
     Args:
-        suite: The suite.
         ids: Hashes of the cases' ids, in suite order from the first case.
 
     Raises:

@@ -88,7 +88,6 @@ def validate_suite(
     """Check a whole suite.
 
     Args:
-        path: The suite's file.
         strict: Report unknown fields and a missing schema version as errors; otherwise unknown fields are
             ignored, and a missing version is a warning.
         require_version: Schema version that the suite must name.
@@ -96,7 +95,6 @@ def validate_suite(
 
     Raises:
         InvalidInput: Missing, empty, or malformed, so that the suite cannot be checked.
-        StorageError: The file cannot be read.
     """
     document = open_document(path)
     report = ValidationReport(path)
