@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal
@@ -213,7 +213,11 @@ class Event(Contract):
         Without either it is what its parts hold: their text, or all of them where one is no text.
         """
         value = self.input if self.output is None and self.type == MESSAGE else self.output
-        return value if value is not None or self.parts is None else _content_of(self.parts)
+        if value is not None or self.parts is None:
+            return value
+        if all(part.type == "text" for part in self.parts):
+            return "".join(part.text or "" for part in self.parts) if self.parts else None
+        return [part.to_json() for part in self.parts]
 
     @property
     def is_act(self) -> bool:
@@ -260,12 +264,6 @@ def _role_of(actor: str) -> str | None:
     words = [word.casefold() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", actor)]
     roles = [_ROLES[word] for word in words if word in _ROLES]
     return AGENT if roles[-1:] == [AGENT] else next(iter(roles), None)
-
-
-def _content_of(parts: Sequence[ContentPart]) -> Any:
-    if all(part.type == "text" for part in parts):
-        return "".join(part.text or "" for part in parts) if parts else None
-    return [part.to_json() for part in parts]
 
 
 def is_blank(value: Any) -> bool:

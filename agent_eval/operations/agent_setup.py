@@ -130,15 +130,12 @@ def simulation_for(
     Raises:
         AgentEvalError: The model cannot be used, or the operator's prompt cannot be read.
     """
-    if agent.replays or not _is_named(spec, environ) or not _has_conversation(suite):
+    llm = spec.judging.llm
+    is_named = llm.provider in _WITHOUT_KEY or llm.base_url is not None or llm_key(llm, environ) is not None
+    if agent.replays or not is_named or not _has_conversation(suite):
         return None
     prompt = spec.agent.user_prompt if spec.agent is not None else None
     return Simulation(open_model(), read_prompt(prompt) if prompt is not None else released_prompt())
-
-
-def _is_named(spec: RunSpec, environ: Mapping[str, str]) -> bool:
-    llm = spec.judging.llm
-    return llm.provider in _WITHOUT_KEY or llm.base_url is not None or llm_key(llm, environ) is not None
 
 
 def _has_conversation(suite: SuiteSource) -> bool:
@@ -173,13 +170,11 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
         return replace(spec, judging=judging)
     for problem in document.key_problems(spec.agent.key_variables or (KEY_VARIABLE,)):
         raise problem.to_error(str(spec.suite))
-    agent = _with_model(_named(spec.agent, document.agent), document.agent, spec.suite)
+    # The operator may have named an agent; an address alone is that of the AUI API.
+    own = spec.agent
+    named = own if own.names_one else replace(own, name=f"aui:{document.agent.agent_id}")
+    agent = _with_model(named, document.agent, spec.suite)
     return replace(spec, agent=agent, judging=judging)
-
-
-def _named(spec: AgentSpec, agent: SuiteAgent) -> AgentSpec:
-    """Name the suite's own agent, unless the operator named one; an address alone is that of the AUI API."""
-    return spec if spec.names_one else replace(spec, name=f"aui:{agent.agent_id}")
 
 
 def _with_model(spec: AgentSpec, agent: SuiteAgent, suite: Path) -> AgentSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
 from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
-from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.operations.suites import migrate_suite
 from agent_eval.storage.json import read_json
 from agent_eval.suites.reader import SUITE_SUFFIXES, load_suite, open_suite
@@ -122,7 +122,9 @@ def _problems(path: Path, family: Family) -> Iterator[str]:
         except AgentEvalError as error:
             yield error.message
             return
-        yield from _problems_of_format(imported, path)
+        names = sorted({recognised.format for recognised in imported.recognised})
+        if names != [path.parent.name]:
+            yield f"is recognised as {', '.join(names)}"
         if out.read_bytes() != again.read_bytes():
             yield "gives other bytes when it is imported again"
         validation = validate_suite(out, strict=True)
@@ -130,12 +132,6 @@ def _problems(path: Path, family: Family) -> Iterator[str]:
             yield f"is not a valid suite: {validation.errors[0].message}"
             return
         yield from _problems_of_cases(load_suite(out).cases, path)
-
-
-def _problems_of_format(imported: Imported, path: Path) -> Iterator[str]:
-    names = sorted({recognised.format for recognised in imported.recognised})
-    if names != [path.parent.name]:
-        yield f"is recognised as {', '.join(names)}"
 
 
 def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
@@ -148,13 +144,10 @@ def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
             yield f"case {case.case_id}: events without a span id of their own"
     expected = path.with_name(path.name + EXPECTED)
     if expected.exists():
-        yield from _differences(read_json(expected), numbers_of(cases))
-
-
-def _differences(expected: Mapping[str, Any], actual: Mapping[str, int]) -> Iterator[str]:
-    for name, number in actual.items():
-        if expected.get(name) != number:
-            yield f"has {number} {name.replace('_', ' ')}, not {expected.get(name)}"
+        stated = read_json(expected)
+        for name, number in numbers_of(cases).items():
+            if stated.get(name) != number:
+                yield f"has {number} {name.replace('_', ' ')}, not {stated.get(name)}"
 
 
 def numbers_of(cases: list[Case]) -> dict[str, int]:
@@ -257,10 +250,6 @@ def _suite_problems(path: Path) -> Iterator[str]:
         elif before is not None and load_suite(target).cases != before:
             yield "holds other cases when it is migrated"
         else:
-            yield from _problems_of_repetition(target, Path(home, "again.json"))
-
-
-def _problems_of_repetition(target: Path, again: Path) -> Iterator[str]:
-    migrate_suite(target, again)
-    if again.read_bytes() != target.read_bytes():
-        yield "changes when it is migrated again"
+            migrate_suite(target, again := Path(home, "again.json"))
+            if again.read_bytes() != target.read_bytes():
+                yield "changes when it is migrated again"

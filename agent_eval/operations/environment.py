@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval import __version__
-from agent_eval.config.spec import Identity, RunSpec
+from agent_eval.config.spec import RunSpec
 from agent_eval.contracts import Contract, GateStatus, Outcome
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.catalog import JUDGES, VERSIONS
@@ -169,12 +169,10 @@ def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:
         "container_image": identity.container_image,
         "prompt_hash": identity.prompt_hash or _prompt_digest(spec),
         "policy_hash": identity.policy_hash,
-        **_stated(identity),
+        "agent_version": identity.agent_version,
+        "model": identity.model,
+        "seed": identity.seed,
     }
-
-
-def _stated(identity: Identity) -> Mapping[str, Any]:
-    return {"agent_version": identity.agent_version, "model": identity.model, "seed": identity.seed}
 
 
 def is_dirty(start: Path) -> bool | None:

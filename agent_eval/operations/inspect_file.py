@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,7 +158,7 @@ def _export(path: Path) -> Inspection:
         out = Path(directory) / "suite.jsonl"
         imported = import_traces(ImportRequest((path,), out, family))
         contents = Contents()
-        for case in _lines(out):
+        for case in (each.to_json() for each in load_suite(out).cases):
             contents.add(case)
     formats = [recognised.to_json() for recognised in imported.recognised]
     command, option = COMMANDS[family].split()
@@ -170,10 +170,6 @@ def _export(path: Path) -> Inspection:
         "could_also_be": others,
     }
     return Inspection("export", about, contents, imported.diagnostics)
-
-
-def _lines(suite: Path) -> Iterator[Mapping[str, Any]]:
-    yield from (case.to_json() for case in load_suite(suite).cases)
 
 
 def _family_of(path: Path) -> tuple[Family, list[str]]:

@@ -73,7 +73,7 @@ class ComparedPacks:
             ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
             ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
         ):
-            place = pinned[side] or _beside(path, beside)
+            place = pinned[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
             pack = open_signed(_existing(place, path, side), key)
             if pack.manifest_sha256 != digest:
                 raise InvalidInput(
@@ -117,28 +117,28 @@ class ComparedPacks:
         Raises:
             InvalidInput: A figure does not follow from the packs.
         """
-        comparison = self._compare()
-        if "new_expectations" not in self._stated.model_fields_set:
+        stated = self._stated
+        enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+        comparison = compared(
+            *self._packs,
+            generated_at=stated.generated_at,
+            # Whether it compared the cases that differ between the runs as well.
+            allow_incompatible=enforced.get("case_definition_match", True),
+            with_traces=False,
+        )
+        if "new_expectations" not in stated.model_fields_set:
             return comparison
-        stated, follows = self._stated.to_json(), comparison.to_json()
+        figures, follows = stated.to_json(), comparison.to_json()
         # A version before counted no new cases.
-        counted = ["new_cases"] if self._stated.new_cases is not None else []
+        counted = ["new_cases"] if stated.new_cases is not None else []
         for name in (*_FIGURES, *counted):
-            if stated[name] != follows[name]:
+            if figures[name] != follows[name]:
                 raise InvalidInput(
                     f"the comparison does not follow from its packs in {name}",
                     remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
                     field=name,
                 )
         return comparison
-
-    def _compare(self) -> Comparison:
-        return compared(
-            *self._packs,
-            generated_at=self._stated.generated_at,
-            allow_incompatible=_compares_all(self._stated),
-            with_traces=False,
-        )
 
 
 def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
@@ -153,10 +153,6 @@ def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
     return None
 
 
-def _beside(path: Path, relative: str | None) -> Path | None:
-    return None if relative is None else Path(os.path.normpath(path.parent / relative))
-
-
 def _existing(place: Path | None, path: Path, side: str) -> Path:
     if place is None or not place.exists():
         where = "" if place is None else f" at {place}"
@@ -168,9 +164,3 @@ def _existing(place: Path | None, path: Path, side: str) -> Path:
             field=side,
         )
     return place
-
-
-def _compares_all(stated: Comparison) -> bool:
-    """Tell whether the comparison compared the cases that differ between the runs as well."""
-    enforced = {check.name: check.enforced for check in stated.compatibility.checks}
-    return enforced.get("case_definition_match", True)

@@ -78,10 +78,8 @@ def is_paid_for(out: Path) -> bool:
         return False
     if execution.agent is not None and execution.agent.kind == "recorded":
         return False
-    return not may_be_unreachable(summary) or _may_have_been_reached(out)
-
-
-def _may_have_been_reached(out: Path) -> bool:
+    if not may_be_unreachable(summary):
+        return True
     try:
         return not all(map(_was_unreachable, open_pack(out).results()))
     except AgentEvalError:
@@ -112,10 +110,7 @@ def may_be_unreachable(summary: RunSummary) -> bool:
 
 def _was_unreachable(row: CaseResultRow) -> bool:
     trials: Sequence[Mapping[str, Sequence[VerdictRow]]] = row.get("trials") or [row]  # type: ignore[assignment]
-    return all(_has_infrastructure_failure(trial["verdicts"]) for trial in trials)
-
-
-def _has_infrastructure_failure(verdicts: Sequence[VerdictRow]) -> bool:
-    return any(
-        verdict["judge_id"] == EXECUTION and verdict["failure"] in _NOT_REACHED for verdict in verdicts
+    return all(
+        any(each["judge_id"] == EXECUTION and each["failure"] in _NOT_REACHED for each in trial["verdicts"])
+        for trial in trials
     )

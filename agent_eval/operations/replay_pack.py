@@ -99,7 +99,10 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
         clear_unfinished(out)
-    pack = _opened(request)
+    if request.public_keys:
+        pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+    else:
+        pack = open_run(request.pack)
     refuse_incomplete(pack.name, pack.manifest)
     judges = _judges(request, pack)
     saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
@@ -120,12 +123,6 @@ def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayR
     """
     judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, "command line")
     return _report(pack, path, judges, [], environ)
-
-
-def _opened(request: ReplayRequest) -> Pack:
-    if not request.public_keys:
-        return open_run(request.pack)
-    return open_trusted(request.pack, Trust(keys=request.public_keys)).pack
 
 
 def _judges(request: ReplayRequest, pack: Pack) -> JudgesAgain:

@@ -45,7 +45,9 @@ def is_bundled_name(name: str) -> bool:
 def bundled_suites() -> dict[str, Path]:
     """Return the file of every bundled suite by its name, sorted."""
     demo = {f"demo:{_demo_name(path.stem)}": path for path in DEMO.rglob("*.json")}
-    quack = {f"quack:{_quack_name(path)}": path for path in QUACK.rglob("*.json")}
+    quack = {
+        f"quack:{path.relative_to(QUACK).with_suffix('').as_posix()}": path for path in QUACK.rglob("*.json")
+    }
     return dict(sorted({**demo, **quack}.items()))
 
 
@@ -61,10 +63,6 @@ def bundled_suite(name: str) -> Path:
             field="suite",
         )
     return path
-
-
-def _quack_name(path: Path) -> str:
-    return path.relative_to(QUACK).with_suffix("").as_posix()
 
 
 def _demo_name(stem: str) -> str:

@@ -152,7 +152,7 @@ def take_share(suite: SuiteSource, share: Share) -> SuiteSource:
         InvalidInput: Malformed case, or duplicate case id.
         EmptyShard: No case belongs to this share.
     """
-    part = select(suite, _positions(suite, share))
+    part = select(suite, (at for at, (_, case) in enumerate(suite.cases()) if share.holds(case.case_id)))
     if not part.case_count:
         raise EmptyShard(
             f"{suite.path}: no case falls into shard {share} of its {suite.case_count} cases",
@@ -268,12 +268,6 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
         for earlier in earlier_positions:
             _refuse_if_equal(suite, earlier, position)
         earlier_positions.append(position)
-
-
-def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
-    for position, (_, case) in enumerate(suite.cases()):
-        if share.holds(case.case_id):
-            yield position
 
 
 def _refuse_if_equal(suite: SuiteSource, first: int, second: int) -> None:
