@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from agent_eval.attestations.bundle import sign_bundle
 from agent_eval.attestations.dsse import Envelope
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind
@@ -21,21 +19,24 @@ from agent_eval.attestations.predicates import (
     result_statement,
 )
 from agent_eval.attestations.statement import Statement
-from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
-from agent_eval.evidence import layout
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import (
+    DECISION_IN_PACK,
+    DEFAULT_PATH_IN_PACK,
+    decision_from,
+    listed_digests,
+    open_run,
+)
 from agent_eval.storage.files import read_bytes, sha256_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 from agent_eval.storage.private import write_private
 
-COMPARISON = f"{layout.COMPARE}/baseline_delta.json"
-"""Path of the comparison within the candidate's pack."""
-DECISION = f"{layout.COMPARE}/gate_decision.json"
-"""Path of the decision within the candidate's pack."""
+COMPARISON, DECISION = DEFAULT_PATH_IN_PACK.as_posix(), DECISION_IN_PACK.as_posix()
+"""Paths of the comparison, and of the decision on it, within the candidate's pack."""
 
 
 @dataclass(frozen=True)
@@ -195,11 +196,10 @@ def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
     if decision is not None:
         data, source = read_bytes(decision, max_bytes=DEFAULT_LIMITS.max_bytes), str(decision)
     else:
-        listed = pack.derived.files if pack.derived is not None else []
-        if all(entry.path != DECISION for entry in listed):
+        if DECISION not in listed_digests(pack):
             return None
         data, source = pack.read(DECISION), f"{pack.name}: {DECISION}"
-    decided = _parse_decision(data, source)
+    decided = decision_from(data, source)
     if decided.candidate_manifest_sha256 != pack.manifest_sha256:
         raise InvalidInput(
             f"{source} was not decided on this pack",
@@ -208,28 +208,14 @@ def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
         )
     if decision is None and decided.gate_status is not GateStatus.PASSED:
         return None
-    _check_comparison(pack, decided, source)
-    return gate_predicate(pack.config, decided, sha256_bytes(data))
-
-
-def _check_comparison(pack: Pack, decision: GateDecision, source: str) -> None:
-    """Check that the comparison in the pack, if there is one, is the one that was decided on."""
-    listed = {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
-    if listed.get(COMPARISON, decision.comparison_sha256) != decision.comparison_sha256:
+    # The comparison in the pack, if there is one, must be the one that was decided on.
+    if listed_digests(pack).get(COMPARISON, decided.comparison_sha256) != decided.comparison_sha256:
         raise InvalidInput(
             f"{source} was decided on another comparison than {COMPARISON}",
             remedy="Run `agent-eval gate` again.",
             file=source,
         )
-
-
-def _parse_decision(data: bytes, source: str) -> GateDecision:
-    try:
-        return GateDecision.model_validate(parse(data, source=source))
-    except ValidationError:
-        raise InvalidInput(
-            f"{source} is not a gate decision", remedy="Write it with `agent-eval gate`.", file=source
-        ) from None
+    return gate_predicate(pack.config, decided, sha256_bytes(data))
 
 
 def _write(pack: Path, kind: Kind, statement: Statement, signer: Signer) -> list[str]:

@@ -122,28 +122,30 @@ def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
     return Blessing(name, after.config.run_id, before.config.dataset_id, differences, identity)
 
 
-def bless(store: RegistryStore, shown: Blessing, run: Path, acceptance: Acceptance, *, at: str) -> Blessing:
+def bless(
+    store: RegistryStore, blessing: Blessing, run: Path, acceptance: Acceptance, *, at: str
+) -> Blessing:
     """Make a run the baseline, with exactly the differences that were read.
 
     Raises:
         UsageError: Another digest is accepted than that of the differences.
     """
-    if acceptance.digest != shown.digest:
+    if acceptance.digest != blessing.digest:
         raise UsageError(
-            f"--accept {acceptance.digest[:40]!r} is not the digest of these differences, {shown.digest}",
-            remedy="Read the differences again, and accept the digest shown with them.",
+            f"--accept {acceptance.digest[:40]!r} is not the digest of these differences, {blessing.digest}",
+            remedy="Read the differences again, and accept the digest blessing with them.",
             field="accept",
         )
     _, approval = promote_baseline(
         store,
-        shown.name,
+        blessing.name,
         run,
         approved_by=acceptance.approved_by,
-        rationale=f"{acceptance.rationale} (differences {shown.digest})",
+        rationale=f"{acceptance.rationale} (differences {blessing.digest})",
         at=at,
-        dataset_id=shown.dataset_id,
+        dataset_id=blessing.dataset_id,
     )
-    return replace(shown, approval=approval)
+    return replace(blessing, approval=approval)
 
 
 def refuse_unfit(pack: Pack) -> None:

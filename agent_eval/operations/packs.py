@@ -199,7 +199,7 @@ def read_comparison(path: Path) -> ReadComparison:
         InvalidPack: The pack does not verify, is not complete, or is not the candidate that was compared.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
+    comparison = _model(Comparison, data, str(path), "a comparison; `agent-eval compare` writes one")
     sha256 = sha256_bytes(data)
     pack = pack_around(path)
     if pack is not None:
@@ -251,8 +251,12 @@ def parse_decision(path: Path) -> GateDecision:
     Raises:
         InvalidInput: The file cannot be read, or is not a decision.
     """
-    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    return _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
+    return decision_from(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
+
+
+def decision_from(data: bytes, source: str) -> GateDecision:
+    """Parse a decision; raise InvalidInput, which names `source`, if it is none."""
+    return _model(GateDecision, data, source, "a gate decision; `agent-eval gate` writes one")
 
 
 DECISION_IN_PACK = DEFAULT_PATH_IN_PACK.with_name("gate_decision.json")
@@ -265,7 +269,7 @@ def decision_in(pack: Pack) -> GateDecision | None:
     if name not in listed_digests(pack):
         return None
     try:
-        return _model(GateDecision, pack.read(name), DECISION_IN_PACK, "a gate decision")
+        return decision_from(pack.read(name), name)
     except InvalidInput:
         return None
 
@@ -287,16 +291,16 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _model(kind: type[AnyContract], data: bytes, path: Path, what: str) -> AnyContract:
-    value = parse(data, source=str(path))
+def _model(kind: type[AnyContract], data: bytes, source: str, what: str) -> AnyContract:
+    value = parse(data, source=source)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"]) or "the whole file"
         raise InvalidInput(
-            f"{path} is not {what}: {place}: {first['msg']}",
+            f"{source} is not {what}: {place}: {first['msg']}",
             remedy="Name the right file, or make it again.",
-            file=str(path),
+            file=source,
             field=place,
         ) from None

@@ -30,10 +30,14 @@ from agent_eval.operations import clock
 from agent_eval.operations.agent_setup import agent_options
 from agent_eval.operations.environment import pinned_environment
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
 from agent_eval.operations.rejudge import PackDocument
 from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
-from agent_eval.operations.run import read_settings
+from agent_eval.operations.replay_pack import (
+    case_mismatch,
+    environment_mismatches,
+    judges_for,
+    trace_mismatch,
+)
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
@@ -108,20 +112,23 @@ def replay_exec(
     pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
-    names, configs = _judges(request, pack, trusted_by)
+    judges = judges_for(request.judging, pack, "pack")
+    if judges.source == "pack":  # an untrusted one gets only built-in judges that run no program
+        trusted = trusted_by in (MADE_HERE, NAMED_DIGEST)
+        load_judges(judges.names, judges.configs, allow_plugins=trusted)
     agent, options = _agent(request, execution, described, trusted_by, environ)
     document = PackDocument(request.pack, pack)
     source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         judge_config = Path(directory) / "judges.json"
-        write_file(judge_config, dumps(configs))
+        write_file(judge_config, dumps(dict(judges.configs)))
         spec = RunSpec(
             suite=request.pack,
             output=Output(pack=Path(directory) / "pack", layout="compact"),
             cases=request.cases,
             agent=agent,
             judging=Judging(
-                judges=names,
+                judges=judges.names,
                 judge_config=judge_config,
                 case_policy=execution.case_policy or "all",
                 llm=request.judging.llm,
@@ -193,24 +200,6 @@ def _trust(
         agent=described.to_json(),
         manifest_sha256=digest,
     )
-
-
-def _judges(
-    request: ReplayExecRequest, pack: Pack, trusted_by: str
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Choose judges and their configuration. Untrusted packs get only built-in ones that run no program."""
-    judging = request.judging
-    if judging.judges:
-        return judging.judges, read_settings(judging.judge_config) if judging.judge_config else {}
-    if judging.judge_config is not None:
-        raise UsageError(
-            "--judge-config goes with --judge",
-            remedy="Name the judges, or leave the configuration to the pack.",
-            field="judge_config",
-        )
-    names, configs = tuple(pack.config.judges), dict(pack.config.judge_configs)
-    load_judges(names, configs, allow_plugins=trusted_by in (MADE_HERE, NAMED_DIGEST))
-    return names, configs
 
 
 def _agent(

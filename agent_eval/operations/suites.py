@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,22 +42,30 @@ def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> 
         InvalidInput: The source is not a suite that can be migrated, or has what the version cannot hold.
         UsageError: The target's name ends in neither `.json` nor `.jsonl`.
     """
-    suffix = target.suffix.lower()
-    if suffix not in (".json", ".jsonl"):
-        raise UsageError(
-            f"{target}: a suite is written as .json or .jsonl",
-            remedy="Give --output such a name.",
-            file=str(target),
-        )
+    refuse_ending(target, "--output")
     try:
         migrated = migrate_to(read_payload(source), version)
     except InvalidInput as error:
         error.details.setdefault("file", str(source))
         raise
-    write_file(target, _as_lines(migrated) if suffix == ".jsonl" else dumps(migrated, indent=True))
+    write_suite(target, migrated)
     return Migration(source, target, version, validate_suite(target))
 
 
-def _as_lines(payload: dict[str, Any]) -> bytes:
+def refuse_ending(target: Path, option: str) -> None:
+    """Refuse to write a suite, which `option` names, into a file of another kind than JSON or JSON Lines."""
+    if target.suffix.lower() not in (".json", ".jsonl"):
+        raise UsageError(
+            f"{target}: a suite is written as .json or .jsonl",
+            remedy=f"Give {option} such a name.",
+            file=str(target),
+        )
+
+
+def write_suite(target: Path, payload: Mapping[str, Any]) -> None:
+    """Write a suite; `.jsonl` has a line for the header and one for each case."""
+    if target.suffix.lower() == ".json":
+        write_file(target, dumps(payload, indent=True))
+        return
     header = {name: value for name, value in payload.items() if name != "cases"}
-    return b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"]))
+    write_file(target, b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,11 +71,12 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Return what the command prints, as JSON values."""
         pack = self.facts.pack
+        version = pack.config.pinned_env.get("agent_eval")
         return {
             **self.facts.to_json(),
             "whole": True,
             "written_by": {
-                "agent_eval": _tool(pack.config.pinned_env),
+                "agent_eval": version if isinstance(version, str) else None,
                 "schema_version": pack.manifest.schema_version,
             },
             "git_commit": pack.config.git_commit,
@@ -115,11 +115,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
             error.exit_code = ExitCode.NO
         raise
     return Verification(PackFacts(path, pack), signature, _replay(pack, path), _gate(pack))
-
-
-def _tool(pinned: Mapping[str, Any]) -> str | None:
-    version = pinned.get("agent_eval")
-    return version if isinstance(version, str) else None
 
 
 def _claimed(pack: Pack) -> Signature:
