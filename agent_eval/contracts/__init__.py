@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.comparison import *  # noqa: F403
     from agent_eval.contracts.conversation import *  # noqa: F403
     from agent_eval.contracts.event import *  # noqa: F403
-    from agent_eval.contracts.execution import *  # noqa: F403  # noqa: F403
+    from agent_eval.contracts.execution import *  # noqa: F403
     from agent_eval.contracts.gate import *  # noqa: F403
     from agent_eval.contracts.run import *  # noqa: F403
     from agent_eval.contracts.suite import *  # noqa: F403

@@ -11,8 +11,6 @@ from pydantic import StrictInt, StrictStr
 from agent_eval.contracts.base import SparseContract
 from agent_eval.contracts.event import ERROR, HANDOFF, Event
 
-__all__ = ["ConversationEnd", "EndReason"]
-
 TURN_SECONDS = 120.0
 """Seconds that an agent has for a turn of a conversation that states no other time limit."""
 

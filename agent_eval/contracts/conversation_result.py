@@ -9,8 +9,6 @@ from pydantic import Field
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 
-__all__ = ["ConversationResult", "EvaluationResult", "GroupScore", "SuiteResult", "TurnResult"]
-
 EvaluationOutcome = Literal["passed", "failed", "inconclusive", "error"]
 
 

@@ -9,16 +9,18 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_eval import __version__
-from agent_eval.config.spec import RunSpec
 from agent_eval.contracts import Contract, GateStatus, Outcome
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.catalog import JUDGES, VERSIONS
 from agent_eval.storage.files import read_bytes, sha256_bytes, sha256_file
 from agent_eval.storage.redaction import Redactor
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
+
+if TYPE_CHECKING:
+    from agent_eval.config.spec import RunSpec
 
 JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referencing")
 """Packages whose version can change a verdict or its bytes."""

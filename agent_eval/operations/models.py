@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,9 @@ if TYPE_CHECKING:
     from agent_eval.evidence.reader import Pack
     from agent_eval.models.base import Model, ModelReply
     from agent_eval.storage.redaction import Redactor
-import json
-
-from agent_eval.contracts import TokenUsage
-from agent_eval.evidence.reader import Pack
-from agent_eval.models.base import RUNGS, ModelReply
 
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
-
 
 _JUDGE = "llm"
 
@@ -69,7 +64,11 @@ class ModelAccess:
     def __init__(self, spec: LlmSpec, environ: Mapping[str, str]) -> None:
         self.spec, self._environ = spec, environ
         self._only_kept = False
-        self._earned = _earned(spec)
+        self._earned: frozenset[str] = frozenset()
+        if spec.agreement is not None:
+            from agent_eval.operations.judge_agreement import earned_digests
+
+            self._earned = earned_digests(spec.agreement)
         self._evidence: list[tuple[str, ModelReply]] = []
         self._described: Mapping[str, Any] | None = None
         self._model = cache(self._keep)
@@ -166,28 +165,10 @@ class ModelAccess:
         write_file(self.spec.cassette, self._store().to_bytes(redactor))
 
 
-def _earned(spec: LlmSpec) -> frozenset[str]:
-    if spec.agreement is None:
-        return frozenset()
-    from agent_eval.operations.judge_agreement import earned_digests
-
-    return earned_digests(spec.agreement)
-
-
-def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:
-    """Return the function that opens the model when it is first needed, and the same one each time."""
-    return ModelAccess(spec, environ)
-
-
 def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
-    """Make the model of a run, which uses the rulings of the pack that `spec` names.
-
-    Raises:
-        InvalidPack, InvalidInput: There is no such pack, or it does not verify.
-    """
+    """Make the model of a run, which uses the rulings of the pack that `spec` names."""
     access = ModelAccess(spec, environ)
     if spec.reuse is not None:
-        from agent_eval.operations.models import rulings_of
         from agent_eval.operations.packs import open_run
 
         access.reuse(rulings_of(open_run(spec.reuse)))
@@ -201,10 +182,8 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
         pack: The pack, which is trusted or is the one that is judged again; None for none.
         only_kept: Whether no model may be asked. The pack's own model is then taken to have judged.
     """
-    if pack is None or not isinstance(plan.model, ModelAccess) or "llm" not in plan.names:
+    if pack is None or not isinstance(plan.model, ModelAccess) or _JUDGE not in plan.names:
         return
-    from agent_eval.operations.models import judge_of, rulings_of
-
     plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
     if only_kept:
         plan.model.ask_nothing()
@@ -258,6 +237,9 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _reply(ruling: Mapping[str, Any], vote: Mapping[str, Any]) -> ModelReply:
+    from agent_eval.contracts import TokenUsage
+    from agent_eval.models.base import RUNGS, ModelReply
+
     usage, cost, model, rung = (vote.get(name) for name in ("usage", "cost_usd", "model", "rung"))
     return ModelReply(
         json.dumps(dict(ruling), ensure_ascii=False),

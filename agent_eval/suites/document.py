@@ -1,6 +1,6 @@
 """Suite files before their cases are checked: the raw header, and raw cases in shards.
 
-`WholeDocument` here and `json_lines.JsonLinesDocument` are the kinds of `Document`. `parse_header` and
+`WholeDocument` here and `reader.JsonLinesDocument` are the kinds of `Document`. `parse_header` and
 `parse_case` turn raw values into contracts; `header_problems` and `case_problems` list all their problems.
 """
 

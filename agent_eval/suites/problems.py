@@ -168,15 +168,11 @@ def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
         if not exists:
             break
         steps.append(step)
-        value = _step_into(value, step)
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            value = None
     return steps
-
-
-def _step_into(value: Any, step: str | int) -> Any:
-    try:
-        return value[step]
-    except (LookupError, TypeError):
-        return None
 
 
 def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, str]:

@@ -31,7 +31,6 @@ from agent_eval.suites.problems import Problem
 
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
-
 MAX_LINE_BYTES = DEFAULT_LIMITS.max_bytes
 
 _CACHED_BYTES = 4 << 20

@@ -219,7 +219,6 @@ def test_what_the_agent_did_stays_with_its_trace() -> None:
     assert comparison.new_expectations == {}
 
 
-@pytest.fixture(autouse=True)
 def counted() -> Counts:
     before, now = open_pack(Path("before")), open_pack(Path("now"))
     main = record_of(before)
