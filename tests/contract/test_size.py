@@ -1,0 +1,42 @@
+"""How large the project is. Raising a number is an edit that somebody makes on purpose, and says why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent_eval.cli.main import COMMANDS
+from agent_eval.config.table import OPTIONS
+from agent_eval.contracts.policy import GatePolicy
+
+ROOT = Path(__file__).parents[2]
+
+
+def lines(files: list[Path]) -> int:
+    return sum(len(path.read_bytes().splitlines()) for path in files)
+
+
+SOURCES = sorted((ROOT / "agent_eval").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+
+SIZES = {
+    "lines of the package": (lines(SOURCES), 95_100),
+    "modules of the package": (len(SOURCES), 530),
+    "lines of tests": (lines(TESTS), 86_000),
+    "names of options": (len({option.name for option in OPTIONS}), 189),
+    "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 81),
+    "commands": (len(COMMANDS), 43),
+    "keys of the policy": (len(GatePolicy.model_fields), 12),
+    "guides": (len(GUIDES), 45),
+    "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 49_500),
+}
+"""What there is, and how much of it there may be."""
+
+
+@pytest.mark.parametrize("what", SIZES)
+def test_the_project_is_no_larger_than_it_was(what: str) -> None:
+    there_is, at_most = SIZES[what]
+    assert there_is <= at_most
+    assert there_is > at_most * 0.97, f"{what}: lower the number to {there_is:,}, so that it stays there"
