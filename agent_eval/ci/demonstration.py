@@ -34,7 +34,7 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
 from agent_eval.suites.aui_faults import KEY_VARIABLE
-from agent_eval.suites.bundled import bundled_suite
+from agent_eval.suites.paths import bundled_suite
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 

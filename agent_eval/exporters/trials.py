@@ -17,12 +17,6 @@ class JudgedTrial:
 
     Attributes:
         result: Result of this trial; that of the case where it has one trial only.
-
-    Example:
-        >>> verdict = {"judge_id": "policy", "outcome": "passed"}
-        >>> row = {"case_id": "a", "trial": 0, "outcome": "passed", "passed": True, "verdicts": [verdict]}
-        >>> [(trial.number, trial.decides) for trial in trials_of(row)]
-        [(0, True)]
     """
 
     case: CaseResultRow

@@ -30,6 +30,7 @@ from agent_eval.operations.packs import (
     decision_from,
     listed_digests,
     open_run,
+    outcomes_of,
 )
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps
@@ -184,11 +185,6 @@ def attest_opened(
         paths=tuple(paths),
         signer=signer,
     )
-
-
-def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
-    """List id and outcome of every case, in suite order."""
-    return [(row["case_id"], row["outcome"]) for row in pack.results()]
 
 
 def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision
-from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.evidence.redacted import without_secrets as without_secrets
@@ -20,6 +19,7 @@ from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     comparison_file,
+    path_in_pack,
     read_comparison,
     read_decision,
     read_object,
@@ -72,7 +72,7 @@ def compare_packs(
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
     path = out
     if path is None and candidate.is_dir():
-        path = _default_path(candidate)
+        path = candidate / DEFAULT_PATH_IN_PACK
     if path is not None:
         clear_unfinished(path)
     before = open_signed(registered.path, keys.baseline)
@@ -85,7 +85,7 @@ def compare_packs(
         allow_incompatible=allow_incompatible,
     )
     comparison = without_secrets(comparison, redactor_for(environ))
-    path = path if path is not None else _default_path(candidate)
+    path = path if path is not None else path_in_pack(candidate, DEFAULT_PATH_IN_PACK)
     comparison.baseline_path = _relative(registered.path, path)
     comparison.candidate_path = _relative(candidate, path)
     write_output(path, dumps(comparison.to_json(), indent=True))
@@ -124,16 +124,6 @@ def compared(
 
 def _relative(pack: Path, comparison: Path) -> str:
     return Path(os.path.relpath(pack, comparison.parent)).as_posix()
-
-
-def _default_path(candidate: Path) -> Path:
-    if candidate.is_file():
-        raise UsageError(
-            f"{candidate} is an archive, into which nothing can be written",
-            remedy="Name the file with --out.",
-            file=str(candidate),
-        )
-    return candidate / DEFAULT_PATH_IN_PACK
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from agent_eval.errors import InvalidInput
 from agent_eval.models.catalog import MODELS
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import open_suite
+from agent_eval.suites.select import wanted_ids
 
 TOKENS_OF_TURN = 150
 """Tokens of a message of the user and its answer, for estimates."""
@@ -51,16 +51,7 @@ class PlannedTest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the test as plain data."""
-        return {
-            "name": self.name,
-            "turns": self.turns,
-            "fixed": self.fixed,
-            "simulated": self.simulated,
-            "padding": self.padding,
-            "strict": self.strict,
-            "criteria": self.criteria,
-            "tags": list(self.tags),
-        }
+        return {**asdict(self), "turns": self.turns, "tags": list(self.tags)}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from agent_eval.operations.packs import (
     open_run,
     open_to_show,
     parse_decision,
+    path_in_pack,
     read_comparison,
     view,
 )
@@ -60,21 +61,7 @@ class WaiverSource:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A decision, the file it was written to, and the comparison it was made on; None for a run alone.
-
-    Example:
-        >>> from agent_eval.operations.compare import compare_packs
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> comparison = compare_packs("main", Path("now"), environ={}).path
-        >>> result = decide_on(comparison, {"min_pass_rate": 0.95}, environ={})
-        >>> result.decision.gate_status.value, result.exit_code.value
-        ('passed', 0)
-    """
+    """A decision, the file it was written to, and the comparison it was made on; None for a run alone."""
 
     decision: GateDecision
     path: Path
@@ -322,7 +309,7 @@ def decide_on_run(
         InvalidInput: A file cannot be read, or a threshold is out of range.
     """
     rules, policy = parse_thresholds(limits), policy_with(policy, config)
-    path = out if out is not None else _default_path(run)
+    path = out if out is not None else path_in_pack(run, DEFAULT_PATH_IN_PACK.with_name(RUN_DECISION_NAME))
     clear_unfinished(path)
     pack = open_run(run)
     now, reference = clock.timestamp(environ), view(pack).reference()
@@ -341,16 +328,6 @@ def decide_on_run(
         )
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, None)
-
-
-def _default_path(run: Path) -> Path:
-    if run.is_file():
-        raise UsageError(
-            f"{run} is an archive, into which nothing can be written",
-            remedy="Name the file with --out.",
-            file=str(run),
-        )
-    return run / DEFAULT_PATH_IN_PACK.with_name(RUN_DECISION_NAME)
 
 
 @dataclass(frozen=True)

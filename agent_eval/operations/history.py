@@ -18,12 +18,8 @@ from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
 from agent_eval.history.board import Board, CaseBoard
 from agent_eval.history.records import read_history, record_of
-from agent_eval.operations.gate import parse_policy_file
+from agent_eval.operations.gate import read_policy
 from agent_eval.operations.packs import open_run, open_to_show, packs_below
-from agent_eval.storage.files import read_bytes
-
-_MAX_POLICY = 1 << 20
-
 
 FEWEST_SHARE = 0.5
 """Share of the release's cases that must be defined as they were: below it, what is left out weighs more than
@@ -72,9 +68,7 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
 
 def policy_at(path: Path | None) -> GatePolicy:
     """Read the policy that says which cases are in quarantine; none lists none."""
-    if path is None:
-        return GatePolicy()
-    return parse_policy_file(read_bytes(path, max_bytes=_MAX_POLICY), str(path))
+    return GatePolicy() if path is None else read_policy(path)
 
 
 def unknown_cases(policy: GatePolicy, records: Sequence[RunRecord]) -> list[str]:

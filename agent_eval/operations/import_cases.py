@@ -22,14 +22,7 @@ from agent_eval.text.numbers import count
 
 @dataclass
 class Totals:
-    """Numbers of what was imported.
-
-    Example:
-        >>> totals = Totals()
-        >>> totals.add({"trace": [{"type": "tool_call"}, {"type": "tool_result", "error": "declined"}]})
-        >>> totals.to_json()
-        {'cases': 1, 'events': 2, 'tool_calls': 1, 'tool_results': 1, 'errors': 1}
-    """
+    """Numbers of what was imported."""
 
     cases: int = 0
     events: int = 0

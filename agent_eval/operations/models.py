@@ -47,16 +47,6 @@ class ModelAccess:
     Args:
         spec: Which model, and what is done with its replies.
 
-    Example:
-        >>> from pathlib import Path
-        >>> script = '{"kind": "model_script", "replies": [{"text": "Hello!"}]}'
-        >>> _ = Path("script.json").write_text(script)
-        >>> access = ModelAccess(LlmSpec(provider="scripted", script=Path("script.json")), {})
-        >>> access.describe()
-        {'provider': 'scripted', 'model': 'scripted'}
-        >>> access() is access()
-        True
-
     Raises:
         InvalidInput: The record of agreement is malformed.
     """

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
-from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.errors import InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack, is_pack
@@ -57,6 +57,26 @@ def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
         environ: The environment variables, whose secrets are replaced; None for those of this process.
     """
     return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
+
+
+def path_in_pack(run: Path, name: Path) -> Path:
+    """Return the default path of a file that is written into a pack; an archive has none.
+
+    Raises:
+        UsageError: It is an archive.
+    """
+    if run.is_file():
+        raise UsageError(
+            f"{run} is an archive, into which nothing can be written",
+            remedy="Name the file with --out.",
+            file=str(run),
+        )
+    return run / name
+
+
+def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
+    """List id and outcome of every case, in suite order."""
+    return [(row["case_id"], row["outcome"]) for row in pack.results()]
 
 
 def packs_below(path: Path) -> list[Path]:

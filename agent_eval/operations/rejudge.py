@@ -11,7 +11,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
+from agent_eval.contracts import RejudgedFrom, RunConfig, SuiteHeader
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
@@ -29,7 +29,7 @@ from agent_eval.operations.run import RunResult, checked_run_id, judge_plan
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.document import Document, Place, RawCase, Shard
+from agent_eval.suites.document import Document, Place, RawCase, Shard, whole_shards
 from agent_eval.suites.reader import SuiteSource
 
 
@@ -66,10 +66,7 @@ class PackDocument(Document):
         self._ids = pack.case_ids()
         self._pack: Pack | None = pack
         self._manifest_sha256 = pack.manifest_sha256
-        self.shards = [
-            Shard(index, first, min(SHARD_CASES, len(self._ids) - first))
-            for index, first in enumerate(range(0, len(self._ids), SHARD_CASES))
-        ]
+        self.shards = whole_shards(len(self._ids))
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:

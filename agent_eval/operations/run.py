@@ -25,9 +25,8 @@ from agent_eval.operations.models import kept_replies, model_access, reuse_rulin
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
-from agent_eval.suites.select import choose
+from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
     from agent_eval.engine.remote import Cluster

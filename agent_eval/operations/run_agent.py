@@ -63,9 +63,8 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
-from agent_eval.suites.select import ChosenCases, choose
+from agent_eval.suites.select import ChosenCases, choose, wanted_ids
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.run_agent import OwnParts, run_agent
 from agent_eval.suites.aui import TAGS, AuiDocument
-from agent_eval.suites.bundled import bundled_suite, is_bundled_name
 from agent_eval.suites.document import parse_header
+from agent_eval.suites.paths import bundled_suite, is_bundled_name
 from agent_eval.suites.reader import SuiteSource, open_suite
 
 ADAPTER = "adapter"

@@ -19,7 +19,7 @@ from agent_eval.attestations.keys import PublicKey, read_public_key
 from agent_eval.attestations.predicates import GATE_FIELD, check_result
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import DECISION_IN_PACK, listed_digests, open_run, outcomes_of
 from agent_eval.storage.files import read_bytes
 
 
@@ -150,8 +150,6 @@ def open_signed(path: Path, key: PublicKey | None) -> Pack:
 
 
 def _check_result(pack: Pack, verified: Verified) -> None:
-    from agent_eval.operations.attest import outcomes_of  # loads judges; most packs are not signed
-
     if differs := check_result(verified.statement.predicate, pack.config, outcomes_of(pack)):
         raise _contradicts(
             verified, f"its {differs} does not follow from the verdicts and configuration of the run"
@@ -160,13 +158,11 @@ def _check_result(pack: Pack, verified: Verified) -> None:
 
 def _check_decision(pack: Pack, verified: Verified) -> None:
     """Check that the decision in the pack, if there is one, is the one that was attested."""
-    from agent_eval.operations.attest import DECISION  # as in `_check_result`
-
-    listed = {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
     gate = verified.statement.predicate.get(GATE_FIELD)
     attested = gate.get("decisionSha256") if isinstance(gate, dict) else None
-    if listed.get(DECISION, attested) != attested:
-        raise _contradicts(verified, f"it is of another decision than {DECISION}")
+    decision = DECISION_IN_PACK.as_posix()
+    if listed_digests(pack).get(decision, attested) != attested:
+        raise _contradicts(verified, f"it is of another decision than {decision}")
 
 
 def _contradicts(verified: Verified, what: str) -> UntrustedPack:
