@@ -1,4 +1,4 @@
-"""Divide a trace into answers of a model, and write messages by OpenTelemetry's GenAI conventions."""
+"""Divide a trace into answers of a model, with their times, by OpenTelemetry's GenAI conventions."""
 
 from __future__ import annotations
 

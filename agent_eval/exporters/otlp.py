@@ -1,7 +1,11 @@
-"""Encode spans and verdicts: as rows of JSON Lines, and as OTLP/JSON (OpenTelemetry protocol 1.x).
+"""Encode spans and verdicts as rows of JSON Lines and as OTLP/JSON (1.x), and send them to a collector.
 
 OTLP/JSON has identifiers in hexadecimal, 64-bit integers as text, and enumerations as numbers. A line holds
 the spans, or the events, of one trial, as OpenTelemetry's file exporter writes them.
+
+By OTLP/HTTP, batches are packed with gzip. Rate limits and overload (429, 502, 503, 504) are waited for, as
+`Retry-After` says. A collector that takes only a part of a batch is not sent it again: what it refused is
+counted, and is an error at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check that every importer reads the fixtures of its format whole (`adapter-conformance`)."""
+"""Check that fixtures of every importer, and suites of every earlier schema version, are still read whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The environment that a run records: interpreter, machine, judging packages and commit. Also its secrets."""
+"""The environment that a run records, with the pins of its agent, and the secrets that are kept out of it.
+
+Nothing that names a person or a machine is recorded: no path, host name, user name or working directory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gate`: decide on a comparison."""
+"""`gate`: decide on a comparison, or on one run alone."""
 
 from __future__ import annotations
 

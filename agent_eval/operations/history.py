@@ -1,4 +1,4 @@
-"""Read the history that evidence or an archive has, for a person who wants to look at it."""
+"""Main's history: shown, held against a release (`drift`), and what judges and cases were worth in it."""
 
 from __future__ import annotations
 

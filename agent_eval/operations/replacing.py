@@ -1,4 +1,4 @@
-"""Which evidence a new pack may replace without being asked to."""
+"""Which evidence a new pack may replace, and whether an agent was run for it and reached."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`agent_eval.run_suite`: run a suite of conversations from Python, with an agent of one's own."""
+"""Suites of conversations from Python (`agent_eval.run_suite`), and their results read from a pack."""
 
 from __future__ import annotations
 

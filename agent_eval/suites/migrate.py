@@ -1,4 +1,4 @@
-"""Migrate a suite from an older schema version to the current one (`schema migrate`)."""
+"""Migrate a suite to the current schema version, or to an earlier one (`schema migrate`)."""
 
 from __future__ import annotations
 
