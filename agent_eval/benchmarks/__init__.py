@@ -1,7 +1,7 @@
 """Synthetic suites by archetype, with cassettes and recorded traces.
 
 A scenario (`scenario`) is a task with the calls and the answer that are right. Each archetype is a file of
-scenarios; `twists` vary them, `cases` turns one into a case, and `recording` into a trace.
+scenarios; `twists` vary them, and `cases` turns one into a case and a trace.
 """
 
 from agent_eval.benchmarks.catalog import ARCHETYPES

@@ -21,10 +21,6 @@ CallTool = Callable[[str, Any], Any]
 def good_agent(task: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
     """Do everything right.
 
-    Args:
-        task: The task, of which the case's id is read.
-        call_tool: Calls a tool.
-
     Raises:
         InvalidInput: The case was not generated.
     """
@@ -33,10 +29,6 @@ def good_agent(task: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
 
 def careless_agent(task: dict[str, Any], call_tool: CallTool) -> dict[str, Any]:
     """Fall into the trap that the case has, and do everything right where there is none.
-
-    Args:
-        task: The task, of which the case's id is read.
-        call_tool: Calls a tool.
 
     Raises:
         InvalidInput: The case was not generated.

@@ -25,15 +25,9 @@ class Archetype:
     """What an archetype's scenarios are made of.
 
     Attributes:
-        name: Its name.
-        tools: Its tools by name.
         scenarios: Functions that make a scenario, each with data of its own choice.
         notes: Harmless texts of other people.
         injections: Makes the instructions that others write into its data.
-
-    Example:
-        >>> "get_order" in archetype("support_agent").tools
-        True
     """
 
     name: str
@@ -45,11 +39,7 @@ class Archetype:
 
 @cache
 def archetype(name: str) -> Archetype:
-    """Load an archetype.
-
-    Raises:
-        UsageError: There is none of this name.
-    """
+    """Load an archetype."""
     if name not in ARCHETYPES:
         raise UsageError(f"there is no archetype {name!r}", remedy=f"Name one of: {', '.join(ARCHETYPES)}.")
     module = importlib.import_module(ARCHETYPES[name])

@@ -7,9 +7,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from agent_eval.benchmarks.cases import case_of
+from agent_eval.benchmarks.cases import Recorder, case_of
 from agent_eval.benchmarks.catalog import Archetype, archetype
-from agent_eval.benchmarks.recording import Recorder
 from agent_eval.benchmarks.scenario import Json, Scenario
 from agent_eval.benchmarks.twists import combined, varied
 from agent_eval.contracts import SCHEMA_VERSION
@@ -25,14 +24,8 @@ class SuiteRequest:
     """Which suite to generate.
 
     Attributes:
-        archetype: Name of the archetype.
-        cases: Number of cases.
         seed: Other seeds give other cases.
         with_traces: Whether each case has the trace of an agent that does everything right.
-
-    Example:
-        >>> SuiteRequest("support_agent", cases=3).dataset_id
-        'support_agent_3'
     """
 
     archetype: str
@@ -51,9 +44,6 @@ def generate_suite(request: SuiteRequest) -> Json:
 
     The first cases of a larger suite of the same seed are those of a smaller one, and no definition of a case
     depends on whether it has a trace, so that two such suites can be compared.
-
-    Raises:
-        UsageError: There is no such archetype.
     """
     of = archetype(request.archetype)
     cases = []
@@ -87,8 +77,6 @@ def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
     Each scenario comes once in every round of all of them, in an order of the round's own.
 
     Args:
-        of: The archetype.
-        seed: Seed of the suite.
         number: Place of the case in the suite, from 0.
     """
     turn, place = divmod(number, len(of.scenarios))
@@ -103,12 +91,7 @@ def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
 
 
 def scenario_of_case(case_id: str) -> Scenario | None:
-    """Make the scenario of a generated case again; None if the id is of no such case.
-
-    Example:
-        >>> scenario_of_case("refund-7") is None
-        True
-    """
+    """Make the scenario of a generated case again; None if the id is of no such case."""
     match = _CASE_ID.fullmatch(case_id)
     if match is None:
         return None

@@ -73,11 +73,6 @@ def day(offset: int) -> str:
     return (TODAY + timedelta(days=offset)).isoformat()
 
 
-def money(rng: random.Random, low: int, high: int) -> float:
-    """Choose an amount of whole cents."""
-    return rng.randrange(low * 100, high * 100, 5) / 100
-
-
 def words_of(amount: float) -> str:
     """Write an amount with two decimals."""
     return f"{amount:.2f}"

@@ -1,12 +1,12 @@
-"""`agent-eval compare`, `gate` and `report`."""
+"""`agent-eval compare`, `gate`, `report` and `view`."""
 
 from __future__ import annotations
 
+import pathlib
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from agent_eval.cli.html import html, only_one
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit, is_stdout
 
@@ -14,6 +14,129 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.operations.gate import GateResult, WaiverSource
+    from agent_eval.operations.html_report import HtmlMaterial
+
+
+@click.command(cls=TableCommand, path="report html")
+def html(
+    comparison: Path | None,
+    run: Path | None,
+    decision: Path | None,
+    baseline: Path | None,
+    candidate: Path | None,
+    out: Path,
+    report_title: str,
+    render_markdown: bool,
+    output_format: str,
+) -> None:
+    """Write a comparison, or one run, as one self-contained HTML file.
+
+    The file loads nothing from anywhere and can be read without JavaScript. Each case that got worse is shown
+    step by step, both runs side by side; the others are unpacked on a click.
+    """
+    from agent_eval.operations.compare import write_report
+    from agent_eval.operations.html_report import comparison_material, run_material
+
+    source = only_one(comparison, run)
+    if run is None:
+        material = comparison_material(source, decision=decision, baseline=baseline, candidate=candidate)
+    elif baseline is None and candidate is None:
+        material = run_material(source, decision=decision)
+    else:
+        raise click.UsageError("--run is compared with none: name no baseline and no candidate.")
+    write_report(out, _page(material, report_title, render_markdown=render_markdown))
+    if not is_stdout(out):
+        lines = [*material.missing, f"Wrote {out}"]
+        payload = {"html_report": str(out), "missing": list(material.missing)}
+        emit(output_format, payload, lambda _colour: lines)
+
+
+def only_one(comparison: Path | None, run: Path | None) -> Path:
+    """Return the comparison or the run, whichever the user names.
+
+    Raises:
+        UsageError: The user names both, or none.
+    """
+    named = [path for path in (comparison, run) if path is not None]
+    if len(named) != 1:
+        raise click.UsageError("Give --compare for a comparison, or --run for a run alone: one of the two.")
+    return named[0]
+
+
+@click.command(cls=TableCommand, path="view")
+@click.argument("source", metavar="PACK|COMPARISON", type=click.Path(path_type=pathlib.Path))
+def view(source: Path, out: Path | None, render_markdown: bool, output_format: str) -> None:
+    """Open a comparison, or one run, as an HTML page in the browser.
+
+    The page of a comparison has the decision that is beside it. Where there is no browser, only the path of
+    the page is printed.
+    """
+    import tempfile
+
+    from agent_eval.operations.compare import write_report
+    from agent_eval.operations.html_report import DEFAULT_TITLE, material_of
+    from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
+
+    material = material_of(source)
+    page = _page(material, DEFAULT_TITLE, render_markdown=render_markdown)
+    if out is None:
+        out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
+    write_report(out, page)
+    opened = _open_in_browser(out)
+    lines = [*material.missing, str(out)]
+    if (comparison := source / DEFAULT_PATH_IN_PACK).is_file():
+        lines.insert(-1, f"Compared with its baseline: agent-eval view {comparison}")
+    payload = {"html_report": str(out), "opened": opened, "missing": list(material.missing)}
+    emit(output_format, payload, lambda _colour: lines)
+
+
+def _open_in_browser(page: Path) -> bool:
+    """Open a page in a browser with windows. One that draws in the terminal would take it over."""
+    import os
+    import sys
+    import webbrowser
+
+    displays = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in displays):
+        return False
+    try:
+        return webbrowser.open(page.resolve().as_uri())
+    except webbrowser.Error:
+        return False
+
+
+def _page(material: HtmlMaterial, title: str, *, render_markdown: bool) -> str:
+    from agent_eval import __version__
+    from agent_eval.reports.html.evidence import SuiteEvidence
+    from agent_eval.reports.html.page import HtmlReport, render_html
+    from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
+
+    comparison, decision = material.comparison, material.decision
+    suite = SuiteReport(
+        slug=material.candidate.dataset_id,
+        suite_path="",
+        decision=decision or undecided(material.candidate),
+        candidate=material.candidate,
+        comparison=comparison,
+    )
+    evidence = SuiteEvidence(
+        candidate=material.candidate_pack, baseline=material.baseline_pack, place=material.place
+    )
+    report = EvaluationReport(
+        title=title,
+        suites=[suite],
+        head_sha=material.candidate.git_commit,
+        warnings=material.missing,
+        tool_version=__version__,
+    )
+    return render_html(
+        HtmlReport(
+            report=report,
+            evidence={suite.slug: evidence},
+            is_decided=decision is not None,
+            render_markdown=render_markdown,
+        )
+    )
 
 
 @click.command(cls=TableCommand, path="compare")
@@ -88,7 +211,7 @@ def gate(
     """
     import os
 
-    from agent_eval.operations.gate import chosen_policy, decide_on
+    from agent_eval.operations.gate import chosen_policy, decide_on, decide_on_run
     from agent_eval.operations.provenance import PackSources
     from agent_eval.operations.trusted_packs import SignerKeys
 
@@ -99,9 +222,8 @@ def gate(
         others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
         if any(others):
             raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
-        return _gate_of_run(
-            source, limits, config=config, policy=chosen, out=out, output_format=output_format
-        )
+        alone = decide_on_run(source, limits, config=config, policy=chosen, out=out, environ=os.environ)
+        return _print_decision(alone, out, output_format)
     waived = _waiver_source(apply_waivers, baseline_name, registry_path)
     keys = SignerKeys.read(baseline_public_key, candidate_public_key)
     result = decide_on(
@@ -117,18 +239,8 @@ def gate(
     return _print_decision(result, out, output_format)
 
 
-def _gate_of_run(run: Path, limits: dict[str, Any], *, output_format: str, **settings: Any) -> int:
-    """Decide on a run alone, whose pack no waiver, baseline or comparison is about."""
-    import os
-
-    from agent_eval.operations.gate import decide_on_run
-
-    result = decide_on_run(run, limits, **settings, environ=os.environ)
-    return _print_decision(result, settings["out"], output_format)
-
-
 def _print_decision(result: GateResult, out: Path | None, output_format: str) -> int:
-    from agent_eval.reports.terminal_decision import gate_text
+    from agent_eval.reports.terminal_comparison import gate_text
 
     decision = result.decision
     payload = {
@@ -194,7 +306,7 @@ def markdown(
 
 def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
     from agent_eval.operations.gate import read_run_material
-    from agent_eval.reports.markdown_run import render_run
+    from agent_eval.reports.markdown_file import render_run
 
     if replay is not None:
         raise click.UsageError("--replay goes with --compare.")

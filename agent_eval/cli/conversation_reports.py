@@ -24,14 +24,7 @@ def write_reports(pack: Path, *, debug: bool) -> SuiteResult:
     What they say is read from the pack, which holds no secret.
 
     Args:
-        pack: The pack.
         debug: Whether the pages show the agent's raw responses.
-
-    Returns:
-        The result.
-
-    Raises:
-        StorageError: A file cannot be written.
     """
     result = conversation_results(pack)
     folder = pack.parent

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from agent_eval.cli.streams import print_error
+from agent_eval.cli.output import print_error
 from agent_eval.config.gone import gone_option
 from agent_eval.errors import AgentEvalError, ExitCode, NotEvaluable, StorageError
 
@@ -64,7 +64,6 @@ def report_end(error: AgentEvalError, arguments: Sequence[str], *, text: str | N
 
     Args:
         error: What ended it.
-        arguments: The command line.
         text: The text for people, which is printed in any case; None for the error's message.
     """
     known = _redacted(error, _secret_remover())

@@ -1,4 +1,4 @@
-"""`agent-eval history`: what the last runs of the base branch counted."""
+"""`agent-eval history`, `drift` and `gate-health`: what many runs say."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import click
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
 from agent_eval.config.gone import gone_command
+from agent_eval.errors import ExitCode
+from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from agent_eval.gate.health import GateHealth
 
 
 class HistoryGroup(click.Group):
@@ -83,7 +87,7 @@ def history_show(
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, quarantined=quarantined)
     if recommend:
-        from agent_eval.reports.recommendation import recommendation_json, recommendation_lines
+        from agent_eval.reports.terminal_history import recommendation_json, recommendation_lines
 
         recommended = recommendation(table, quarantined)
         emit(
@@ -98,3 +102,78 @@ def history_show(
         history_json(table, warnings),
         lambda colour: [*history_text(table, name, colour=colour), *warning_lines],
     )
+
+
+@click.command(cls=TableCommand, path="drift")
+@click.argument("where", type=click.Path(path_type=pathlib.Path))
+def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_format: str) -> int:
+    """Tell whether main lost quality since a release: exit 1 if it did.
+
+    WHERE is the evidence of a run of main. Run it every night: it sees small losses that no single change is
+    blamed for, and an agent that falls without a change. It names no change.
+    """
+    from agent_eval.operations.history import check_drift
+    from agent_eval.reports.terminal_history import drift_text
+
+    report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)
+    emit(output_format, report.to_json(), lambda _colour: drift_text(report))
+    return int(ExitCode.NO if report.drift.is_worse else ExitCode.OK)
+
+
+_LISTED = 10
+
+
+@click.command(cls=TableCommand, path="gate-health")
+@click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
+def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
+    """Tell which judges and cases never failed, never passed or never ran, and what each cost.
+
+    Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
+    first. It says what to retire. The packs are of one dataset, and each is given once.
+    """
+    from agent_eval.operations.history import read_health
+
+    health = read_health(packs)
+    emit(output_format, health.to_json(), lambda _colour: _health_lines(health))
+
+
+def _health_lines(health: GateHealth) -> list[str]:
+    runs, cases = count(health.runs, "run"), count(len(health.cases), "case")
+    header = f"{'':<24} {'passed':>8} {'failed':>8} {'errors':>8} {'skipped':>8} {'cost':>10}"
+    lines = [f"{runs} of {cases}", "", header]
+    for name, judge in sorted(health.judges.items(), key=lambda item: (-item[1].failed, item[0])):
+        cost = "" if judge.cost_usd is None else f"${judge.cost_usd:,.2f}"
+        lines.append(
+            f"{name[:24]:<24} {judge.passed:>8,} {judge.failed:>8,} {judge.error:>8,} {judge.skipped:>8,} "
+            f"{cost:>10}  {judge.remark.replace('-', ' ')}"
+        )
+    lines += ["", *_case_lines(health), *_lost_lines(health)]
+    suggestions = health.suggestions()
+    return lines + (["", "What to do:", *(f"  {line}" for line in suggestions)] if suggestions else [])
+
+
+def _lost_lines(health: GateHealth) -> list[str]:
+    """Say how many trials were lost through no fault of the agent, and to what."""
+    lost = health.lost()
+    if not lost:
+        return []
+    by = ", ".join(f"{number:,} to {_LOST_TO.get(fault, fault)}" for fault, number in sorted(lost.items()))
+    return [f"{count(lost.total(), 'trial')} lost: {by}"]
+
+
+_LOST_TO = {"judge": "a judge", "environment": "the environment", "infrastructure": "the infrastructure"}
+
+
+def _case_lines(health: GateHealth) -> list[str]:
+    """Name the cases that say little, by what is remarkable about them, the dearest first."""
+    lines = []
+    for remark in ("cannot-judge", "never-ran", "never-passed", "never-failed", "too-few", "useful"):
+        named = {name: case for name, case in health.cases.items() if case.remark == remark}
+        if not named:
+            continue
+        dearest = sorted(named, key=lambda name: (-(named[name].cost_usd or 0.0), name))
+        spent = sum(case.cost_usd or 0.0 for case in named.values())
+        cost = f", ${spent:,.2f}" if any(case.cost_usd is not None for case in named.values()) else ""
+        names = ", ".join(dearest[:_LISTED]) + (", …" if len(dearest) > _LISTED else "")
+        lines.append(f"{count(len(named), 'case')} {remark.replace('-', ' ')}{cost}: {names}")
+    return lines

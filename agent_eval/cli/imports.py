@@ -1,27 +1,64 @@
-"""What the commands that import have in common: read the options, import, print what was imported."""
+"""Commands that make suites of something else, and that check whether this still works."""
 
 from __future__ import annotations
 
 import pathlib
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
+from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from agent_eval.importers.catalog import Family
-    from agent_eval.importers.diagnostics import Diagnostic
+    from agent_eval.operations.conformance import Conformance, ContractsCheck
     from agent_eval.operations.import_traces import Imported
 
-_SHOWN = 10
+
+@click.command(cls=TableCommand, path="import-trace")
+def import_trace(provider: str, **options: Any) -> None:
+    """Import what OpenAI, Anthropic, Vertex AI, Gemini or Azure AI Foundry recorded as a suite.
+
+    Reads JSON, JSON Lines and event streams; plain, gzip or zip; files, directories, or - for stdin. Each
+    conversation becomes a case with its trace. What cannot be taken over is listed, and refused by --strict.
+    """
+    _run_import("provider", provider, options)
+
+
+@click.command(cls=TableCommand, path="import-framework")
+def import_framework(framework: str, **options: Any) -> None:
+    """Import what LangGraph, the OpenAI Agents SDK, AutoGen, CrewAI or Semantic Kernel recorded as a suite.
+
+    Reads messages, states, streams, results and traces, and runs of LangSmith. Each conversation becomes a
+    case with its trace. What cannot be taken over is listed, and refused by --strict.
+    """
+    _run_import("framework", framework, options)
+
+
+@click.command(cls=TableCommand, path="import-transcript")
+def import_transcript(source: str, **options: Any) -> None:
+    """Import telemetry, sessions of coding agents and logs of benchmarks as a suite.
+
+    Reads OpenTelemetry, OpenInference and MLflow traces, Claude Code, Codex and SWE-agent sessions, logs of
+    Inspect, tau-bench and AgentDojo. Epochs and repeated runs become trials. Verdicts of the source are kept,
+    and `--judge recorded` judges by them.
+    """
+    _run_import("transcript", source, options)
+
+
+_DIAGNOSTICS_SHOWN = 10
 """Diagnostics that prose shows."""
 
 
-def run_import(family: Family, name: str, options: dict[str, Any]) -> None:
+def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     """Import as the options say, and print what was imported.
 
     Args:
-        family: Which formats to choose from.
         name: Name of the format, or `auto`.
         options: The parameters of the options that every such command has (`config.rows.suites`).
     """
@@ -30,10 +67,10 @@ def run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     output_format = options.pop("output_format")
     inputs = tuple(pathlib.Path(name) for name in options.pop("inputs"))
     imported = import_traces(ImportRequest(inputs=inputs, family=family, format=name, **options))
-    emit(output_format, imported.to_json(), lambda _colour: _text(imported))
+    emit(output_format, imported.to_json(), lambda _colour: _imported_text(imported))
 
 
-def _text(imported: Imported) -> list[str]:
+def _imported_text(imported: Imported) -> list[str]:
     totals, diagnostics = imported.totals, imported.diagnostics
     lines = [
         f"Wrote {imported.out}: {count(totals.cases, 'case')}, {count(totals.events, 'event')}, "
@@ -45,13 +82,72 @@ def _text(imported: Imported) -> list[str]:
         f"confidence {recognised.confidence:.0%}"
         for recognised in imported.recognised
     ]
-    lines += [_diagnostic_text(entry) for entry in diagnostics.entries[:_SHOWN]]
-    more = sum(diagnostics.counts.values()) - _SHOWN
+    for entry in diagnostics.entries[:_DIAGNOSTICS_SHOWN]:
+        field = f": {entry.field}" if entry.field else ""
+        lines.append(f"  {entry.severity}: {entry.record}{field}: {entry.reason}")
+    more = sum(diagnostics.counts.values()) - _DIAGNOSTICS_SHOWN
     if more > 0:
         lines.append(f"  … and {count(more, 'more diagnostic')}; --diagnostics-out writes them")
     return lines
 
 
-def _diagnostic_text(entry: Diagnostic) -> str:
-    field = f": {entry.field}" if entry.field else ""
-    return f"  {entry.severity}: {entry.record}{field}: {entry.reason}"
+@click.command(cls=TableCommand, path="adapter-conformance")
+def adapter_conformance(adapter_fixtures: Path, minimum: int, output_format: str) -> int:
+    """Import the fixtures of every format strictly: exit 0 when each holds what it should, 1 when not.
+
+    The directory has one of each format's name. A file NAME.expected.json beside an export says how many
+    cases, events, calls, results, errors and tokens it holds.
+    """
+    from agent_eval.operations.conformance import check_adapters
+
+    conformance = check_adapters(adapter_fixtures, minimum)
+    emit(output_format, conformance.to_json(), lambda _colour: _adapters_text(conformance))
+    return int(ExitCode.OK if conformance.passed else ExitCode.NO)
+
+
+@click.command(cls=TableCommand, path="contracts-check")
+def contracts_check(suite_fixtures: Path, adapter_fixtures: Path, minimum: int, output_format: str) -> int:
+    """Read suites of every schema version, and exports of every format: exit 1 when one is not as before."""
+    from agent_eval.operations.conformance import check_contracts
+
+    check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
+    emit(output_format, check.to_json(), lambda _colour: _contracts_text(check))
+    return int(ExitCode.OK if check.passed else ExitCode.NO)
+
+
+def _adapters_text(conformance: Conformance) -> list[str]:
+    failed = [check for check in conformance.checks if not check.passed]
+    passed = len(conformance.checks) - len(failed)
+    lines = [f"{passed} of {count(len(conformance.checks), 'export')} imported as they should be."]
+    lines += [f"  {check.path}: {problem}" for check in failed for problem in check.problems]
+    return lines + [f"  {missing}" for missing in conformance.missing]
+
+
+def _contracts_text(check: ContractsCheck) -> list[str]:
+    failed = [suite for suite in check.suites if not suite.passed]
+    lines = [f"{len(check.suites) - len(failed)} of {count(len(check.suites), 'suite')} read as before."]
+    lines += [f"  {suite.path}: {problem}" for suite in failed for problem in suite.problems]
+    lines += [f"  {missing}" for missing in check.missing]
+    return [*lines, *_adapters_text(check.adapters)]
+
+
+@click.command("benchmark-generate", cls=TableCommand, path="benchmark-generate")
+def benchmark_generate(out: Path, output_format: str, **asked: Any) -> None:
+    """Generate a suite of plausible cases with cassettes: the same seed gives the same bytes.
+
+    python:agent_eval.benchmarks.agents:good_agent passes each case; careless_agent fails those with a trap.
+    """
+    from agent_eval.benchmarks.generate import SuiteRequest
+    from agent_eval.operations.benchmarks import write_benchmark
+
+    written = write_benchmark(SuiteRequest(**asked), out)
+    emit(output_format, written, lambda _colour: _generated_text(written))
+
+
+def _generated_text(written: dict[str, Any]) -> list[str]:
+    cases, kinds = (
+        count(written["cases"], "case"),
+        count(written["scenarios"], "kind of task", "kinds of task"),
+    )
+    lines = [f"{written['output']}: {cases}, {kinds}, {count(written['traps'], 'trap')} for a careless agent"]
+    return [*lines, f"  {written['next']}"]

@@ -27,7 +27,7 @@ from agent_eval.cli.errors import (
     report,
     report_end,
 )
-from agent_eval.cli.streams import abandon, open_closed_streams, replace_unprintable
+from agent_eval.cli.output import abandon, open_closed_streams, replace_unprintable
 from agent_eval.errors import ExitCode, StorageError
 
 PROGRAM, ALIAS = "agent-eval", "aui-evals"
@@ -36,12 +36,7 @@ COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`.
-
-    Example:
-        >>> COMMANDS["gate"].target
-        'agent_eval.cli.compare:gate'
-    """
+    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`."""
 
     target: str
     summary: str
@@ -52,9 +47,9 @@ COMMANDS: dict[str, Entry] = {
     "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
     "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
     "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack again."),
-    "replay": Entry("agent_eval.cli.replay:replay", "Judge a pack again: exit 1 when anything differs."),
+    "replay": Entry("agent_eval.cli.rejudge:replay", "Judge a pack again: exit 1 when anything differs."),
     "replay-exec": Entry(
-        "agent_eval.cli.replay:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
+        "agent_eval.cli.rejudge:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
     ),
     "merge": Entry("agent_eval.cli.rejudge:merge", "Join the packs of a divided run into one."),
     "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
@@ -63,52 +58,50 @@ COMMANDS: dict[str, Entry] = {
         "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
     ),
     "judge-agreement": Entry(
-        "agent_eval.cli.judge_agreement:judge_agreement", "Measure an LLM judge against what people found."
+        "agent_eval.cli.rejudge:judge_agreement", "Measure an LLM judge against what people found."
     ),
     "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
-    "show": Entry("agent_eval.cli.show:show", "Show what an agent did on a case, and its verdicts."),
-    "bless": Entry("agent_eval.cli.bless:bless", "Accept an intended change as the baseline."),
-    "drift": Entry("agent_eval.cli.drift:drift", "Hold main against a release: exit 1 if it lost quality."),
+    "show": Entry("agent_eval.cli.examine:show", "Show what an agent did on a case, and its verdicts."),
+    "bless": Entry("agent_eval.cli.registry:bless", "Accept an intended change as the baseline."),
+    "drift": Entry("agent_eval.cli.history:drift", "Hold main against a release: exit 1 if it lost quality."),
     "history": Entry("agent_eval.cli.history:history", "Show the trend and the flaky cases of main's runs."),
     "inspect": Entry("agent_eval.cli.examine:inspect_command", "Tell what a file is, and what it holds."),
     "diff": Entry("agent_eval.cli.examine:diff", "Show what differs between two runs, event by event."),
-    "gate-health": Entry(
-        "agent_eval.cli.gate_health:gate_health", "Say which judges and cases earn their cost."
-    ),
-    "view": Entry("agent_eval.cli.html:view", "Open a comparison or a pack in the browser."),
+    "gate-health": Entry("agent_eval.cli.history:gate_health", "Say which judges and cases earn their cost."),
+    "view": Entry("agent_eval.cli.compare:view", "Open a comparison or a pack in the browser."),
     "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
     "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),
     "export-otel": Entry("agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry, or send it."),
     "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
     "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
-    "demo-agent": Entry("agent_eval.cli.demo_agent:demo_agent", "Serve the agents of the bundled suites."),
-    "keygen": Entry("agent_eval.cli.attest:keygen", "Make a key pair to sign evidence with."),
-    "attest": Entry("agent_eval.cli.attest:attest", "State in signed form how a run and its gate ended."),
+    "demo-agent": Entry("agent_eval.cli.ci:demo_agent", "Serve the agents of the bundled suites."),
+    "keygen": Entry("agent_eval.cli.packs:keygen", "Make a key pair to sign evidence with."),
+    "attest": Entry("agent_eval.cli.packs:attest", "State in signed form how a run and its gate ended."),
     "verify-attestation": Entry(
-        "agent_eval.cli.attest:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
+        "agent_eval.cli.packs:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
     ),
     "verify": Entry("agent_eval.cli.packs:verify", "Say what of a pack is sealed, signed and still replays."),
-    "validate": Entry("agent_eval.cli.conversations:validate", "Check a suite, and list all its faults."),
+    "validate": Entry("agent_eval.cli.suites:validate", "Check a suite, and list all its faults."),
     "import-trace": Entry(
-        "agent_eval.cli.import_trace:import_trace", "Import a provider's exports as a suite with traces."
+        "agent_eval.cli.imports:import_trace", "Import a provider's exports as a suite with traces."
     ),
     "import-framework": Entry(
-        "agent_eval.cli.import_framework:import_framework", "Import what a framework recorded as a suite."
+        "agent_eval.cli.imports:import_framework", "Import what a framework recorded as a suite."
     ),
     "import-transcript": Entry(
-        "agent_eval.cli.import_transcript:import_transcript", "Import telemetry, sessions, benchmark logs."
+        "agent_eval.cli.imports:import_transcript", "Import telemetry, sessions, benchmark logs."
     ),
-    "plan": Entry("agent_eval.cli.conversations:plan", "Show what a run of conversations would do and cost."),
-    "list-suites": Entry("agent_eval.cli.conversations:list_suites", "List the bundled conversations."),
-    "schema": Entry("agent_eval.cli.packs:schema", "Validate suites and migrate old ones."),
+    "plan": Entry("agent_eval.cli.suites:plan", "Show what a run of conversations would do and cost."),
+    "list-suites": Entry("agent_eval.cli.suites:list_suites", "List the bundled conversations."),
+    "schema": Entry("agent_eval.cli.suites:schema", "Validate suites and migrate old ones."),
     "adapter-conformance": Entry(
-        "agent_eval.cli.conformance:adapter_conformance", "Import fixtures of every format: exit 1 on a loss."
+        "agent_eval.cli.imports:adapter_conformance", "Import fixtures of every format: exit 1 on a loss."
     ),
     "contracts-check": Entry(
-        "agent_eval.cli.conformance:contracts_check", "Read old suites and exports: exit 1 when one changed."
+        "agent_eval.cli.imports:contracts_check", "Read old suites and exports: exit 1 when one changed."
     ),
     "benchmark-generate": Entry(
-        "agent_eval.cli.benchmark:benchmark_generate",
+        "agent_eval.cli.imports:benchmark_generate",
         "Generate a suite of plausible cases, with known faults.",
     ),
     "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
@@ -119,13 +112,7 @@ COMMANDS: dict[str, Entry] = {
 
 
 class LazyGroup(click.Group):
-    """A group of commands that imports a command's module only when the command is used.
-
-    Example:
-        >>> group = LazyGroup("agent-eval")
-        >>> group.get_command(click.Context(group), "gate").name
-        'gate'
-    """
+    """A group of commands that imports a command's module only when the command is used."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""

@@ -166,7 +166,6 @@ def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dic
     """Build the fields of a specification from the parameters of the running command.
 
     Args:
-        values: Values by parameter.
         agent_is_known: Whether the agent is known without being named, so that its options are allowed.
 
     Returns:

@@ -1,16 +1,17 @@
-"""Print results on stdout, as prose for people or one JSON object for programs; and progress on stderr."""
+"""Print results on stdout, as prose or one JSON object; progress on stderr, which never fails a command."""
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-
-from agent_eval.cli.streams import print_error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,8 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequ
 
         click.echo(json.dumps(payload, sort_keys=True))
     else:
-        colour = sys.stdout.isatty() and _colour_wanted()
+        wants_colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        colour = sys.stdout.isatty() and wants_colour
         prose = text(colour)
         lines = prose.split("\n") if isinstance(prose, str) else prose
         click.echo("\n".join(_harmless(line, colour) for line in lines))
@@ -63,12 +65,6 @@ def _harmless(line: str, colour: bool) -> str:
 _LONGEST = 100_000
 
 
-def _colour_wanted() -> bool:
-    import os
-
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 SECONDS_BETWEEN_LINES = 5.0
 
 
@@ -76,11 +72,6 @@ class ProgressPrinter:
     """Prints a run's progress on stderr: a bar on a terminal, otherwise a line every few seconds.
 
     A context manager. Pass it as `on_progress`.
-
-    Example:
-        >>> from agent_eval.engine.progress import RunProgress
-        >>> with ProgressPrinter() as progress:
-        ...     progress(RunProgress(total=10, done=4, passed=3))
     """
 
     def __init__(self) -> None:
@@ -113,3 +104,66 @@ class ProgressPrinter:
     def __exit__(self, *_: object) -> None:
         if self._drawn_columns:
             print_error("")
+
+
+def open_closed_streams() -> None:
+    """Open the standard streams that the caller has closed.
+
+    Otherwise the next file that is opened would be standard output or error for every library and child.
+    Standard output cannot be written then, which the command reports; what goes to standard error is lost.
+    """
+    for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, mode)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    sys.stdout = sys.stdout or _stream(1)
+    sys.stderr = sys.stderr or _stream(2)
+
+
+def _stream(number: int) -> TextIO:
+    return io.TextIOWrapper(io.BufferedWriter(io.FileIO(number, "w", closefd=False)), line_buffering=True)
+
+
+def replace_unprintable() -> None:
+    """Print escapes for characters that the locale's encoding does not have, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def print_error(text: str, *, nl: bool = True) -> None:
+    """Print on stderr, without what a terminal would obey.
+
+    A full disk or a closed pipe there changes neither what is done nor the exit code.
+
+    Args:
+        text: The text; a carriage return at its beginning goes back to the beginning of the line.
+        nl: Whether to end the line.
+    """
+    body = text.removeprefix("\r")
+    start = text[: len(text) - len(body)]
+    if not body.replace("\n", "").isprintable():
+        from agent_eval.text.escape import many_lines  # errors that need no cleaning are printed at once
+
+        body = many_lines(body, limit=_LONGEST_ERROR)
+    try:
+        click.echo(f"{start}{body}", err=True, nl=nl)
+    except (OSError, ValueError):
+        abandon(sys.stderr)
+
+
+_LONGEST_ERROR = 1_000_000
+
+
+def abandon(stream: TextIO) -> None:
+    """Redirect a stream to the null device, so that flushing it at exit does not fail again."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(null, stream.fileno())
+        finally:
+            os.close(null)

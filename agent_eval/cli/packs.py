@@ -1,21 +1,21 @@
-"""`agent-eval pack` and `schema`: evidence packs and suites."""
+"""Evidence packs: verify and convert them, and state and check in signed form who vouches for them."""
 
 from __future__ import annotations
 
 import pathlib
-from itertools import chain
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
-from agent_eval.errors import ExitCode
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidPack
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from agent_eval.contracts import RunConfig
+    from agent_eval.operations.attest import Attested, Signer
     from agent_eval.operations.packs import PackFacts
     from agent_eval.operations.verify import Verification
 
@@ -58,20 +58,17 @@ def _verified_text(verified: Verification) -> list[str]:
     tool = verified.to_json()["written_by"]["agent_eval"] or "an unknown version"
     key = f" ({'' if signature.checked else 'claims '}key {signature.key_id})" if signature.key_id else ""
     does = {True: "yes", False: "no", None: ""}[replay.same]
+    dirty = " with changes that are not committed" if config.git_dirty else ""
+    commit = f"{config.git_commit}{dirty}" if config.git_commit else "not recorded"
     lines = [
         *_facts_text("Verified", verified.facts).split("\n"),
         f"Written by agent-eval {tool}, schema {pack.manifest.schema_version}, at {config.started_at}",
-        f"Agent {config.agent_version}, model {config.model}, commit {_commit(config)}",
+        f"Agent {config.agent_version}, model {config.model}, commit {commit}",
         f"Result: {summary.passed_cases} of {summary.total_cases} cases passed; gate: {verified.gate}",
         f"Signature: {signature.state}{key}: {signature.note}",
         f"Replays: {does + ': ' if does else ''}{replay.note}",
     ]
     return [clean(line, limit=1_000) for line in lines]
-
-
-def _commit(config: RunConfig) -> str:
-    dirty = " with changes that are not committed" if config.git_dirty else ""
-    return f"{config.git_commit}{dirty}" if config.git_commit else "not recorded"
 
 
 def _facts_text(verb: str, pack_facts: PackFacts) -> str:
@@ -118,67 +115,164 @@ def _convert(pack: Path, out: Path, layout: Literal["files", "compact"], output_
     emit(output_format, converted.to_json(), lambda _colour: _facts_text("Wrote", converted))
 
 
-@click.group()
-def schema() -> None:
-    """Validate suites and migrate old ones."""
+_INTEGRITY = {
+    "signature": "signed by key {key}",
+    "shared secret": "by shared secret (HMAC), which every holder of it can make: not a signature",
+    "none": "unsigned",
+}
 
 
-@schema.command(cls=TableCommand, path="schema show")
-def show(suite_format: str) -> None:
-    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
-    from importlib.resources import files
+@click.command(cls=TableCommand, path="keygen")
+def keygen(out: Path, output_format: str) -> None:
+    """Make an ECDSA P-256 key pair to sign evidence with.
 
-    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
-    click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
-
-
-@schema.command(cls=TableCommand, path="schema validate")
-@click.argument("suites", metavar="[SUITE]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
-def validate(
-    suites: tuple[Path, ...],
-    suite: Path | None,
-    strict: bool,
-    require_version: str | None,
-    key_variables: tuple[str, ...],
-    output_format: str,
-) -> int:
-    """Check suites: exit 0 when all are valid, 1 when one is not, 2 when one cannot be read.
-
-    Takes any number of suites, as pre-commit passes them, or one with --input.
+    Keep the private key in the CI system's secrets (as AGENT_EVAL_SIGNING_KEY) and publish the public one.
     """
-    from agent_eval.cli.conversations import allowed_keys, validation_text
-    from agent_eval.suites.validate import validate_suite
+    from agent_eval.operations.attest import make_keys
 
-    paths = (*((suite,) if suite else ()), *suites)
-    if not paths:
-        raise click.UsageError("Name a suite to check.")
-    keys = allowed_keys(key_variables)
-    validations = [
-        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
-        for path in paths
-    ]
-    passed = all(validation.passed for validation in validations)
-    each = [validation.to_json() for validation in validations]
-    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
-    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
-    return int(ExitCode.OK if passed else ExitCode.NO)
-
-
-@schema.command(cls=TableCommand, path="schema migrate")
-def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
-    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
-
-    Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
-    """
-    from agent_eval.cli.conversations import validation_text
-    from agent_eval.contracts import SCHEMA_VERSION
-    from agent_eval.operations.suites import migrate_suite
-
-    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
-    validation = migration.validation
+    pair = make_keys(out)
+    payload = {"private_key": str(pair.private), "public_key": str(pair.public), "key_id": pair.key_id}
     emit(
         output_format,
-        migration.to_json(),
-        lambda _colour: [f"Wrote {migration.target}", *validation_text(validation)],
+        payload,
+        lambda _colour: [
+            f"Private key: {pair.private} (mode 0600; keep it secret)",
+            f"Public key: {pair.public}",
+            f"Key id: {pair.key_id}",
+        ],
     )
-    return int(ExitCode.OK if validation.passed else ExitCode.NO)
+
+
+@click.command(cls=TableCommand, path="attest")
+def attest(
+    pack: Path,
+    key: Path | None,
+    secret: str | None,
+    secret_file: Path | None,
+    decision: Path | None,
+    url: str | None,
+    output_format: str,
+) -> None:
+    """State in signed form how a run ended, and that its gate passed, if it did.
+
+    The pack is verified first. Statements are written below attestations/ in it: in-toto in a Sigstore bundle
+    with a key, in an envelope with an HMAC with a shared secret, and the bare predicates for other signers.
+    """
+    import os
+
+    from agent_eval.operations.attest import attest as attest_pack
+
+    signer = _signer(key, secret, secret_file, os.environ)
+    attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
+    emit(output_format, attested.to_json(), lambda _colour: _attested_text(attested))
+
+
+def _signer(
+    key_file: Path | None, secret: str | None, secret_file: Path | None, environ: Mapping[str, str]
+) -> Signer:
+    from agent_eval.attestations.keys import parse_signing_key, read_signing_key
+    from agent_eval.attestations.secrets import SIGNING_KEY_VARIABLE, key_from_environment, shared_secret
+    from agent_eval.operations.attest import Signer
+
+    shared = shared_secret(secret, secret_file, environ)
+    if key_file is not None:
+        return Signer(read_signing_key(key_file), shared)
+    pem = key_from_environment(environ)
+    return Signer(parse_signing_key(pem, source=SIGNING_KEY_VARIABLE) if pem is not None else None, shared)
+
+
+def _attested_text(attested: Attested) -> list[str]:
+    from agent_eval.attestations.secrets import SAFE_BYTES
+
+    key = attested.signer.key
+    how = _INTEGRITY[attested.signer.integrity].format(key=key.public.key_id if key is not None else "")
+    lines = [
+        f"Attested {attested.pack}: result {attested.result}, "
+        + ("gate passed" if attested.gate_passed else "no passed gate"),
+        f"Integrity: {how}",
+        f"Subject: manifest.json, sha256 {attested.manifest_sha256}",
+        *(f"  {path}" for path in attested.paths),
+    ]
+    secret = attested.signer.secret
+    if secret is not None and len(secret) < SAFE_BYTES:
+        lines.append(
+            f"Warning: the secret has {len(secret)} bytes; one of fewer than {SAFE_BYTES} may be guessed."
+        )
+    return lines
+
+
+@click.command(cls=TableCommand, path="verify-attestation")
+def verify_attestation(
+    pack: Path,
+    public_key: tuple[str, ...],
+    secret: str | None,
+    secret_file: Path | None,
+    attestation: Path | None,
+    output_format: str,
+    **requirements: Any,
+) -> int:
+    """Check who vouches for a pack: exit 0 when it holds, 1 when it does not, 2 when it cannot be checked.
+
+    Every credential that is given must verify. Without any, a pack is unsigned, which fails unless
+    --allow-unsigned is set. Then the whole pack is verified, and that the statement follows from it.
+    """
+    import os
+    from pathlib import Path
+
+    from agent_eval.attestations.files import Trust
+    from agent_eval.attestations.keys import read_public_key
+    from agent_eval.attestations.secrets import shared_secret
+    from agent_eval.attestations.statement import Expected
+    from agent_eval.operations.trusted_packs import open_trusted
+
+    trust = Trust(
+        keys=tuple(read_public_key(Path(file)) for file in public_key),
+        secret=shared_secret(secret, secret_file, os.environ),
+        require_signature=requirements["require_signature"],
+        allow_unsigned=requirements["allow_unsigned"],
+        expected=Expected(
+            commit=requirements["expect_commit"],
+            dataset_id=requirements["expect_dataset"],
+            run_id=requirements["expect_run"],
+        ),
+        gate=requirements["require_gate"],
+    )
+    try:
+        trusted = open_trusted(pack, trust, attestation=attestation)
+    except InvalidPack as error:
+        if is_unreadable(error):
+            raise
+        prose = [f"Not verified: {error.message}.", error.remedy]
+        emit(output_format, _refusal(pack, error), lambda _colour: prose)
+        return int(ExitCode.NO)
+    payload = trusted.to_json()
+    emit(output_format, payload, lambda _colour: _trusted_text(payload))
+    return int(ExitCode.OK)
+
+
+def is_unreadable(error: InvalidPack) -> bool:
+    """Tell whether there is no pack to judge: nothing at the path, or no manifest in it."""
+    from agent_eval.attestations.errors import UntrustedPack
+
+    return not isinstance(error, UntrustedPack) and error.details.get("file") is None
+
+
+def _refusal(pack: Path, error: AgentEvalError) -> dict[str, Any]:
+    return {
+        "verified": False,
+        "pack": str(pack),
+        "code": error.code,
+        "reason": error.message,
+        "remedy": error.remedy,
+    }
+
+
+def _trusted_text(facts: dict[str, Any]) -> list[str]:
+    integrity = _INTEGRITY[facts["integrity"]].format(key=facts["key_id"])
+    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
+    return [
+        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
+        f"Integrity: {integrity}",
+        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
+        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
+    ]

@@ -16,8 +16,8 @@ import click
 
 from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, Terminated, report_end
 from agent_eval.cli.options import TableCommand
+from agent_eval.cli.output import print_error
 from agent_eval.cli.run_suites import OUT, Results, requested_runs
-from agent_eval.cli.streams import print_error
 from agent_eval.errors import ExitCode, NotEvaluable
 
 if TYPE_CHECKING:
@@ -188,8 +188,6 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
     Args:
-        spec: What is run.
-        results: Prints the result.
         most: How many of the cases that did not pass are listed.
 
     Raises:
@@ -370,11 +368,6 @@ class Interrupts:
 
     Args:
         stay: Whether the handlers stay when the block ends, because the process ends then, too.
-
-    Example:
-        >>> with Interrupts() as interrupts:
-        ...     interrupts.reason(), interrupts.exit_code
-        ('', None)
     """
 
     def __init__(self, *, stay: bool = False) -> None:

@@ -44,12 +44,11 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
 
     Args:
         suites: Suites named as arguments; `--suite` may name more.
-        values: The other parameters of the command.
 
     Raises:
         UsageError: No suite is named, or several with an option that is about one.
     """
-    from agent_eval.cli.conversations import allowed_keys
+    from agent_eval.cli.suites import allowed_keys
     from agent_eval.config.spec import RunSpec
     from agent_eval.suites.paths import is_of_conversations, suite_paths
 
@@ -59,8 +58,9 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
         raise click.UsageError("Name a suite, or several, as arguments or with --suite.")
     paths = suite_paths(named)
     options = {name: value for name, value in values.items() if name not in ("suite", "output__pack")}
-    if len(paths) > 1:
-        _refuse_what_is_about_one(options)
+    for parameter, flag in _OF_ONE_SUITE.items():
+        if len(paths) > 1 and options.get(parameter):
+            raise click.UsageError(f"{flag} is about one suite, and several are named.")
     out = values["output__pack"] or _chosen_out(paths, resume=bool(options.get("agent__resume")))
     click.get_current_context().meta[OUT] = out
     packs = [out] if len(paths) == 1 else [_pack_of(path, out / name) for path, name in _names(paths).items()]
@@ -79,12 +79,6 @@ def _pack_of(path: Path, place: Path) -> Path:
     from agent_eval.suites.paths import is_of_conversations
 
     return place / PACK if is_of_conversations(path) else place
-
-
-def _refuse_what_is_about_one(options: Mapping[str, Any]) -> None:
-    for parameter, flag in _OF_ONE_SUITE.items():
-        if options.get(parameter):
-            raise click.UsageError(f"{flag} is about one suite, and several are named.")
 
 
 def _chosen_out(paths: Sequence[Path], *, resume: bool) -> Path:
@@ -128,11 +122,7 @@ def _is_used(place: Path) -> bool:
 
 
 def _unfinished(runs: Path, paths: Sequence[Path]) -> Path:
-    """Return the place of the newest run of these suites that was not finished.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the place of the newest run of these suites that was not finished."""
     from pathlib import Path
 
     from agent_eval.suites.paths import is_of_conversations

@@ -16,12 +16,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from agent_eval.demo.aui_messages import v1_message, v1_trace, v3_trace
 from agent_eval.demo.defects import DEFECTS, Context, forbidden_to
 from agent_eval.demo.domain import Answer, Session, domains_by_agent
 from agent_eval.errors import UsageError
 
-DEFAULT_PORT = 8600
+_INTEGRATION_ADDRESS = "https://integrations.invalid"
 _LARGEST_BODY = 1 << 20
 
 Result = tuple[int, Any]
@@ -42,15 +41,6 @@ class DemoAgents:
 
     Args:
         defects: Names of defects, from `DEFECTS`.
-
-    Raises:
-        UsageError: There is no such defect.
-
-    Example:
-        >>> agents = DemoAgents(["runs-no-workflows"])
-        >>> talk = agents.begin("demo-hr")
-        >>> agents.say(talk, "I'm sick today.", {}).workflows
-        []
     """
 
     def __init__(self, defects: Sequence[str] = ()) -> None:
@@ -63,11 +53,7 @@ class DemoAgents:
         self._numbers = itertools.count(1)
 
     def begin(self, agent_id: str) -> str:
-        """Begin a conversation; return its id.
-
-        Raises:
-            KeyError: There is no such agent.
-        """
+        """Begin a conversation; return its id."""
         talk_id = f"conversation-{next(self._numbers)}"
         self._talks[talk_id] = _Talk(agent_id, Session(domains_by_agent()[agent_id]))
         return talk_id
@@ -77,11 +63,7 @@ class DemoAgents:
         return self._talks.get(talk_id)
 
     def say(self, talk_id: str, text: str, variables: Mapping[str, Any]) -> Answer:
-        """Answer a message of the user, with all defects.
-
-        Raises:
-            KeyError: There is no such conversation.
-        """
+        """Answer a message of the user, with all defects."""
         talk = self._talks[talk_id]
         with talk.lock:
             answer = talk.session.answer(text, variables)
@@ -98,15 +80,9 @@ class ApiRequest:
     """One request to the API.
 
     Attributes:
-        method: HTTP method.
         path: The path without its query.
-        query: The parameters of the query.
         headers: Field names in lower case.
         body: The JSON object of the body; empty without one.
-
-    Example:
-        >>> ApiRequest("GET", "/api/v1/external/tasks", {}, {}, {}).body
-        {}
     """
 
     method: str
@@ -117,13 +93,7 @@ class ApiRequest:
 
 
 def respond(agents: DemoAgents, request: ApiRequest) -> Result:
-    """Answer a request: status, and JSON value of the body.
-
-    Example:
-        >>> request = ApiRequest("POST", "/api/v1/external/tasks", {}, {}, {})
-        >>> respond(DemoAgents(), request)
-        (401, {'message': 'The header x-network-api-key is missing.'})
-    """
+    """Answer a request: status, and JSON value of the body."""
     for method, pattern, answer in _ROUTES:
         match = re.fullmatch(pattern, request.path)
         if match is None or method != request.method:
@@ -168,8 +138,8 @@ def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
     answer = agents.say(str(talk_id), text, _variables(body))
     every = _is_on(query, "include_trace_info")
     business, context = (every or _is_on(query, f"include_{part}_trace") for part in ("business", "context"))
-    trace = v1_trace(text, answer, business=business, context=context) if business or context else None
-    return 200, v1_message(len(talk.turns), answer, trace)
+    trace = _v1_trace(text, answer, business=business, context=context) if business or context else None
+    return 200, _v1_message(len(talk.turns), answer, trace)
 
 
 def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_id: str) -> Result:
@@ -178,14 +148,14 @@ def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_i
     if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
         return 404, {"message": "There is no such message."}
     business, context = (_is_on(request.query, f"include_{part}_logic") for part in ("business", "context"))
-    return 200, v1_trace(*talk.turns[int(number) - 1], business=business, context=context)
+    return 200, _v1_trace(*talk.turns[int(number) - 1], business=business, context=context)
 
 
 def _list_messages(agents: DemoAgents, _request: ApiRequest, task_id: str) -> Result:
     talk = agents.talk(task_id)
     if talk is None:
         return 404, {"message": f"There is no task {task_id!r}."}
-    return 200, [v1_message(number, answer, None) for number, (_, answer) in enumerate(talk.turns, start=1)]
+    return 200, [_v1_message(number, answer, None) for number, (_, answer) in enumerate(talk.turns, start=1)]
 
 
 def _grant_token(_agents: DemoAgents, request: ApiRequest) -> Result:
@@ -222,7 +192,7 @@ def _read_thread(agents: DemoAgents, _request: ApiRequest, thread_id: str) -> Re
     talk = agents.talk(thread_id)
     if talk is None:
         return _v3_error(404, "not_found", "There is no such thread.")
-    return 200, [v3_trace(text, answer) for text, answer in talk.turns]
+    return 200, [_v3_trace(text, answer) for text, answer in talk.turns]
 
 
 _V1 = "/api/v1/external"
@@ -256,20 +226,98 @@ def _v3_error(status: int, code: str, words: str, name: str | None = None) -> Re
     return status, {"error": {"code": code, "message": words, "details": details}}
 
 
+def _v1_message(number: int, answer: Answer, trace: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Write a message of the first generation.
+
+    Args:
+        number: Number of the message in its task.
+        trace: Its trace; None where the request did not ask for it.
+    """
+    return {
+        "id": f"message-{number}",
+        "created_at": "2026-01-01T00:00:00Z",
+        "text": answer.text,
+        "sender": {"id": "agent", "type": "agent"},
+        "receiver": {"id": "user", "type": "user"},
+        "cards": [],
+        "followup_suggestions": [],
+        "executed_workflows": list(answer.workflows),
+        **({} if trace is None else {"trace_info": trace}),
+    }
+
+
+def _v1_trace(text: str, answer: Answer, *, business: bool = True, context: bool = True) -> dict[str, Any]:
+    """Write a trace of the first generation.
+
+    Args:
+        business: Whether it has what the agent understood and decided.
+        context: Whether it has the context and the calls of integrations.
+    """
+    decisions = [*(_business_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
+    return {
+        "input": {"message": text},
+        **({"context": {"active_tools": [], "entities": []}} if context else {}),
+        **({"understanding": _understanding(answer)} if business else {}),
+        **({"decisions": decisions} if business or context else {}),
+        "response": _response(answer),
+        **({"rules_evaluations": _evaluations(answer)} if business else {}),
+        "latency": {"elapsed": 12, "unit": "millisecond"},
+    }
+
+
+def _v3_trace(text: str, answer: Answer) -> dict[str, Any]:
+    """Write a trace of the later generation: no parameters, no integrations, no workflows."""
+    return {
+        "input": {"message": text},
+        "understanding": {"intents": [], "guardrails": {"passed": True}},
+        "decisions": _business_decisions(answer),
+        "computed_parameters": [],
+        "response": _response(answer),
+        "rules_evaluations": _evaluations(answer),
+    }
+
+
+def _understanding(answer: Answer) -> dict[str, Any]:
+    return {"guardrails": {"passed": True}, "intents": [], "extracted_params": dict(answer.params)}
+
+
+def _business_decisions(answer: Answer) -> list[dict[str, Any]]:
+    trigger = {"type": "intent_classification"}
+    tools = [{"type": "activate_tool", "tool": name, "trigger": trigger} for name in answer.workflows]
+    rules = [
+        {"type": "rule_triggered", "rule": {"type": "constraint", "action": "TEXT", "code": code}}
+        for code in answer.rules
+    ]
+    return [*tools, *rules]
+
+
+def _calls(answer: Answer) -> list[dict[str, Any]]:
+    called = [_integration(code, answer) for code in answer.integrations]
+    return [{"type": "call_integration", "integration": integration} for integration in called]
+
+
+def _integration(code: str, answer: Answer) -> dict[str, Any]:
+    request = {"name": code, "url": f"{_INTEGRATION_ADDRESS}/{code}", "method": "GET", "category": "read"}
+    failed = answer.status >= 400  # the lowest status of HTTP that is an error
+    ending = {"error_message": "the service failed"} if failed else {"response": {"found": True}}
+    return {"code": code, "type": "REST", "requests": [request], "status_code": answer.status, **ending}
+
+
+def _response(answer: Answer) -> dict[str, Any]:
+    if answer.is_error:
+        return {"type": "error", "message": answer.text, "error": answer.text}
+    return {"type": "answer", "message": answer.text}
+
+
+def _evaluations(answer: Answer) -> list[dict[str, Any]]:
+    return [{"code": code, "triggered": True} for code in answer.rules]
+
+
 class DemoServer:
     """The agents behind an address of this machine. A context manager.
 
     Args:
-        agents: The agents.
-        port: The port; 0 for a free one.
-
-    Raises:
-        UsageError: The port is taken.
-
-    Example:
-        >>> with DemoServer(DemoAgents()) as server:
-        ...     server.url.startswith("http://127.0.0.1:")
-        True
+        port: 0 for a free one; one that is taken is refused.
     """
 
     def __init__(self, agents: DemoAgents, port: int = 0) -> None:

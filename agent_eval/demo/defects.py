@@ -21,17 +21,7 @@ INVENTED = "invented"
 
 @dataclass(frozen=True)
 class Forbidden:
-    """What the bundled suites of one agent forbid in some test.
-
-    Attributes:
-        workflows: Names of workflows.
-        params: Names of parameters.
-        rules: Codes of rules.
-
-    Example:
-        >>> forbidden_to("demo-hr").params
-        ('accused-name', 'diagnosis', 'net-amount')
-    """
+    """What the bundled suites of one agent forbid in some test."""
 
     workflows: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
@@ -45,10 +35,6 @@ class Context:
     Attributes:
         is_lost: Whether the agent did not understand the message.
         forbidden: What the suites of the agent forbid.
-
-    Example:
-        >>> Context(is_lost=True).forbidden.rules
-        ()
     """
 
     is_lost: bool = False
@@ -64,11 +50,6 @@ class Defect:
         does: What the agent does, in words.
         caught_by: Strict checks that can see it; none where only a model or a human can.
         apply: Makes an answer worse.
-
-    Example:
-        >>> worse = DEFECTS["forgets-parameters"].apply(Answer("Done.", params={"order": "7"}), Context())
-        >>> worse.params
-        {}
     """
 
     name: str

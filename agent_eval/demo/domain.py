@@ -63,8 +63,6 @@ class Step(BaseModel):
         """Tell whether the step answers a message.
 
         Args:
-            text: The message.
-            variables: The user's variables.
             done: Workflows of earlier turns.
         """
         plain = text.casefold()
@@ -76,12 +74,7 @@ class Step(BaseModel):
 
 
 class Domain(BaseModel):
-    """What the agent of one domain knows.
-
-    Example:
-        >>> domain("hr").agent_id
-        'demo-hr'
-    """
+    """What the agent of one domain knows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -94,18 +87,7 @@ class Domain(BaseModel):
 
 @dataclass
 class Session:
-    """One conversation with an agent of the demonstration.
-
-    Attributes:
-        domain: What the agent knows.
-        done: Workflows that ran.
-        params: Parameters that are known.
-
-    Example:
-        >>> session = Session(domain("hr"))
-        >>> session.answer("I want to report harassment.", {}).workflows
-        ['SENSITIVE_CASE', 'CONVERSATION_FORWARDING']
-    """
+    """One conversation with an agent of the demonstration."""
 
     domain: Domain
     done: set[str] = field(default_factory=set)
@@ -115,7 +97,6 @@ class Session:
         """Answer a message of the user.
 
         Args:
-            text: The message.
             variables: The user's variables, as the message carries them.
         """
         step = next((step for step in self.domain.steps if step.fits(text, variables, self.done)), None)
@@ -138,12 +119,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer of an agent of the demonstration, and what it did for it.
-
-    Example:
-        >>> Answer("Hello!").is_error
-        False
-    """
+    """One answer of an agent of the demonstration, and what it did for it."""
 
     text: str
     workflows: list[str] = field(default_factory=list)
@@ -168,11 +144,7 @@ def domain_names() -> list[str]:
 
 @cache
 def domain(name: str) -> Domain:
-    """Read a domain.
-
-    Raises:
-        UsageError: There is no such domain.
-    """
+    """Read a domain."""
     path = BUNDLED / "domains" / f"{name}.json"
     if name not in domain_names():
         raise UsageError(f"there is no domain {name!r}", remedy=f"Name one of: {', '.join(domain_names())}.")

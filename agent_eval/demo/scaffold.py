@@ -68,10 +68,6 @@ _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
 class StarterAgent:
     """The agent that the starter files run.
 
-    Example:
-        >>> StarterAgent("agent-url", "https://agent.example/ask").variable
-        'AGENT_EVAL_AGENT_URL'
-
     Attributes:
         option: The input of the CI job that names it.
         value: The value of that input.
@@ -102,24 +98,14 @@ def scaffold(
     """Write the starter files below a directory.
 
     Args:
-        out: The directory, usually the top of a repository.
         platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
         agent: The agent that CI runs; None to judge the recorded traces of the suite.
         action: Where the action lives, pinned by commit: `owner/repo@sha`; None leaves it to be filled in.
         image: Where the image lives, with its tag or digest; None leaves it to be filled in.
-        force: Overwrite existing files.
-
-    Returns:
-        The files, in the order of writing.
 
     Raises:
         UsageError: The action is not pinned by a commit, the image has no tag, two platforms have the same
             file, or files exist already and `force` is false; nothing has been written.
-        StorageError: A file could not be written.
-
-    Example:
-        >>> [str(path) for path in scaffold(Path("."), platforms=["gitlab"])][-1:]
-        ['.gitlab-ci.yml']
     """
     if action is not None and not _ACTION.fullmatch(action):
         raise UsageError(
@@ -151,13 +137,7 @@ def scaffold(
 
 
 def to_fill_in(written: Sequence[Path]) -> list[str]:
-    """List what is still to be put into the files, each with the place: nothing where all was given.
-
-    Example:
-        >>> _ = Path("agent-eval.yml").write_text("image: ghcr.io/your-organisation/agent-eval:v1")
-        >>> to_fill_in([Path("agent-eval.yml")])
-        ['the image, ghcr.io/your-organisation/agent-eval:v1 (agent-eval.yml)']
-    """
+    """List what is still to be put into the files, each with the place: nothing where all was given."""
     texts = {str(path): path.read_text(encoding="utf-8") for path in written}
     missing = []
     for what, placeholder in _TO_BE_FILLED_IN.items():

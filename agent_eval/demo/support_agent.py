@@ -30,9 +30,6 @@ def write_suites(out: Path) -> tuple[Path, Path]:
 
     Returns:
         The path of the baseline's suite, and that of the candidate's.
-
-    Raises:
-        StorageError: A file could not be written.
     """
     bundled = files("agent_eval.demo") / "suites"
     places = []

@@ -19,9 +19,7 @@ def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[s
     """Write a table. Every cell is a literal or the result of a function in `text.escape`.
 
     Args:
-        header: Words at the top of the columns.
         align: `:--`, `--:` or `:-:` for each column.
-        rows: Cells.
     """
     lines = [header, align, *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -37,7 +35,6 @@ def folded(title: str, blocks: Iterable[str]) -> str:
 
     Args:
         title: A literal with figures at most: markup in it is not escaped.
-        blocks: The folded blocks.
     """
     inside = [block for block in blocks if block]
     if not inside:

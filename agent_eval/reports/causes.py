@@ -60,11 +60,7 @@ class Reason:
 class Cause:
     """A reason with the cases that it explains.
 
-    Example:
-        `cause.cases[0]` is the case that a comment shows open for the cause.
-
     Args:
-        reason: What judges object to.
         cases: The cases that no more frequent cause explains; at least one.
         count: How many cases have it, also those that a more frequent cause explains.
     """

@@ -6,10 +6,9 @@ from dataclasses import replace
 from functools import partial
 
 from agent_eval.contracts import GateStatus
-from agent_eval.reports import case_lists, decision
+from agent_eval.reports import cases, decision
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import alert, bullets, document, folded
-from agent_eval.reports.case_lists import most_regressed
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
 from agent_eval.reports.history import placed
@@ -40,7 +39,7 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
         blocks = [*evaluation(report, replace(detail, calm=True), ""), pointers, _placed(report, detail)]
         return document([marker, *blocks])
 
-    regressed = most_regressed(suite.comparison for suite in report.suites)
+    regressed = cases.most_regressed(suite.comparison for suite in report.suites)
     return fit(render, COMMENT, limit=limit, size=characters, regressed=regressed)
 
 
@@ -72,7 +71,7 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
     def render(detail: Detail) -> str:
         return document(evaluation(report, detail, evidence(report, detail)))
 
-    regressed = most_regressed(suite.comparison for suite in report.suites)
+    regressed = cases.most_regressed(suite.comparison for suite in report.suites)
     return fit(render, _LEVELS, limit=limit, size=utf8_bytes, regressed=regressed)
 
 
@@ -183,8 +182,8 @@ def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> l
         suite_section.other_rules(suite, detail),
         decision.findings(story, detail),
         decision.blocking_cases(story, detail),
-        *case_lists.regressed(suite, partial(report.reproduce_command, suite), detail),
-        *case_lists.failing(suite, detail),
+        *cases.regressed(suite, partial(report.reproduce_command, suite), detail),
+        *cases.failing(suite, detail),
         suite_section.case_set(comparison, failing, detail),
         decision.notes(story, detail),
         suite_section.notices(suite, detail),
@@ -202,7 +201,7 @@ def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detai
         passing(suite.candidate.summary),
         _compared(suite, report, detail),
         _not_judged(suite, report, detail),
-        *case_lists.failing(alone, detail),
+        *cases.failing(alone, detail),
         *judging_words(suite.candidate.summary),
         *suite_section.figures_alone(alone, detail),
         *suite_section.provenance(suite, detail, tool_version=report.tool_version),

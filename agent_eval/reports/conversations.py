@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from agent_eval.contracts.conversation_result import (
     ConversationResult,
@@ -83,7 +82,9 @@ def percent_text(score: float | None) -> str:
 
 
 def _scores(result: SuiteResult) -> Iterator[str]:
-    yield f"**Score: {percent_text(result.score)}** · {_passed(result)}"
+    rate = percent_text(None if result.pass_rate is None else result.pass_rate * 100)
+    passed = f"{result.passed_tests} of {count(len(result.tests), 'conversation')} passed ({rate})"
+    yield f"**Score: {percent_text(result.score)}** · {passed}"
     if result.error_tests:
         number = count(result.error_tests, "conversation")
         yield (
@@ -94,11 +95,6 @@ def _scores(result: SuiteResult) -> Iterator[str]:
         yield f"{count(result.not_evaluated, 'conversation')} could not be evaluated."
     if result.judge.get("provider") == "scripted":
         yield "The judge is `scripted`: its verdicts are from a file, and no model gave them."
-
-
-def _passed(result: SuiteResult) -> str:
-    rate = percent_text(None if result.pass_rate is None else result.pass_rate * 100)
-    return f"{result.passed_tests} of {count(len(result.tests), 'conversation')} passed ({rate})"
 
 
 def _tests(result: SuiteResult, files: Mapping[str, str]) -> str:
@@ -212,8 +208,5 @@ def _turn(turn: TurnResult, *, debug: bool) -> Iterator[str]:
         yield "Workflows: " + ", ".join(code_span(name) for name in turn.workflows)
     if debug:
         for raw in turn.raw:
-            yield folded("Raw response", [fence(_as_json(raw), limit=_LONGEST, language="json")])
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+            text = json.dumps(raw, indent=2, ensure_ascii=False, sort_keys=True)
+            yield folded("Raw response", [fence(text, limit=_LONGEST, language="json")])

@@ -24,13 +24,7 @@ def case_counts(summary: RunSummary) -> dict[Outcome, int]:
 
 
 def redacted(execution: ExecutionConfig) -> str:
-    """Say how much was redacted in a run, and never what; empty for nothing.
-
-    Example:
-        >>> from agent_eval.contracts import ExecutionConfig
-        >>> redacted(ExecutionConfig(redacted_cases=2, redactions=5))
-        '5 secrets or personal details in 2 cases were redacted.'
-    """
+    """Say how much was redacted in a run, and never what; empty for nothing."""
     cases = execution.redacted_cases
     if not cases:
         return ""
@@ -80,13 +74,6 @@ def judging_words(summary: RunSummary) -> list[str]:
     """Say what judges that are models took and what kept replies saved; nothing without them.
 
     A further sentence warns where judge and agent are models of one family.
-
-    Example:
-        >>> from agent_eval.contracts.run import JudgingUse, Tally
-        >>> summary = Tally().summary("run", "shop")
-        >>> used = JudgingUse(calls=2, reused=10, cost_usd=0.01, saved_usd=0.05)
-        >>> judging_words(summary.model_copy(update={"judging": used}))
-        ['LLM judges: 2 calls for 0.01 USD; 10 kept replies were reused, which saved 0.05 USD.']
     """
     used = summary.judging
     if used is None:
@@ -112,21 +99,15 @@ def fallen(comparison: Comparison | None) -> list[TrialChange]:
     """List cases of which fewer trials pass than before, the largest fall first; they may still pass."""
     if comparison is None or comparison.trials is None:
         return []
-    rows = [(_fall(row), row) for row in comparison.trials.changes if row.judge_id is None]
+    of_cases = [row for row in comparison.trials.changes if row.judge_id is None]
+    rows = [(_share(row.baseline) - _share(row.candidate), row) for row in of_cases]
     return [row for drop, row in sorted(rows, key=lambda fall: (-fall[0], fall[1].case_id)) if drop > 0]
 
 
 def rates(row: TrialChange) -> str:
     """Write the trials of a case that passed, before and now: `4 of 4 → 3 of 5`."""
-    return f"{_rate(row.baseline)} → {_rate(row.candidate)}"
-
-
-def _rate(trials: TrialCount) -> str:
-    return f"{trials.passed} of {trials.judged}"
-
-
-def _fall(row: TrialChange) -> Fraction:
-    return _share(row.baseline) - _share(row.candidate)
+    before, now = (f"{trials.passed} of {trials.judged}" for trials in (row.baseline, row.candidate))
+    return f"{before} → {now}"
 
 
 def _share(trials: TrialCount) -> Fraction:

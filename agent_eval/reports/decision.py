@@ -28,8 +28,6 @@ def box(story: Story, detail: Detail, *, boxes: bool, sentence: bool = False) ->
     """Render why it ended so and what to do, in a box unless it passed; empty where there is nothing to say.
 
     Args:
-        story: Of the suite.
-        detail: How much to show.
         boxes: Whether the platform knows coloured boxes.
         sentence: Whether the first sentence is in it, where no heading has it.
     """

@@ -11,10 +11,6 @@ from functools import lru_cache
 class Detail:
     """Upper bounds for everything that grows with the evaluation.
 
-    Example:
-        >>> replace(COMMENT[0], cases=1).cases
-        1
-
     Args:
         suites: Suites with a section of their own.
         suite_lines: Suites in the list at the top.
@@ -29,7 +25,6 @@ class Detail:
         name: Characters of a quoted name: case id, judge, suite, branch.
         folded: Whether the tables a reader can open are there: judges, rules, provenance.
         commands: Whether the command that reproduces a case is shown.
-        links: Whether links are shown.
         sentences: Reasons, notices and warnings shown, each.
         elsewhere: Where to read what is left out.
         cases_elsewhere: Where to read the regressed cases that are left out.
@@ -120,10 +115,6 @@ def fit(
     """Choose the most detailed rendering within `limit`, or the least detailed one if none is.
 
     Fill the remaining room with regressed cases: in full, then with one line each.
-
-    Example:
-        >>> fit(lambda detail: "x" * detail.quote, COMMENT, limit=110, size=len) == "x" * 100
-        True
 
     Args:
         render: Renders at one level of detail.

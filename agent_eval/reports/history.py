@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import get_args
@@ -25,12 +25,7 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Series:
-    """A figure of each run, the oldest first; None where it is not known.
-
-    Example:
-        >>> Series((0.9, None, 0.95)).newest
-        0.95
-    """
+    """A figure of each run, the oldest first; None where it is not known."""
 
     values: Sequence[float | None]
 
@@ -109,12 +104,7 @@ def trend_words(history: Board) -> str:
 
 
 def between(values: Sequence[float]) -> str:
-    """Write the lowest and the highest of some shares.
-
-    Example:
-        >>> between([0.9, 0.95]), between([0.9])
-        ('90.0% to 95.0%', '90.0%')
-    """
+    """Write the lowest and the highest of some shares."""
     low, high = percent(min(values)), percent(max(values))
     return low if low == high else f"{low} to {high}"
 
@@ -126,16 +116,17 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     rate by what the suite asks, not by what the agent does.
 
     Args:
-        own: The run.
         earlier: Runs of the base branch, the newest first.
-        branch: The name of the branch.
     """
     same = [run for run in earlier if run.run.key == own.run.key][:LOW_AMONG]
     known = rates(same).known
     newest = same[0].cases if same else {}
-    own_rate = RunRecord(
-        own.run, {name: case for name, case in own.cases.items() if _same(case, newest)}
-    ).pass_rate
+    alike = {
+        name: case
+        for name, case in own.cases.items()
+        if name in newest and newest[name].definition == case.definition
+    }
+    own_rate = RunRecord(own.run, alike).pass_rate
     if own_rate is None or not known:
         return ""
     runs = f"{branch}'s last {len(known)} runs" if len(known) > 1 else f"{branch}'s last run"
@@ -143,10 +134,6 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     if _below_all(own_rate, known):
         words += ", so this is below them all"
     return words
-
-
-def _same(case: CaseRecord, newest: Mapping[str, CaseRecord]) -> bool:
-    return case.case_id in newest and newest[case.case_id].definition == case.definition
 
 
 def rate_words(case: CaseBoard) -> str:

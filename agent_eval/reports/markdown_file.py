@@ -1,25 +1,25 @@
-"""Render one comparison as a markdown file: `report markdown`."""
+"""Render one comparison, or one run alone, as a markdown file: `report markdown`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision
-from agent_eval.reports import case_lists
+from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, RunReference
+from agent_eval.reports import cases
 from agent_eval.reports import decision as decided
 from agent_eval.reports import suite as suite_section
 from agent_eval.reports.blocks import bullets, document
-from agent_eval.reports.counts import judging_words
+from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.detail import FILE_LIMIT, FULL, Detail, fit, utf8_bytes
 from agent_eval.reports.model import SuiteReport, undecided
 from agent_eval.reports.replay import replay_blocks
 from agent_eval.reports.story import story_of
 from agent_eval.text.escape import plain, prose
 
-_THERE = "see the comparison"
-_DETAIL = replace(FULL[0], elsewhere=_THERE, cases_elsewhere=_THERE)
+_DETAIL = replace(FULL[0], elsewhere="see the comparison", cases_elsewhere="see the comparison")
+_OF_A_RUN = replace(FULL[0], elsewhere="see the evidence pack", cases_elsewhere="see the evidence pack")
 
 
 def render_markdown(
@@ -32,12 +32,9 @@ def render_markdown(
     """Render a report of a comparison as markdown.
 
     Args:
-        comparison: What changed.
         decision: The decision of the gate on it; None without one.
-        title: Its heading.
         replay: The report that `replay` wrote about the candidate, as JSON.
     """
-
     suite = SuiteReport(
         slug=title,
         suite_path="",
@@ -45,7 +42,6 @@ def render_markdown(
         candidate=comparison.candidate,
         comparison=comparison,
     )
-
     story = story_of(suite)
 
     def render(detail: Detail) -> str:
@@ -66,18 +62,18 @@ def render_markdown(
                     if decision
                     else []
                 ),
-                *case_lists.regressed(suite, None, detail),
+                *cases.regressed(suite, None, detail),
                 suite_section.case_set(comparison, (), detail),
                 decided.notes(story, detail),
                 suite_section.notices(suite, detail),
-                *_replay(replay, detail),
+                *(["### Replay", *replay_blocks(replay, detail)] if replay is not None else []),
                 *judging_words(comparison.candidate.summary),
                 *decided.other_cases(story, detail),
                 *suite_section.behind_a_click(suite, story, detail),
             ]
         )
 
-    regressed = case_lists.most_regressed([comparison])
+    regressed = cases.most_regressed([comparison])
     return fit(render, (_DETAIL,), limit=FILE_LIMIT, size=utf8_bytes, regressed=regressed)
 
 
@@ -91,7 +87,40 @@ def _incompatible(comparison: Comparison, detail: Detail) -> str:
     return f"⚠️ **The runs did not evaluate the same thing:**\n\n{lines}"
 
 
-def _replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
-    if replay is None:
-        return []
-    return ["### Replay", *replay_blocks(replay, detail)]
+def render_run(
+    run: RunReference, failing: Sequence[CaseResultRow], decision: GateDecision | None, *, title: str
+) -> str:
+    """Render a report of a run that is compared with none.
+
+    Args:
+        failing: Its cases that did not pass, in suite order; a bounded number is enough.
+        decision: The decision made on it alone; None without one.
+    """
+    suite = SuiteReport(
+        slug=title,
+        suite_path="",
+        decision=decision or undecided(run),
+        candidate=run,
+        failing=failing,
+    )
+    story = story_of(suite)
+
+    def render(detail: Detail) -> str:
+        unjudged = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(run.summary)]
+        name = plain(title, limit=detail.name)
+        opening = [f"## {name}"]
+        if decision is not None:
+            findings = decided.findings(story, detail)
+            opening = [f"## {story.sign} {decided.escaped(story.sentence, detail)}", name, findings]
+        return document(
+            [
+                *opening,
+                f"**{passing(run.summary)}**",
+                *unjudged,
+                *judging_words(run.summary),
+                *cases.failing(suite, detail),
+                *suite_section.behind_a_click(suite, story, detail),
+            ]
+        )
+
+    return fit(render, (_OF_A_RUN,), limit=FILE_LIMIT, size=utf8_bytes, regressed=0)

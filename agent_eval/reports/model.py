@@ -38,16 +38,9 @@ _SEVERITY = (GateStatus.FAILED, GateStatus.INCONCLUSIVE, GateStatus.NO_BASELINE,
 class BaselineInfo:
     """The earlier run that the candidate was compared with, and how it was found.
 
-    Example:
-        >>> BaselineInfo(how="newest on main", run_id="17", age="2 days").age
-        '2 days'
-
     Args:
         how: A noun: `merge base`, `newest on main`, `path`.
-        sha: The commit of the run.
-        branch: Its branch.
         run_id: The CI run that published it.
-        run_url: That run's page.
         created_at: ISO 8601.
         age: Time since then, in words.
         notes: Sentences on runs that the search skipped.
@@ -67,13 +60,8 @@ class BaselineInfo:
 class SuiteHistory:
     """The runs of the base branch before a run, and what the run itself counted.
 
-    Example:
-        `report.suites[0].history.earlier[0].pass_rate` is the rate of the branch's newest run.
-
     Args:
-        own: What the run counted.
         earlier: Runs of the base branch, the newest first.
-        branch: The name of the base branch.
     """
 
     own: RunRecord
@@ -85,14 +73,9 @@ class SuiteHistory:
 class SuiteReport:
     """The outcome of one suite.
 
-    Example:
-        `report.suites[0].status` is the gate's decision on the first suite of a report.
-
     Args:
         slug: Short name, unique in the evaluation; hostile text like every other.
         suite_path: As given by the user, for the command that reproduces a case.
-        decision: Of the gate.
-        candidate: The run that was judged.
         comparison: None without a baseline.
         baseline: None without a baseline.
         baseline_note: Why there is no baseline, or which runs were skipped; may be empty.
@@ -196,9 +179,6 @@ class RuleChanges:
 class EvaluationReport:
     """A whole evaluation: one suite or several, and where to find more.
 
-    Example:
-        `render_comment(report, "<!-- agent-eval id=default run=1 attempt=1 -->", limit=65_536)` renders one.
-
     Args:
         title: The heading, `report-title`.
         comment_id: Tells several evaluations of one change apart.
@@ -214,7 +194,6 @@ class EvaluationReport:
         rule_changes: Differences of policy, waivers and settings from the base branch.
         reproduce: Shell command that judges one case again; `{suite}` and `{case}` are replaced by quoted
             words. Empty: no command is shown.
-        tool_version: Version of agent-eval.
         not_evaluated: Why the decision cannot be relied on, shown in its place in the heading. Empty when
             everything was evaluated.
         boxes: Whether the report is read where `> [!WARNING]` is shown as a box.

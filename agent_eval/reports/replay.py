@@ -37,7 +37,6 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
 
     Args:
         replay: As for `replay_sentence`.
-        detail: How much is shown.
     """
     blocks = [replay_sentence(replay)]
     for listed, singular, plural in _differences(replay):
@@ -53,7 +52,6 @@ def differing_replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[s
 
     Args:
         replay: As for `replay_sentence`; None without one.
-        detail: How much is shown.
     """
     return [] if replay is None or replay.get("replay_passed") is True else replay_blocks(replay, detail)
 

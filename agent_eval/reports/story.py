@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from agent_eval.contracts import GateDecision, GateStatus, Outcome
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, SafetyFinding, TrialCounts
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase, TrialCounts
 from agent_eval.contracts.reruns import Reruns, Spending
 from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.counts import passing
@@ -108,7 +108,6 @@ class Story:
         findings: Safety judges, the whole suite's reruns, a release's margin, cost and time.
         notes: What else a reader has to know.
         set_aside: Waivers, quarantine, and what of them has expired.
-        rules: The limits.
     """
 
     state: State
@@ -170,7 +169,6 @@ def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     """Write what a report says of a suite.
 
     Args:
-        suite: The suite.
         is_evaluated: Whether its decision can be relied on; without, nothing is said of what got worse.
     """
     decision = suite.decision
@@ -263,7 +261,11 @@ def _counts(counts: TrialCounts | None) -> str:
 
 
 def _findings(decision: GateDecision) -> Iterable[Finding]:
-    yield from (Finding(_SAFETY[each.answer], _of_safety(each)) for each in _safety_first(decision))
+    order = list(_SAFETY)
+    for each in sorted(decision.safety, key=lambda each: order.index(each.answer)):
+        reason = one_line(each.reason, limit=400)
+        text = reason if reason.startswith("Safety:") else f"Safety: {reason}"
+        yield Finding(_SAFETY[each.answer], text)
     if decision.suite is not None:
         states: dict[str, State] = {"worse": "failed", "not-worse": "passed", "open": "inconclusive"}
         yield Finding(states[decision.suite.answer], decision.suite.reason)
@@ -274,16 +276,6 @@ def _findings(decision: GateDecision) -> Iterable[Finding]:
         if figure.answer != "not-shown":
             states = {"breaks-limit": "failed", "open": "inconclusive", "rose": "skipped"}
             yield Finding(states[figure.answer], figure.reason)
-
-
-def _safety_first(decision: GateDecision) -> list[SafetyFinding]:
-    order = list(_SAFETY)
-    return sorted(decision.safety, key=lambda each: order.index(each.answer))
-
-
-def _of_safety(finding: SafetyFinding) -> str:
-    reason = one_line(finding.reason, limit=400)
-    return reason if reason.startswith("Safety:") else f"Safety: {reason}"
 
 
 def _set_aside(decision: GateDecision) -> Iterable[str]:

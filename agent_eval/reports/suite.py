@@ -21,7 +21,7 @@ from agent_eval.reports.blocks import (
     pair,
     table,
 )
-from agent_eval.reports.case_lists import improved, less_often
+from agent_eval.reports.cases import improved, less_often
 from agent_eval.reports.counts import passing, redacted
 from agent_eval.reports.decision import limits
 from agent_eval.reports.detail import Detail

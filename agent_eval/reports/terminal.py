@@ -1,6 +1,6 @@
 """Render results of runs for a terminal: prose of at most 80 columns, with or without colour.
 
-`terminal_comparison` and `terminal_decision` render the rest, so that `run` need not load what they know.
+Modules `terminal_…` render the rest, so that `run` need not load what they know.
 """
 
 from __future__ import annotations
@@ -161,12 +161,9 @@ def agent_run_text(
     *lines, evidence = text.splitlines()
     sentences = [*_kinds(summary), *_missing_variable(failing), *_effort(progress)]
     wrapped = [line for text in sentences for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
-    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *_unanswered(progress)])
-
-
-def _unanswered(progress: RunProgress) -> list[str]:
     number = progress.unanswered_calls
-    return [f"{count(number, 'tool call')} got no answer."] if number else []
+    unanswered = [f"{count(number, 'tool call')} got no answer."] if number else []
+    return "".join(f"{line}\n" for line in [*lines, *wrapped, evidence, *unanswered])
 
 
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")

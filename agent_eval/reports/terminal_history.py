@@ -1,11 +1,13 @@
-"""Render a history for a terminal: the trend, cases over runs, the flake board."""
+"""Render what main's runs say for a terminal: trend, cases to quarantine, what was lost since a release."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
-from agent_eval.history.board import Board, CaseBoard
+from agent_eval.gate.release import FEWEST, DriftReport
+from agent_eval.history.board import Board, CaseBoard, Recommendation
 from agent_eval.reports.history import (
     LEGEND,
     Series,
@@ -21,9 +23,10 @@ from agent_eval.reports.history import (
 )
 from agent_eval.reports.terminal import GREEN, RED, YELLOW, painted, shown_name
 from agent_eval.text.escape import clean
-from agent_eval.text.numbers import count
+from agent_eval.text.numbers import count, distance
 
 CASES_SHOWN = 30
+_MOST_FALLEN = 5
 _NAME = 34
 _COLOURS = {"steady": GREEN, "flaky": RED, "failing": RED}
 
@@ -33,8 +36,6 @@ def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> li
 
     Args:
         history: From `history.board.board`.
-        dataset_id: Whose history it is.
-        colour: Whether the terminal shows colour.
     """
     if not history.runs:
         return [f"History of {shown_name(dataset_id, 60)}: no run yet."]
@@ -76,13 +77,17 @@ def _marked(line: str, history: Board) -> str:
 
 
 def _heat_map(history: Board, colour: bool) -> list[str]:
-    unsteady = [case for case in history.cases if not _is_plain(case)]
+    unsteady = [
+        case
+        for case in history.cases
+        if not (case.always_passed and all(cell(each) in ". " for each in case.cells))
+    ]
     if not unsteady:
         return [f"Cases: all {len(history.cases)} passed in every run."]
     lines = ["Cases over runs, the newest on the right:", f"  ({LEGEND})"]
     for case in unsteady[:CASES_SHOWN]:
         cells = _marked("".join(map(cell, case.cells)), history)
-        lines.append(f"  {_name(case)}  {_painted_cells(cells, colour)}")
+        lines.append(f"  {_name(case)}  {_painted_cells(cells) if colour else cells}")
     hidden = len(unsteady) - CASES_SHOWN
     if hidden > 0:
         lines.append(f"  and {count(hidden, 'more case')} that did not always pass")
@@ -92,18 +97,10 @@ def _heat_map(history: Board, colour: bool) -> list[str]:
     return lines
 
 
-def _painted_cells(cells: str, colour: bool) -> str:
-    if not colour:
-        return cells
-    return "".join(painted(sign, _colour_of_cell(sign), wanted=sign in "x?123456789") for sign in cells)
-
-
-def _colour_of_cell(character: str) -> str:
-    return RED if character == "x" else YELLOW
-
-
-def _is_plain(case: CaseBoard) -> bool:
-    return case.always_passed and all(cell(each) in ". " for each in case.cells)
+def _painted_cells(cells: str) -> str:
+    return "".join(
+        painted(sign, RED if sign == "x" else YELLOW, wanted=sign in "x?123456789") for sign in cells
+    )
 
 
 def _flake_board(history: Board, colour: bool) -> list[str]:
@@ -140,3 +137,90 @@ def _table(rows: Sequence[tuple[str, ...]], kinds: Sequence[str], colour: bool) 
 
 def _name(case: CaseBoard) -> str:
     return shown_name(case.case_id, _NAME).ljust(_NAME)
+
+
+def recommendation_lines(recommended: Recommendation, history: Board) -> list[str]:
+    """Write YAML: the entries of `quarantine` to add, and in comments those to take out."""
+    runs = count(len(history.counted), "run")
+    lines = [f"# What {runs} of main recommend. Review it, then put it into the policy."]
+    lines += [
+        f"# {_quoted(case.case_id)} passes again, {_rate(case)}: take it out." for case in recommended.remove
+    ]
+    if not recommended.add:
+        return [*lines, "# No case to quarantine."]
+    lines.append("quarantine:")
+    for case in recommended.add:
+        lines += [
+            f"  - case: {_quoted(case.case_id)}",
+            f'    reason: "{case.kind}: {_rate(case)}"',
+            f"    until: {recommended.until}",
+        ]
+    return lines
+
+
+def recommendation_json(recommended: Recommendation) -> dict[str, Any]:
+    """Describe a recommendation as JSON."""
+    return {
+        "quarantine": [
+            {
+                "case": case.case_id,
+                "reason": f"{case.kind}: {_rate(case)}",
+                "until": recommended.until,
+            }
+            for case in recommended.add
+        ],
+        "remove": [
+            {"case": case.case_id, "passed": case.passed, "scored": case.scored}
+            for case in recommended.remove
+        ],
+    }
+
+
+def _rate(case: CaseBoard) -> str:
+    return f"{case.passed} of {count(case.scored, 'trial')} passed"
+
+
+def _quoted(case_id: str) -> str:
+    """Quote an id as a string of YAML on one line, whatever is in it."""
+    return f'"{"".join(map(_escaped, case_id))}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else f"\\U{ord(character):08X}"
+
+
+def drift_text(report: DriftReport) -> list[str]:
+    """Render the verdict first, then the figures it rests on, and the cases that fell the most."""
+    drift = report.drift
+    lines = [_verdict(report)]
+    if drift.p_value is not None:
+        lines.append(
+            f"Chance of so large a fall without a change: {drift.p_value:.2g} (Welch's t over run totals)."
+        )
+    for word, totals in (("Release", drift.release), ("Main", drift.main)):
+        figures = ", ".join(f"{total:g}" for total in totals)
+        lines.append(f"{word}: {figures} of {drift.cases} cases passed.")
+    if report.left_out_cases or report.left_out_runs:
+        cases, runs = count(report.left_out_cases, "case"), count(report.left_out_runs, "run")
+        lines.append(f"Left out: {cases} that changed or are gone, {runs} that cannot be compared.")
+    if drift.is_worse and report.fallen:
+        lines.append("Fell the most:")
+        lines += [
+            f"  {clean(case.case_id)}  {case.release:.0%} → {case.main:.0%}"
+            for case in report.fallen[:_MOST_FALLEN]
+        ]
+    return lines
+
+
+def _verdict(report: DriftReport) -> str:
+    """Say in one sentence whether main lost anything."""
+    drift, runs = report.drift, len(report.runs)
+    if drift.p_value is None or drift.lost is None:
+        return f"Main has run {count(runs, 'time')} since the release: nothing is said before {FEWEST} runs."
+    over = f"over its last {count(runs, 'run')}"
+    if drift.is_worse:
+        return f"Main passes {distance(drift.lost)} points less than the release {over}."
+    moved = f"{distance(drift.lost)} points {'less' if drift.lost > 0 else 'more'}"
+    return f"Main does not pass less than the release {over}: {moved} is within chance."

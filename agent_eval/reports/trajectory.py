@@ -25,11 +25,7 @@ def trajectory_text(
     """Render one trial of a case: its events in order, each with the verdicts that rest on it.
 
     Args:
-        case: The case.
-        events: Events of the trial.
-        row: Result of the case.
         trial: Number of the trial, from 0; None for the one that decides the case.
-        colour: Whether the terminal shows colours.
     """
     number = row["trial"] if trial is None else trial
     verdicts = trial_row(row, number)["verdicts"]
@@ -59,13 +55,7 @@ def trajectory_text(
 
 
 def trial_row(row: CaseResultRow, number: int) -> dict[str, Any]:
-    """Return the result of one trial of a case, with the case and the trial's number from 0.
-
-    Example:
-        >>> trials = [{"outcome": "passed"}, {"outcome": "failed"}]
-        >>> trial_row({"case_id": "refund", "trial": 1, "outcome": "failed", "trials": trials}, 0)
-        {'case_id': 'refund', 'trial': 0, 'outcome': 'passed'}
-    """
+    """Return the result of one trial of a case, with the case and the trial's number from 0."""
     trials = row.get("trials")
     return {"case_id": row["case_id"], "trial": number, **(trials[number] if trials else row)}
 
@@ -98,10 +88,6 @@ def incomplete_text(rows: Iterable[CaseResultRow], trials: int) -> list[str]:
     Args:
         rows: Results of the cases that the pack has; of those that never began, no pack knows.
         trials: How often each case was to run.
-
-    Example:
-        >>> incomplete_text([{"case_id": "refund", "trial": 0, "outcome": "passed"}], 3)
-        ['This run is not complete: the pack has 1 of at least 3 trials (1 case).']
     """
     counts = [len(row.get("trials") or ()) or 1 for row in rows]
     done, planned = sum(counts), trials * len(counts)

@@ -29,7 +29,6 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
     Args:
         change: What changed in the conversation; None for no conversation.
-        judge_id: The judge.
     """
     listed = change.criteria if change is not None else []
     return [
@@ -47,7 +46,6 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
 
     Args:
         change: The conversation; every text in it may be hostile.
-        detail: How much to show.
     """
     first = change.first_differing
     if first is None:
@@ -55,7 +53,8 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
     blocks = [_title(first, change), *_side_by_side(first, detail), _lengths(change)]
     if detail.quote >= _LEAST_TO_FOLD and detail.folded:
         others = [turn for turn in change.turns if turn is not first]
-        inside = [block for turn in _later_first(others, first) for block in _other(turn, detail)]
+        others.sort(key=lambda turn: (turn.number < first.number, turn.number))
+        inside = [block for turn in others for block in _other(turn, detail)]
         blocks.append(folded(count(len(others), "more turn"), inside))
     return [block for block in blocks if block]
 
@@ -183,10 +182,6 @@ def _lengths(change: ConversationChange) -> str:
 
 def _ended(turns: int, end: str | None) -> str:
     return count(turns, "turn") + (f" (ended by {code_span(end, limit=40)})" if end else "")
-
-
-def _later_first(turns: Sequence[TurnPair], first: TurnPair) -> list[TurnPair]:
-    return sorted(turns, key=lambda turn: (turn.number < first.number, turn.number))
 
 
 def _other(turn: TurnPair, detail: Detail) -> list[str]:

@@ -25,8 +25,7 @@ TERMS = re.compile(
 """What one platform calls things, and how it is told to permit them."""
 
 ALLOWED = {
-    "benchmarks/coding_agent/changes.py": "what the benchmark's agent did",
-    "benchmarks/coding_agent/questions.py": "what the benchmark asks of a coding agent",
+    "benchmarks/coding_agent/scenarios.py": "what the benchmark asks of a coding agent, and what it did",
     "benchmarks/coding_agent/tools.py": "the tools of the benchmark's agent",
     "ci/clone.py": "what a pointer of LFS begins with",
     "ci/platforms/catalog.py": "its table names every platform",

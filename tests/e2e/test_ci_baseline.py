@@ -219,7 +219,7 @@ def test_named_run__is_the_baseline(runner: Runner, github: FakeGitHub, evidence
 @pytest.mark.parametrize(
     ("prepare", "said"),
     [
-        ("missing", "no workflow run 333"),
+        ("missing", "There is no run 333"),
         ("fork", "not from"),
         ("without artifact", "left no artifact"),
         ("tampered", "added after the pack was sealed"),

@@ -28,12 +28,7 @@ SIGNS: dict[State, str] = {"passed": "✓", "failed": "✗", "error": "‼", "in
 
 
 class Words(NamedTuple):
-    """A part of a sentence, set as code or not.
-
-    Example:
-        >>> sentence("`refund` failed")
-        [Words(is_code=True, text='refund'), Words(is_code=False, text=' failed')]
-    """
+    """A part of a sentence, set as code or not."""
 
     is_code: bool
     text: str
@@ -49,12 +44,7 @@ def sentence(text: str, *, limit: int = SENTENCE_LIMIT) -> Sentence:
 
 
 class RunRow(NamedTuple):
-    """A fact of the two runs, one after the other; `change` says how a figure moved.
-
-    Example:
-        >>> RunRow("Pass rate", "94%", "91.1%", "−2.9 pts").change
-        '−2.9 pts'
-    """
+    """A fact of the two runs, one after the other; `change` says how a figure moved."""
 
     label: str
     before: str
@@ -71,12 +61,7 @@ class Line(NamedTuple):
 
 
 class JudgeRow(NamedTuple):
-    """A judge over the whole run.
-
-    Example:
-        >>> JudgeRow("policy", "94% of 200", "12", "−2 pts").failed
-        '12'
-    """
+    """A judge over the whole run."""
 
     judge_id: str
     passed: str
@@ -89,21 +74,13 @@ class SuiteBrief:
     """The top of the report of one suite.
 
     Attributes:
-        name: Of the suite.
         state: How it ended; `none` without a decision, and then the word is empty.
-        sign: A sign for the state, beside its word.
         word: The state in a word or two.
-        sentence: How it ended and why.
-        why: The causes of what broke.
         to_do: What to do; empty for nothing.
         cases: Cases that newly fail, with their counts, those that block first; each with its reason.
         hidden_cases: How many more there are.
         findings: Safety judges, reruns of the whole suite, release, cost and time.
         notices: What else a reader must know before the cases.
-        runs: The facts of the two runs.
-        has_baseline: Whether there are two.
-        limits: The limits.
-        judges: The judges over the whole run.
     """
 
     name: str
@@ -127,7 +104,6 @@ def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -
     """Write the top of the report of a suite.
 
     Args:
-        suite: The suite.
         is_decided: Whether a gate decided on it.
         says_nothing: Whether its decision cannot be relied on; then neither it nor what got worse is said.
     """
@@ -272,17 +248,15 @@ def _rates(comparison: Comparison) -> Iterable[RunRow]:
 
 def _amounts(shifts: Sequence[Metric]) -> Iterable[RunRow]:
     for metric in shifts:
-        if metric.name in AMOUNTS:
-            before, now = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
-            words = AMOUNTS[metric.name]
-            yield RunRow(f"{words[:1].upper()}{words[1:]}, in total", before, now, _ratio(metric))
-
-
-def _ratio(metric: Metric) -> str:
-    if not metric.baseline or metric.candidate is None:
-        return ""
-    change = metric.candidate / metric.baseline - 1
-    return f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
+        if metric.name not in AMOUNTS:
+            continue
+        before, now = amount(metric.name, metric.baseline), amount(metric.name, metric.candidate)
+        ratio = ""
+        if metric.baseline and metric.candidate is not None:
+            change = metric.candidate / metric.baseline - 1
+            ratio = f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
+        words = AMOUNTS[metric.name]
+        yield RunRow(f"{words[:1].upper()}{words[1:]}, in total", before, now, ratio)
 
 
 def _judges(candidate: RunReference, comparison: Comparison | None) -> Iterable[JudgeRow]:

@@ -12,8 +12,7 @@ from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
 from agent_eval.contracts.verdict import EXECUTION, VerdictRow, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
-from agent_eval.reports.html.content import as_text
-from agent_eval.reports.html.differences import marked, window
+from agent_eval.reports.html.content import as_text, marked, window
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.lines import CaseLine
 from agent_eval.reports.html.steps import (
@@ -43,11 +42,6 @@ class CaseLimits:
 
     Attributes:
         value: Characters of an argument, an answer or a message.
-        rows: Steps.
-
-    Example:
-        >>> CaseLimits(value=2_000, rows=100).rows
-        100
     """
 
     value: int
@@ -59,16 +53,11 @@ class JudgeLine:
     """What one judge says of a case, now and in the baseline.
 
     Attributes:
-        judge_id: The judge.
         now: Its outcome; empty where it no longer judges the case.
         before: Its outcome in the baseline; empty where it did not judge the case.
         reason: One sentence, of the candidate where the judge still judges.
         at: Indices of the candidate's events that it rests on.
         is_hard: Whether a failure is a hard fail.
-
-    Example:
-        >>> JudgeLine("policy", "failed", "passed", "forbidden tool escalate was called").at
-        ()
     """
 
     judge_id: str
@@ -89,15 +78,9 @@ class CriterionLine:
     """A criterion of a conversation that does not pass, or whose outcome changed.
 
     Attributes:
-        text: The criterion.
         kind: Its judge, the kind of a strict evaluation, whether it is advisory.
-        now: Its outcome.
         before: Its outcome in the baseline; empty where it was not judged.
         reason: The judge's, in the candidate.
-
-    Example:
-        >>> CriterionLine("It is polite.", "llm", "failed", "passed", "It insults the user.").before
-        'passed'
     """
 
     text: str
@@ -124,11 +107,6 @@ class CaseView:
         notes: Sentences on what is not shown.
         command: Shell command that judges the case again; empty for none.
         linked: Indices of the shown steps that a judge's verdict rests on.
-
-    Example:
-        >>> from agent_eval.reports.html.lines import CaseLine
-        >>> CaseView(CaseLine("refund", "case=refund", "failed")).sides
-        ('Candidate',)
     """
 
     line: CaseLine
@@ -154,11 +132,8 @@ def case_view(
     """Build what is shown of a case from the packs; from the comparison alone where there are none.
 
     Args:
-        line: The case's row of the table.
-        evidence: The packs.
         change: How its behaviour changed, as the comparison has it; None for not at all.
         command: Shell command that judges the case again.
-        limits: How much to show.
     """
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)
@@ -173,9 +148,11 @@ def case_view(
         notes.append(
             "Tool calls, final answer and verdicts are the same as in the baseline: one run is shown."
         )
-    sides = BOTH if case is not None and earlier is not None else (_side(line, case),)
+    only = ("Candidate" if case is not None else "Baseline") if line.change else "Run"
+    sides = BOTH if case is not None and earlier is not None else (only,)
     judges = _judge_lines(now, before)
     turns = _steps(case, earlier, now, before, limits)
+    step_numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
     return CaseView(
         line=line,
         judges=judges,
@@ -188,19 +165,8 @@ def case_view(
         trials=(_letters(before), _letters(now)),
         notes=notes,
         command=command,
-        linked=_linked(judges, turns),
+        linked=frozenset(number for judge in judges for number in judge.at if number in step_numbers),
     )
-
-
-def _linked(judges: Sequence[JudgeLine], turns: Sequence[StepTurn]) -> frozenset[int]:
-    numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
-    return frozenset(number for judge in judges for number in judge.at if number in numbers)
-
-
-def _side(line: CaseLine, case: Case | None) -> str:
-    if not line.change:
-        return "Run"
-    return "Candidate" if case is not None else "Baseline"
 
 
 def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:

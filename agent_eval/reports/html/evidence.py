@@ -21,10 +21,6 @@ class SuiteEvidence:
         baseline: Pack of the run that it was compared with.
         place: Path of the candidate's pack, for the command that shows a case.
         redactor: Replaces secrets, which an earlier run's evidence may hold.
-
-    Example:
-        >>> SuiteEvidence().case("refund") is None
-        True
     """
 
     candidate: Pack | None = None

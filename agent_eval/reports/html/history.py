@@ -34,14 +34,9 @@ _WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
 class Point:
     """A run in a chart.
 
-    Example:
-        >>> Point(x=16.0, y=40.0, words="91.0% (run 17)").is_own
-        False
-
     Attributes:
         x: Pixels from the left.
         y: Pixels from the top.
-        words: The figure and the run.
         is_own: Whether it is the run of the report.
         counts: Whether it was made under the key of that run.
     """
@@ -63,15 +58,11 @@ class Chart:
     """A figure over the runs, as the coordinates of a picture.
 
     Attributes:
-        name: What it shows.
         words: The same in words.
         points: The runs in which the figure is known.
         lines: Points of lines, one for each key.
         lowest: The label of the bottom.
         highest: The label of the top.
-
-    Example:
-        `history_view(history).charts[0].name` is `Pass rate`.
     """
 
     name: str
@@ -86,12 +77,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class HeatRow:
-    """A case over the runs, one character a run.
-
-    Example:
-        >>> HeatRow("refund", "..x").cells
-        '..x'
-    """
+    """A case over the runs, one character a run."""
 
     name: str
     cells: str
@@ -99,12 +85,7 @@ class HeatRow:
 
 @dataclass(frozen=True)
 class HeatColumn:
-    """A run in the head of the cases over runs.
-
-    Example:
-        >>> HeatColumn("commit 9be1f04, 2026-11-21", counts=False).counts
-        False
-    """
+    """A run in the head of the cases over runs."""
 
     words: str
     counts: bool
@@ -112,11 +93,7 @@ class HeatColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class FlakeRow:
-    """A case of the flake board, in words.
-
-    Example:
-        `history_view(history).board[0].rate` is such as `90% (70% to 97%)`.
-    """
+    """A case of the flake board, in words."""
 
     name: str
     kind: str
@@ -128,11 +105,7 @@ class FlakeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
-    """What the page shows of a history.
-
-    Example:
-        `history_view(history).kinds` is such as `62 steady, 3 flaky`.
-    """
+    """What the page shows of a history."""
 
     branch: str
     charts: Sequence[Chart]
@@ -188,21 +161,13 @@ def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
     words = words or "the last runs have another key"
     charts = [_chart("Pass rate", words, rate, history, percent)]
     for name, series, write in (
-        ("Cost", costs(history.runs), _dollars),
-        ("Latency, median of the cases", latencies(history.runs), _seconds),
+        ("Cost", costs(history.runs), "${:,.4f}".format),
+        ("Latency, median of the cases", latencies(history.runs), "{:,.2f} s".format),
     ):
         if series.newest is not None:
             low, high = write(min(series.known)), write(max(series.known))
             charts.append(_chart(name, f"{write(series.newest)}; {low} to {high}", series, history, write))
     return [chart for chart in charts if chart.points]
-
-
-def _dollars(value: float) -> str:
-    return f"${value:,.4f}"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:,.2f} s"
 
 
 def _chart(

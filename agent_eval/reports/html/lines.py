@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from agent_eval.contracts import CaseRegression, CaseResultRow, Comparison, Outcome
+from agent_eval.contracts import CaseRegression, CaseResultRow, Outcome
 from agent_eval.contracts.verdict import EXECUTION, count_trials
 from agent_eval.reports.blocks import amount
 from agent_eval.reports.counts import fallen
@@ -33,7 +32,6 @@ class CaseLine:
     """A row of the table of cases.
 
     Attributes:
-        case_id: The case.
         anchor: The end of its address, without `#`.
         outcome: Its outcome in the run; empty for a case that was removed.
         before: Its outcome in the baseline; empty where it has none.
@@ -41,7 +39,6 @@ class CaseLine:
         reason: Why it does not pass: judge and reason.
         trials: `3 of 5`, where there are several.
         cost: As text with its unit; empty where it is unknown.
-        latency: The same.
         sort_by: Cost and latency as numbers, to sort by.
         regression: What the comparison says of it; None where the result did not change.
     """
@@ -83,7 +80,6 @@ def anchor_of(case_id: str, suite: str = "") -> str:
         'case=two%20words'
 
     Args:
-        case_id: The case.
         suite: Name of its suite, where a report has several.
     """
     of_suite = f"&suite={quote(suite, safe='')}" if suite else ""
@@ -95,12 +91,12 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
 
     Args:
         suite: Without evidence only the cases that the comparison names are listed.
-        evidence: The packs.
         anchored: Name of the suite for the addresses of its cases, where a report has several.
     """
     changes = _changes(suite)
-    regressions = {row.case_id: row for row in _regressions(suite.comparison)}
-    results = evidence.results or _results_without_pack(suite)
+    regressed = suite.comparison.case_regressions if suite.comparison is not None else ()
+    regressions = {row.case_id: row for row in regressed}
+    results = evidence.results or {row["case_id"]: row for row in suite.failing}
     lines = [
         _line(
             case_id,
@@ -113,14 +109,6 @@ def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "
         for case_id in dict.fromkeys([*results, *regressions, *changes])
     ]
     return sorted(lines, key=lambda line: (_RANK[line.change], line.outcome == Outcome.PASSED.value))
-
-
-def _results_without_pack(suite: SuiteReport) -> Mapping[str, CaseResultRow]:
-    return {row["case_id"]: row for row in suite.failing}
-
-
-def _regressions(comparison: Comparison | None) -> Iterable[CaseRegression]:
-    return comparison.case_regressions if comparison is not None else ()
 
 
 def _changes(suite: SuiteReport) -> dict[str, str]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
@@ -23,10 +26,13 @@ from agent_eval.reports.html.case import CaseLimits, case_view
 from agent_eval.reports.html.evidence import SuiteEvidence
 from agent_eval.reports.html.history import HistoryView, history_view
 from agent_eval.reports.html.lines import EXCUSED, LESS_OFTEN, CaseLine, case_lines
-from agent_eval.reports.html.packing import CaseBlocks
 from agent_eval.reports.model import EvaluationReport, SuiteReport
 from agent_eval.reports.story import overall, state_of
 from agent_eval.text.escape import is_web_address, one_line, shell_word
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
 
 CAP = 10_000_000
 """Most bytes of a page: browsers open it at once, and platforms show it."""
@@ -44,6 +50,10 @@ AT_FIRST = 3
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
+BLOCK_CHARACTERS = 200_000
+"""Characters of markup in a block before it is compressed: a browser unpacks as much at once."""
+
+_MARKDOWN_OFF = ("link", "image", "autolink", "reference", "html_inline", "html_block", "entity")
 _TEMPLATES = Path(__file__).with_name("templates")
 _TAG = re.compile(r"(<[^>]*>)")
 _ROW_BYTES = 330
@@ -55,7 +65,6 @@ class HtmlReport:
     """What a page shows.
 
     Attributes:
-        report: The evaluation.
         evidence: The packs by the slug of their suite.
         is_decided: Whether a gate decided.
         render_markdown: Whether messages are shown as Markdown beside their text.
@@ -81,9 +90,7 @@ class SuitePart:
 
     Attributes:
         number: From 1, for addresses.
-        brief: Its top.
         groups: The cases in full.
-        lines: The table of cases.
         hidden_lines: Cases that the table has no room for.
         left_out: Cases of the table whose steps the page has no room for.
         columns: Optional columns of the table that some case fills.
@@ -187,6 +194,56 @@ def _ordered_by_cause(suite: _Suite) -> Iterator[CaseLine]:
     for case_id in dict.fromkeys([*firsts, *others, *by_id]):
         if case_id in by_id:
             yield by_id[case_id]
+
+
+@dataclass
+class CaseBlocks:
+    """Blocks of cases, filled one case after the other up to a size.
+
+    A browser unpacks one block on a click. It is JSON, `[[anchor, markup], …]`, compressed with deflate, in
+    base64, which can neither end the element that holds it nor be read as markup.
+
+    Attributes:
+        limit: Bytes that all blocks may take together.
+        block_of: Number of the block of each case in them, by anchor.
+        is_full: Whether cases were left out because they did not fit.
+    """
+
+    limit: int
+    data: list[str] = field(default_factory=list)
+    block_of: dict[str, int] = field(default_factory=dict)
+    is_full: bool = False
+    _cases: list[tuple[str, str]] = field(default_factory=list)
+    _characters: int = 0
+    _size: int = 0
+
+    def add(self, anchor: str, markup: str) -> None:
+        """Add a case. It has a place once its block is finished and fits."""
+        self._cases.append((anchor, markup))
+        self._characters += len(markup)
+        if self._characters >= BLOCK_CHARACTERS:
+            self.close()
+
+    def close(self) -> None:
+        """Finish the block that is being filled; drop it where it does not fit."""
+        if not self._cases:
+            return
+        block = packed(self._cases)
+        if self._size + len(block) > self.limit:
+            self.is_full = True
+        else:
+            self.block_of.update((anchor, len(self.data)) for anchor, _ in self._cases)
+            self.data.append(block)
+            self._size += len(block)
+        self._cases, self._characters = [], 0
+
+
+def packed(cases: list[tuple[str, str]]) -> str:
+    """Compress cases into one block; equal cases give equal blocks."""
+    text = json.dumps(cases, ensure_ascii=False, separators=(",", ":"))
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = compressor.compress(text.encode("utf-8", "replace")) + compressor.flush()
+    return base64.b64encode(data).decode()
 
 
 def _pack_others(suites: Sequence[_Suite], request: HtmlReport, room: int) -> CaseBlocks:
@@ -320,7 +377,7 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=False,
     )
     environment.globals["signs"] = SIGNS
-    environment.filters["markdown"] = _markdown
+    environment.filters["markdown"] = render_message
     environment.tests["web_address"] = is_web_address
     return environment
 
@@ -329,7 +386,34 @@ def _template(name: str) -> jinja2.Template:
     return _environment().get_template(f"{name}.j2")
 
 
-def _markdown(text: str) -> Markup:
-    from agent_eval.reports.html.markdown import rendered
+def render_message(text: str) -> Markup:
+    """Render Markdown. Links and images stay the text that they are.
 
-    return rendered(text)
+    Example:
+        >>> print(render_message("**Done**, see [here](https://example.org) <b>"))
+        <p><strong>Done</strong>, see [here](https://example.org) &lt;b&gt;</p>
+        <BLANKLINE>
+    """
+    parser = _parser()
+    tokens = parser.parse(text)
+    for token in tokens:
+        _tame(token)
+    # markdown-it escapes the text of every token, and its own tags are the only ones.
+    return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
+
+
+def _tame(token: Token) -> None:
+    """Take from a token what the page does not allow: headings of its own, style attributes, languages."""
+    token.attrs.clear()
+    token.info = ""
+    if token.type in ("heading_open", "heading_close"):
+        token.tag = "p"
+        if token.nesting == 1:
+            token.attrs["class"] = "heading"
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable("table").disable(list(_MARKDOWN_OFF))

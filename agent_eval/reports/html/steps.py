@@ -9,8 +9,7 @@ from typing import Literal
 from agent_eval.comparison.alignment import Call, align
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
-from agent_eval.reports.html.content import StepContent, alike_in_form
-from agent_eval.reports.html.differences import Piece, Window, marked, window, windows
+from agent_eval.reports.html.content import Piece, StepContent, Window, alike_in_form, marked, window, windows
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
 
@@ -21,12 +20,7 @@ RowKind = Literal["same", "arguments", "added", "removed", "moved", "single", "g
 
 @dataclass(frozen=True, slots=True)
 class StepNote:
-    """A verdict at the event that it rests on.
-
-    Example:
-        >>> StepNote("policy", "failed", "forbidden tool escalate was called").outcome
-        'failed'
-    """
+    """A verdict at the event that it rests on."""
 
     judge_id: str
     outcome: str
@@ -44,12 +38,7 @@ class StepCell:
         skipped: Characters left out before the pieces, equal in both runs.
         cut: Characters left out after them.
         facts: Short facts: the model, tokens, an attempt.
-        verdicts: The verdicts that rest on the event.
         is_message: Whether the content is a message, which may be rendered as Markdown.
-
-    Example:
-        >>> cell_of(Event(idx=0, actor="agent", type="message", output="Done."), limit=100).title
-        'agent says'
     """
 
     number: int
@@ -78,10 +67,6 @@ class StepRow:
 
     A row of kind `gap` has no events: `hidden` is the number of rows that are not shown there. A row of kind
     `same` has only the candidate's event, unless a verdict rests on the baseline's.
-
-    Example:
-        >>> StepRow("gap", hidden=12).baseline is None
-        True
     """
 
     kind: RowKind
@@ -95,10 +80,6 @@ class StepTurn:
     """The rows of one turn of a conversation; `number` is None where a case has only one.
 
     `note` says how it compares with the baseline's turn; empty for nothing to say.
-
-    Example:
-        >>> StepTurn(2, [StepRow("gap", hidden=3)]).number
-        2
     """
 
     number: int | None
@@ -117,12 +98,7 @@ Notes = Mapping[int, Sequence[StepNote]]
 
 @dataclass(frozen=True, slots=True)
 class TraceSide:
-    """The trace of one run, and the verdicts on it.
-
-    Example:
-        >>> len(TraceSide(Trace([])).trace)
-        0
-    """
+    """The trace of one run, and the verdicts on it."""
 
     trace: Trace
     notes: Notes = field(default_factory=dict)
@@ -132,7 +108,6 @@ def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
     """List the steps of one run.
 
     Args:
-        side: The run.
         limit: Characters shown of a value.
         most: Rows shown.
     """
@@ -147,8 +122,6 @@ def aligned_steps(before: TraceSide, now: TraceSide, *, limit: int, most: int) -
     """Align the steps of two runs within each turn.
 
     Args:
-        before: The baseline.
-        now: The candidate.
         limit: Characters shown of a value.
         most: Rows shown.
     """
@@ -216,11 +189,6 @@ def _aligned(
 def _key(event: Event, content: StepContent) -> Call:
     """Say what makes two events the same kind of step, and what makes them equal."""
     return f"{event.type} {event.role} {event.tool or ''}", content.compact
-
-
-def cell_of(event: Event, *, limit: int) -> StepCell:
-    """Show one event without verdicts."""
-    return _whole(event, {}, limit)
 
 
 def _whole(event: Event, notes: Notes, limit: int) -> StepCell:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts.history import RunRecord
 from agent_eval.history.board import Recommendation, board, recommendation
 from agent_eval.operations.gate import parse_policy_file
-from agent_eval.reports.recommendation import recommendation_lines
+from agent_eval.reports.terminal_history import recommendation_lines
 from tests.unit.history.made import made_case, made_run
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_eval.cli.suites import plan_text
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.operations.conversation_plan import plan_suite
-from agent_eval.reports.conversation_plan import plan_text
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
 

@@ -43,6 +43,7 @@ from agent_eval.contracts.gate import CaseAnswer, JudgedCase, ReleaseAnswer, Saf
 from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
+from agent_eval.reports.terminal_comparison import compare_text, gate_text
 from tests.unit.comparison.views import Said, view
 
 NOW = "2026-11-21T08:00:00+00:00"
@@ -61,6 +62,18 @@ def comment(report: EvaluationReport, *, limit: int = COMMENT_LIMIT) -> str:
 
 def full_report(report: EvaluationReport, *, limit: int = SUMMARY_LIMIT) -> str:
     return render_summary(report, limit=limit)
+
+
+def terminal(report: EvaluationReport, *, colour: bool = False) -> str:
+    """What `compare` and `gate` print of each suite, by and by."""
+    return "\n\n".join(
+        text
+        for suite in report.suites
+        for text in (
+            *([compare_text(suite.comparison, "c.json", colour=colour)] if suite.comparison else []),
+            gate_text(suite.decision, "d.json", comparison=suite.comparison, colour=colour),
+        )
+    )
 
 
 def metric(name: str, baseline: float | None, candidate: float | None) -> Metric:

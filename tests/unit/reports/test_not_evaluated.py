@@ -11,7 +11,7 @@ from agent_eval.contracts import GateStatus
 from agent_eval.reports.comment import render_summary
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport
-from agent_eval.reports.terminal_decision import evaluation_text, gate_text
+from agent_eval.reports.terminal_comparison import gate_text
 from tests.unit.reports import scenarios, situations
 
 OF_THE_CHANGE = re.compile(r"regress|got worse|Here again|[Nn]ot settled|broke")
@@ -43,13 +43,12 @@ def top_of(page: str) -> str:
     [
         scenarios.comment,
         lambda report: render_summary(report, limit=100_000),
-        evaluation_text,
         lambda report: gate_text(report.suites[0].decision, "d.json"),
         lambda report: (
             render_html(HtmlReport(report=report)).partition('class="lines')[0].partition("<h1")[2]
         ),
     ],
-    ids=["comment", "summary", "terminal", "gate", "page"],
+    ids=["comment", "summary", "gate", "page"],
 )
 def test_a_run_that_says_nothing_is_shown_without_what_would_say_something(rendered) -> None:  # type: ignore[no-untyped-def]
     text = rendered(lost_judge())
@@ -72,6 +71,3 @@ def test_of_several_suites_only_the_one_that_says_nothing_is_without_a_decision(
     assert "## 🛑 lost: not evaluated" in text
     assert "## ❌ shop: failed" in text
     assert f"- 🛑 `lost`: {WHY}" in text
-    terminal = evaluation_text(both)
-    assert "🛑 lost: 8 of 30 trials were lost" in terminal
-    assert "❌ shop: 3 cases broke" in terminal

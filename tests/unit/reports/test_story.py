@@ -12,7 +12,7 @@ from agent_eval.contracts.gate import FigureChange, ReleaseAnswer, SafetyFinding
 from agent_eval.contracts.reruns import CaseReruns, Reruns
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.story import Story, overall, spending_text, story_of
-from agent_eval.reports.terminal_decision import evaluation_text, gate_text
+from agent_eval.reports.terminal_comparison import gate_text
 from tests.unit.reports import scenarios, situations
 from tests.unit.reports.scenarios import by_policy, judged
 from tests.unit.reports.situations import SITUATIONS
@@ -33,18 +33,18 @@ def story(decision: GateDecision, **more: object) -> Story:
 def test_every_report_begins_with_the_gates_sentence_and_green_only_where_it_passed(name: str) -> None:
     report = SITUATIONS[name]()
     comment = scenarios.comment(report).splitlines()[2]
-    terminal = evaluation_text(report).splitlines()[0]
-    for first in (comment.removeprefix("## "), terminal):
-        assert first.startswith("✅") == (report.status is GateStatus.PASSED)
+    assert comment.removeprefix("## ").startswith("✅") == (report.status is GateStatus.PASSED)
     if len(report.suites) == 1 and not report.not_evaluated and name != "hostile":
         assert comment.endswith(report.suites[0].decision.sentence)
-        assert overall(report) in " ".join(gate_text(report.suites[0].decision, "d.json").split())
+        terminal = gate_text(report.suites[0].decision, "d.json")
+        assert overall(report) in " ".join(terminal.split())
+        assert terminal.startswith("✅") == (report.status is GateStatus.PASSED)
 
 
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_no_report_has_a_word_of_what_is_gone(name: str) -> None:
     report = SITUATIONS[name]()
-    for text in (scenarios.comment(report), scenarios.full_report(report), evaluation_text(report)):
+    for text in (scenarios.comment(report), scenarios.full_report(report), scenarios.terminal(report)):
         found = GONE.search(text.replace("is confirmed and", ""))
         assert found is None, found
 

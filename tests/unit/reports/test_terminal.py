@@ -1,19 +1,16 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from agent_eval.contracts import GateStatus
 from agent_eval.reports.terminal import run_text
-from agent_eval.reports.terminal_comparison import compare_text
-from agent_eval.reports.terminal_decision import evaluation_text, gate_text
+from agent_eval.reports.terminal_comparison import compare_text, gate_text
 from tests.unit.reports import scenarios, situations
 
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
-def test_evaluations_look_as_agreed(name, golden):
-    golden(f"terminal/{name}.txt", evaluation_text(scenarios.SCENARIOS[name]()) + "\n")
+def test_comparisons_and_decisions_look_as_agreed(name, golden):
+    golden(f"terminal/{name}.txt", scenarios.terminal(scenarios.SCENARIOS[name]()) + "\n")
 
 
 def test_commands_look_as_agreed(golden):
@@ -64,22 +61,22 @@ def test_a_decision_by_policy_looks_as_agreed(name, golden):
 
 @pytest.mark.parametrize("name", scenarios.SCENARIOS)
 def test_lines_fit_eighty_columns(name):
-    text = evaluation_text(replace(scenarios.SCENARIOS[name](), evidence_name="out"))
+    text = scenarios.terminal(scenarios.SCENARIOS[name]())
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_colour_is_optional_and_nothing_depends_on_it():
-    plain = evaluation_text(scenarios.two_suites())
-    coloured = evaluation_text(scenarios.two_suites(), colour=True)
+    plain = scenarios.terminal(scenarios.two_suites())
+    coloured = scenarios.terminal(scenarios.two_suites(), colour=True)
     assert "\x1b" not in plain
-    assert "\x1b[31m❌ support: 3 cases regressed, none allowed.\x1b[0m" in coloured
+    assert "\x1b[31m❌ 3 cases regressed, none allowed.\x1b[0m" in coloured
     for code in ("\x1b[31m", "\x1b[32m", "\x1b[0m"):
         coloured = coloured.replace(code, "")
     assert coloured == plain
 
 
 def test_hostile_text_cannot_drive_the_terminal_or_the_runner():
-    text = evaluation_text(scenarios.hostile("\x1b[2J::error::x ##[add-mask]y\n::set-output name=a::b"))
+    text = scenarios.terminal(scenarios.hostile("\x1b[2J::error::x ##[add-mask]y\n::set-output name=a::b"))
     assert "\x1b" not in text
     assert "::" not in text
     assert "##[" not in text
@@ -106,18 +103,10 @@ def test_run_names_the_judges_that_object():
     ]
 
 
-def test_what_could_not_be_evaluated_comes_first():
-    report = replace(scenarios.unchanged(), not_evaluated="The baseline could not be looked up.")
-    assert evaluation_text(report).startswith("🛑 Not evaluated: The baseline could not be looked up.")
-
-
 def test_long_lists_end_in_a_number():
-    text = evaluation_text(scenarios.many_regressed())
+    text = scenarios.terminal(scenarios.many_regressed())
     assert "and 490 more" in text
-    first = scenarios.first_run()
-    failing = replace(first.suites[0], failing=scenarios.failing_rows(12))
-    assert "and 2 more" in evaluation_text(replace(first, suites=[failing]))
     suite = scenarios.regressed_suite()
     assert suite.comparison is not None
     suite.comparison.cases.new = [f"case-{number}" for number in range(7)]
-    assert "and 2 more" in evaluation_text(scenarios.report(suite))
+    assert "and 2 more" in scenarios.terminal(scenarios.report(suite))

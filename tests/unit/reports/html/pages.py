@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -14,7 +17,6 @@ from agent_eval.gate.decide import decide
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import view
 from agent_eval.reports.html.evidence import SuiteEvidence
-from agent_eval.reports.html.packing import unpacked
 from agent_eval.reports.html.page import HtmlReport, render_html
 from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
 from tests.factories import make_case, make_config, make_event, make_pack, make_result
@@ -88,6 +90,11 @@ def packed_cases(page: str) -> dict[str, str]:
     """The markup of the packed cases of a page, by anchor."""
     scripts = parsed(page).all("script", type="text/plain")
     return {anchor: markup for script in scripts for anchor, markup in unpacked(script.text)}
+
+
+def unpacked(block: str) -> list[tuple[str, str]]:
+    """What a browser makes of a block: the anchor and the markup of each case."""
+    return [tuple(case) for case in json.loads(zlib.decompress(base64.b64decode(block), -15))]
 
 
 def agent_says(

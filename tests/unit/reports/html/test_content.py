@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.reports.html.differences import marked, window, windows
+from agent_eval.reports.html.content import marked, window, windows
 from tests.extent import examples
 
 

@@ -1,0 +1,243 @@
+"""`agent-eval validate`, `schema`, `plan` and `list-suites`: suites before anything runs."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_eval.cli.options import TableCommand
+from agent_eval.cli.output import emit
+from agent_eval.errors import ExitCode, UsageError
+from agent_eval.text.numbers import count
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agent_eval.operations.conversation_plan import Plan
+    from agent_eval.suites.problems import Problem
+    from agent_eval.suites.validate import ValidationReport
+
+_TESTS_SHOWN = 60
+
+
+@click.command(cls=TableCommand, path="validate")
+@click.argument("suite")
+def validate(suite: str, strict: bool, key_variables: tuple[str, ...], output_format: str) -> int:
+    """Check a suite of cases or of conversations: exit 0 when it is valid, 1 when not, 2 when unreadable.
+
+    All faults are listed at once, each with its place.
+    """
+    from agent_eval.suites.validate import validate_suite
+
+    validation = validate_suite(_file_of(suite), strict=strict, key_variables=allowed_keys(key_variables))
+    emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
+    return int(ExitCode.OK if validation.passed else ExitCode.NO)
+
+
+@click.command(cls=TableCommand, path="plan")
+@click.argument("suite")
+def plan(suite: str, output_format: str, **how: Any) -> None:
+    """Show what a run of a suite of conversations would do, and about what it would cost. Runs nothing."""
+    from agent_eval.operations.conversation_plan import plan_suite
+
+    how["key_variables"] = allowed_keys(how["key_variables"])
+    planned = plan_suite(_file_of(suite), **how)
+    emit(output_format, planned.to_json(), lambda _colour: plan_text(planned))
+
+
+def plan_text(plan: Plan) -> list[str]:
+    """Render a plan: each test with its turns and evaluations, then the calls and what they would cost."""
+    return list(_plan_lines(plan.to_json()))
+
+
+def _plan_lines(plan: dict[str, Any]) -> Iterator[str]:
+    from agent_eval.text.escape import clean
+
+    tests, loops = plan["tests"], plan["loops"]
+    out = f", {count(plan['left_out'], 'more test')} left out" if plan["left_out"] else ""
+    times = f", each {loops} times" if loops > 1 else ""
+    yield f"{clean(plan['suite'], limit=200)}: {count(len(tests), 'test')}{out}{times}"
+    yield f"Agent {clean(plan['agent'], limit=200)}; judge and user: {clean(plan['model'], limit=100)}"
+    yield ""
+    for test in tests[:_TESTS_SHOWN]:
+        yield from _test_lines(test)
+    if len(tests) > _TESTS_SHOWN:
+        yield f"  and {count(len(tests) - _TESTS_SHOWN, 'more test')}"
+    yield ""
+    yield from _totals(plan)
+
+
+def _test_lines(test: dict[str, Any]) -> Iterator[str]:
+    from agent_eval.text.escape import clean
+
+    yield f"  {clean(test['name'], limit=100)}"
+    parts = [
+        f"{test[name]} {word}"
+        for name, word in (("fixed", "fixed"), ("simulated", "auto"), ("padding", "padding"))
+        if test[name]
+    ]
+    strict = sum(test["strict"].values())
+    tags = f"; {clean(', '.join(test['tags']), limit=100)}" if test["tags"] else ""
+    turns = f"{count(test['turns'], 'turn')} ({', '.join(parts)})"
+    yield f"    {turns}, {strict} strict and {test['criteria']} LLM{tags}"
+
+
+def _totals(plan: dict[str, Any]) -> Iterator[str]:
+    kinds = ", ".join(f"{name} {number}" for name, number in plan["evaluations"]["strict"].items())
+    strict = sum(plan["evaluations"]["strict"].values())
+    yield f"Evaluations: {strict} strict ({kinds or 'none'}), {plan['evaluations']['llm']} by a model"
+    calls = plan["model_calls"]
+    yield f"Messages to the agent: at most {plan['agent_calls_at_most']:,}"
+    yield f"Calls of the model: {calls['judge']:,} as judge, at most {calls['simulate_at_most']:,} as user"
+    cost = plan["estimated_cost_usd_at_most"]
+    words = (
+        "unknown, the price of this model is not known" if cost is None else f"at most about {cost:,.2f} USD"
+    )
+    yield f"Cost of the model: {words}"
+
+
+@click.command("list-suites", cls=TableCommand, path="list-suites")
+def list_suites(output_format: str) -> None:
+    """List the bundled suites of conversations, by the names that `run` and `plan` take."""
+    from agent_eval.suites.paths import bundled_suites
+    from agent_eval.suites.reader import open_suite
+
+    suites = [
+        {"name": name, "title": suite.header.dataset_id, "tests": suite.case_count, "file": str(path)}
+        for name, path in bundled_suites().items()
+        for suite in [open_suite(path)]
+    ]
+    width = max(len(str(row["name"])) for row in suites)
+    emit(
+        output_format,
+        {"suites": suites},
+        lambda _colour: [
+            *(
+                f"{row['name']:<{width}}  {count(int(str(row['tests'])), 'test'):>8}  {row['title']}"
+                for row in suites
+            ),
+            "",
+            "Run one with `agent-eval run NAME --llm-key KEY`; `agent-eval plan NAME` shows what that does.",
+        ],
+    )
+
+
+def _file_of(suite: str) -> Path:
+    """Return the file of a suite that is named by its path, or as a bundled one."""
+    from agent_eval.suites.paths import bundled_suite, is_bundled_name
+
+    return bundled_suite(suite) if is_bundled_name(suite) else pathlib.Path(suite)
+
+
+def allowed_keys(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variables that suites may name for their API keys: the given ones, else the default.
+
+    Raises:
+        UsageError: One of them holds a secret of a CI platform or of the signer.
+    """
+    from agent_eval.ci.platforms.catalog import is_secret_of_a_job
+    from agent_eval.suites.aui_faults import KEY_VARIABLE
+
+    for name in names:
+        if is_secret_of_a_job(name):
+            raise UsageError(
+                f"suite-key-env names {name}, which holds a secret of the job.",
+                remedy="Give the agent's key a variable of its own, such as AUI_API_KEY.",
+                field="suite-key-env",
+            )
+    return names or (KEY_VARIABLE,)
+
+
+def validation_text(report: ValidationReport) -> list[str]:
+    """Describe a validation in lines: the suite, then each problem with its place and remedy."""
+    state = "valid" if report.passed else "not valid"
+    lines = [f"{report.path} is {state}: {_size(report)}."]
+    for kind, problems, number in (
+        ("error", report.errors, report.error_count),
+        ("warning", report.warnings, report.warning_count),
+    ):
+        lines.extend(_problem_text(kind, problem) for problem in problems)
+        if number > len(problems):
+            lines.append(f"  … and {count(number - len(problems), f'more {kind}')}")
+    return lines
+
+
+def _size(report: ValidationReport) -> str:
+    if report.format == "aui":
+        return f"{count(report.case_count, 'test')}, a suite of conversations"
+    return f"{count(report.case_count, 'case')}, schema version {report.schema_version or 'not stated'}"
+
+
+def _problem_text(kind: str, problem: Problem) -> str:
+    from agent_eval.text.escape import clean
+
+    place = f"line {problem.line}" if problem.line is not None else problem.place
+    return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")
+
+
+@click.group()
+def schema() -> None:
+    """Validate suites and migrate old ones."""
+
+
+@schema.command("show", cls=TableCommand, path="schema show")
+def schema_show(suite_format: str) -> None:
+    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    from importlib.resources import files
+
+    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
+    click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
+
+
+@schema.command("validate", cls=TableCommand, path="schema validate")
+@click.argument("suites", metavar="[SUITE]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+def schema_validate(
+    suites: tuple[Path, ...],
+    suite: Path | None,
+    strict: bool,
+    require_version: str | None,
+    key_variables: tuple[str, ...],
+    output_format: str,
+) -> int:
+    """Check suites: exit 0 when all are valid, 1 when one is not, 2 when one cannot be read.
+
+    Takes any number of suites, as pre-commit passes them, or one with --input.
+    """
+    from agent_eval.suites.validate import validate_suite
+
+    paths = (*((suite,) if suite else ()), *suites)
+    if not paths:
+        raise click.UsageError("Name a suite to check.")
+    keys = allowed_keys(key_variables)
+    validations = [
+        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+        for path in paths
+    ]
+    passed = all(validation.passed for validation in validations)
+    each = [validation.to_json() for validation in validations]
+    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
+    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
+    return int(ExitCode.OK if passed else ExitCode.NO)
+
+
+@schema.command(cls=TableCommand, path="schema migrate")
+def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
+    """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
+
+    Exits 1 when the result is written but not valid: migration keeps the problems of the old suite.
+    """
+    from agent_eval.contracts import SCHEMA_VERSION
+    from agent_eval.operations.suites import migrate_suite
+
+    migration = migrate_suite(suite, target, target_version or SCHEMA_VERSION)
+    validation = migration.validation
+    emit(
+        output_format,
+        migration.to_json(),
+        lambda _colour: [f"Wrote {migration.target}", *validation_text(validation)],
+    )
+    return int(ExitCode.OK if validation.passed else ExitCode.NO)
