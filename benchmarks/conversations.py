@@ -108,8 +108,8 @@ def run(place: Path, suite: Path, port: int, agent: dict[str, Any]) -> tuple[flo
     spec = RunSpec(
         suite=suite,
         output=Output(pack=place / "out"),
-        agent=AgentSpec(parallel=PARALLEL, **agent),
-        judging=Judging(judges=("regex",), llm=llm, workers=1),
+        agent=AgentSpec(parallel=PARALLEL, workers=1, **agent),
+        judging=Judging(judges=("regex",), llm=llm),
     )
     began, processor = time.perf_counter(), time.process_time()
     result = run_agent(spec, environ={"OPENAI_API_KEY": "key"})

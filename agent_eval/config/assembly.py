@@ -78,8 +78,8 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
         spell: How the user writes an option: as a flag, or as an input.
 
     Raises:
-        UsageError: Several agents are named; repairs are given for an agent that is not a program; answers
-            of tools come from several files.
+        UsageError: Several agents are named; repairs are given for an agent that is not a program, or workers
+            for one that is not a Python function; answers of tools come from several files.
     """
     places = {option.goes_to: option for option in asked}
     named = [places[place] for place in NAMING if place in places]
@@ -98,6 +98,14 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
             f"{spell(repair)} goes with an agent that is a program.",
             remedy="Name the program with agent-command.",
             field=repair.name,
+        )
+    workers = places.get("agent.workers")
+    others = places.keys() & {"agent.command", "agent.url", "agent.base_url"}
+    if workers is not None and others and "agent.name" not in places:
+        raise UsageError(
+            f"{spell(workers)} goes with an agent that is a Python function.",
+            remedy="Leave it out; --parallel says how many cases run at once.",
+            field=workers.name,
         )
     cassettes = [places[place] for place in _CASSETTES if place in places]
     if len(cassettes) > 1:

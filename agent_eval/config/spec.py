@@ -48,6 +48,7 @@ class AgentSpec:
             one when empty.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
+        workers: Processes that call an agent that is a Python function; as many as help when None.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
         record: File to write what live tools answer to.
         replay: File of recorded answers of tools.
@@ -69,6 +70,7 @@ class AgentSpec:
     trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
+    workers: int | None = None
     strict_side_effects: bool = False
     share_expected_output: bool = False
     tools: str | None = None
@@ -156,7 +158,6 @@ class Judging:
     Attributes:
         case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
-        workers: Processes that judge, and call a Python function; as many as help when None.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
         llm: The model that judges criteria in words, and plays the users of conversations.
@@ -168,7 +169,6 @@ class Judging:
     judge_config: Path | None = None
     case_policy: str = "all"
     pass_threshold: float = 100.0
-    workers: int | None = None
     executor: Literal["local", "dask"] = "local"
     dask_scheduler: str | None = None
     llm: LlmSpec = field(default_factory=LlmSpec)

@@ -348,7 +348,7 @@ class CaseIndex(Contract):
 
 
 SHARD_CASES = 250
-"""Number of cases in a file of the compact layout, and in the unit of work of a worker."""
+"""Number of cases in a file of the compact layout, and in the unit of work of a cluster."""
 
 
 class FileEntry(Contract):

@@ -9,12 +9,14 @@ else was true then is recorded as a flag.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_eval.agents.base import Agent, AttemptResult, Surroundings, Task
-from agent_eval.contracts import Case, Event
+from agent_eval.agents.session_so_far import SessionSoFar
+from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.contracts.conversation import (
     CONVERSATION_END,
     TURN_SECONDS,
@@ -24,15 +26,142 @@ from agent_eval.contracts.conversation import (
     is_escalation,
 )
 from agent_eval.contracts.suite import CaseTurn
-from agent_eval.conversation.session import Session
-from agent_eval.conversation.simulated_user import (
-    Exchange,
-    Place,
-    SimulatedUser,
-    Simulation,
-    SimulatorError,
-)
+from agent_eval.conversation.simulated_user import Exchange, Place, SimulatedUser, Simulation, SimulatorError
 from agent_eval.errors import FailureKind, UsageError
+
+SIMULATED = "agent_eval.simulated"
+"""Attribute of a user's message that a model wrote."""
+
+
+class Session:
+    """The turns of one attempt so far.
+
+    Attributes:
+        session_id: Id of the session, as the agent gets it.
+        has_own_time: Whether the last turn had a time limit of its own, shorter than what was left of the
+            attempt's.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.session_id = secrets.token_hex(16)
+        self._inputs: list[Any] = []
+        self._history: list[dict[str, Any]] = []
+        self._call_ids: set[str] = set()
+        self._sum = AttemptResult([])
+        self.has_own_time = False
+
+    @property
+    def turns(self) -> int:
+        """Number of turns that were asked."""
+        return len(self._inputs)
+
+    @property
+    def failure(self) -> FailureKind | None:
+        """Why the agent failed in its last turn; None if it did not."""
+        return self._sum.failure
+
+    def next_task(self, turn: CaseTurn, *, seconds: float | None = None) -> Task:
+        """Make the task of the next turn.
+
+        Args:
+            seconds: Time limit of the turn; None for what is left of the attempt.
+        """
+        self._inputs.append(turn.input)
+        so_far = SessionSoFar(
+            self.session_id, len(self._inputs), tuple(self._history), self._sum.conversation
+        )
+        own = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
+        case = self.task.case.model_copy(update=own)
+        limits = self._remaining()
+        self.has_own_time = seconds is not None and (limits.seconds is None or seconds <= limits.seconds)
+        if self.has_own_time:
+            limits = limits.model_copy(update={"seconds": seconds})
+        return replace(self.task, case=case, limits=limits, session=so_far)
+
+    def _remaining(self) -> AttemptLimits:
+        """Compute what the turns before remaining of the attempt's limits."""
+        limits, used = self.task.limits, self._sum
+        spent = {
+            "seconds": used.seconds,
+            "steps": used.steps,
+            "tool_calls": len(used.tool_calls),
+            "tokens": used.tokens,
+        }
+        remaining = {
+            name: max(getattr(limits, name) - amount, 0)
+            for name, amount in spent.items()
+            if getattr(limits, name) is not None
+        }
+        return limits.model_copy(update=remaining)
+
+    def add(self, result: AttemptResult, *, simulated: bool = False) -> Sequence[Event]:
+        """Add what the agent did in the turn whose task was made last; return the turn's events."""
+        number = len(self._inputs)
+        answer = {"assistant_output": result.output, "tool_calls": result.tool_calls}
+        self._history.append({"input": self._inputs[-1], **answer})
+        before = self._sum
+        events = self._events(result.events, number, simulated)
+        self._sum = replace(
+            result,
+            events=[*before.events, *events],
+            tool_calls=[*before.tool_calls, *result.tool_calls],
+            problem=self._problem(result),
+            seconds=before.seconds + result.seconds,
+            retries=before.retries + result.retries,
+            steps=before.steps + result.steps,
+            tokens=before.tokens + result.tokens,
+            artifacts={
+                **before.artifacts,
+                **{f"turn-{number}-{name}": data for name, data in result.artifacts.items()},
+            },
+            turns=[*before.turns, answer],
+        )
+        return events
+
+    def _events(self, events: list[Event], number: int, simulated: bool) -> list[Event]:
+        """Number the events of a turn as those of the attempt; agents may use the id of a call again."""
+        offset = len(self._sum.events)
+        ids = {event.call_id for event in events if event.call_id is not None}
+        renamed = {call_id: self._unique(call_id) for call_id in sorted(ids)}
+        self._call_ids.update(renamed.values())
+        numbered = [
+            event.model_copy(
+                update={
+                    "idx": offset + place,
+                    "turn": number,
+                    "call_id": renamed.get(event.call_id) if event.call_id is not None else None,
+                }
+            )
+            for place, event in enumerate(events)
+        ]
+        if not simulated:
+            return numbered
+        return [
+            event.model_copy(update={"attributes": {**event.attributes, SIMULATED: True}})
+            if event.actor == "user"
+            else event
+            for event in numbered
+        ]
+
+    def _unique(self, call_id: str) -> str:
+        unique = call_id
+        count = len(self._inputs)
+        while unique in self._call_ids:
+            unique, count = f"{call_id}-turn-{count}", count + 1
+        return unique
+
+    def _problem(self, result: AttemptResult) -> str:
+        """Return a failure's words, which speak of the turn's share of a limit, for the whole attempt."""
+        seconds = self.task.limits.seconds
+        if result.failure is FailureKind.TIMEOUT and seconds is not None and not self.has_own_time:
+            return f"did not end within {seconds:g} s, in turn {len(self._inputs)}"
+        return f"in turn {len(self._inputs)}: {result.problem}" if result.problem else ""
+
+    def result(self) -> AttemptResult:
+        """Return the turns as one attempt, whose output is that of the last turn."""
+        return self._sum
+
 
 _REASONS = {
     FailureKind.INFRASTRUCTURE: EndReason.AGENT_INFRASTRUCTURE,
@@ -50,11 +179,6 @@ class Setting:
     Attributes:
         simulation: The model that plays the user; None where every turn is fixed.
         loop: Number of the trial, from 1.
-        cancelled: Returns whether the run is being ended.
-
-    Example:
-        >>> Setting().simulation is None
-        True
     """
 
     simulation: Simulation | None = None
@@ -69,12 +193,6 @@ def attempt_case(
 
     The limits of the attempt hold for all turns together, and the tools keep their state. In a conversation
     each turn has a time limit of its own.
-
-    Args:
-        agent: The agent under test.
-        task: The attempt.
-        surroundings: Clocks, tools and retries.
-        setting: Who plays the user; None for a case without a simulated one.
 
     Raises:
         AgentEvalError: As `Agent.attempt`; the model that plays the user would refuse every request.
@@ -122,20 +240,16 @@ class _Conversation:
     def hold(self) -> AttemptResult:
         """Hold the conversation; return it as one attempt, with its end as the last event."""
         try:
-            end = self._talk()
+            for turn in self._turns:
+                message = turn if not turn.auto else self._simulated(turn)
+                if message is not None:
+                    self._ask(message, simulated=turn.auto)
+                if self._end is not None:
+                    break
         finally:
             self._agent.end_session(self._session.session_id)
-        return self._result(end)
-
-    def _talk(self) -> ConversationEnd:
-        """Say one message after the other until there is a reason to end."""
-        for turn in self._turns:
-            message = turn if not turn.auto else self._simulated(turn)
-            if message is not None:
-                self._ask(message, simulated=turn.auto)
-            if self._end is not None:
-                return self._end
-        raise AssertionError("the last turn ends the conversation")  # pragma: no cover
+        assert self._end is not None, "the last turn ends the conversation"
+        return self._result(self._end)
 
     def _simulated(self, turn: CaseTurn) -> CaseTurn | None:
         """Have the user say something; None where that ends the conversation."""
@@ -186,20 +300,18 @@ class _Conversation:
 
     def _end_by(self, reason: EndReason, *, flags: Sequence[EndReason] = (), words: str = "") -> None:
         rest = self._turns[self._session.turns :]
-        self._end = ConversationEnd.model_validate(
-            _without_empty(
-                {
-                    "reason": reason,
-                    "turn": self._session.turns,
-                    "words": words,
-                    "unsent": sum(not turn.auto for turn in rest),
-                    "flags": [flag.value for flag in flags],
-                    "warnings": self._warnings,
-                    "simulated": self._user.written if self._user is not None else 0,
-                    "simulator": self._user.describe() if self._user is not None else None,
-                }
-            )
-        )
+        fields = {
+            "reason": reason,
+            "turn": self._session.turns,
+            "words": words,
+            "unsent": sum(not turn.auto for turn in rest),
+            "flags": [flag.value for flag in flags],
+            "warnings": self._warnings,
+            "simulated": self._user.written if self._user is not None else 0,
+            "simulator": self._user.describe() if self._user is not None else None,
+        }
+        known = {name: value for name, value in fields.items() if value or name == "turn"}
+        self._end = ConversationEnd.model_validate(known)
 
     def _result(self, end: ConversationEnd) -> AttemptResult:
         """Return all turns as one attempt. A failed simulated user or a cancelled run is no fault of it."""
@@ -243,7 +355,3 @@ def _answer_of(events: Sequence[Event]) -> str:
 
 def _text(content: Any) -> str:
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, sort_keys=True)
-
-
-def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value or name == "turn"}

@@ -11,15 +11,69 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
-from agent_eval.conversation.prompt import Prompt, released_prompt
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
+
+CURRENT = "user-1"
+"""The prompt that is used where no other is named. A prompt that was released is never changed."""
+
+_REQUIRED = ("guidelines", "user_info")
+_MOST_BYTES = 1 << 20
+_PLACEHOLDER = re.compile(r"\{\{(guidelines|user_info|language)\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """The prompt of a simulated user."""
+
+    name: str
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of the text, which differs where two runs had different prompts."""
+        return sha256(self.text.encode()).hexdigest()
+
+    def filled(self, values: Mapping[str, str]) -> str:
+        """Fill the places in one pass, so that a value which looks like a place stays as it is."""
+        return _PLACEHOLDER.sub(lambda match: values[match.group(1)], self.text)
+
+
+def released_prompt(name: str = CURRENT) -> Prompt:
+    """Read a prompt that agent-eval brings along."""
+    path = files("agent_eval.conversation") / "prompts" / f"{name}.md"
+    return Prompt(name, path.read_text("utf-8"))
+
+
+def read_prompt(path: Path) -> Prompt:
+    """Read the operator's own prompt.
+
+    Raises:
+        InvalidInput: The file cannot be read, is no UTF-8, or lacks a place that a prompt needs.
+    """
+    try:
+        text = read_bytes(path, max_bytes=_MOST_BYTES).decode()
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path} is not UTF-8 text", remedy="Save it as UTF-8.", file=str(path)) from None
+    missing = [name for name in _REQUIRED if f"{{{{{name}}}}}" not in text]
+    if missing:
+        raise InvalidInput(
+            f"{path} has no place {{{{{missing[0]}}}}}, so every simulated user would be the same",
+            remedy="Write {{guidelines}} and {{user_info}} where they belong.",
+            file=str(path),
+        )
+    return Prompt("custom", text)
+
 
 MOST_CHARACTERS = 2000
 """Longest message of a simulated user: people who chat write less, and reasoning is longer."""
@@ -66,28 +120,14 @@ class SimulatorError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """How users are simulated in a run.
-
-    Attributes:
-        model: The model that plays the user.
-        prompt: The prompt that it gets.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> Simulation(ScriptedModel([])).describe()["prompt"]
-        'user-1'
-    """
+    """How users are simulated in a run."""
 
     model: Model
     prompt: Prompt = field(default_factory=released_prompt)
 
     def describe(self) -> dict[str, Any]:
         """Return what tells runs with different users apart: the model, and the prompt by its digest."""
-        return {
-            **self.model.describe(),
-            "prompt": self.prompt.name,
-            "prompt_sha256": self.prompt.digest,
-        }
+        return {**self.model.describe(), "prompt": self.prompt.name, "prompt_sha256": self.prompt.digest}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +135,8 @@ class Place:
     """Which conversation it is: for scripts, and for keys of recorded replies.
 
     Attributes:
-        test: The case's id.
         loop: Number of the trial, from 1.
         attempt: Number of the attempt, from 0.
-
-    Example:
-        >>> Place("refund").loop
-        1
     """
 
     test: str
@@ -114,12 +149,7 @@ class Exchange:
     """One message of the user, with the agent's answer.
 
     Attributes:
-        message: What the user said.
         answer: The texts of the agent; empty if it gave none.
-
-    Example:
-        >>> Exchange("Hello", "Hi!").answer
-        'Hi!'
     """
 
     message: str
@@ -135,10 +165,6 @@ class UserMessage:
         ends: `GOAL` or `STOP` where the conversation ends after the answer to this message, or at once
             where there is none; None to go on.
         warnings: What is odd about the message.
-
-    Example:
-        >>> UserMessage("Thanks!", EndReason.GOAL).text
-        'Thanks!'
     """
 
     text: str
@@ -148,14 +174,7 @@ class UserMessage:
 
 @dataclass(slots=True)
 class SimulatorUse:
-    """What a simulated user has used so far, which is not the agent's cost.
-
-    Example:
-        >>> use = SimulatorUse()
-        >>> use.add(ModelReply("Hello", cost_usd=0.25))
-        >>> use.to_json()
-        {'calls': 1, 'cost_usd': 0.25}
-    """
+    """What a simulated user has used so far, which is not the agent's cost."""
 
     counts: dict[str, float] = field(default_factory=dict)
 
@@ -179,31 +198,19 @@ class SimulatorUse:
 
 
 class SimulatedUser:
-    """The user of one conversation, played by a model.
-
-    Args:
-        simulation: The model and its prompt.
-        conversation: What the user is like, and knows.
-        place: Which conversation it is.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"turn": 1, "text": "Hello!"}, {"text": "Thanks. ###STOP###"}])
-        >>> user = SimulatedUser(Simulation(model), Conversation(guidelines="Be brief."), Place("refund"))
-        >>> user.next_message([]).text
-        'Hello!'
-        >>> user.next_message([Exchange("Hello!", "Hi, done.")])
-        UserMessage(text='Thanks.', ends=<EndReason.STOP: 'stop'>, warnings=())
-    """
+    """The user of one conversation, played by a model."""
 
     def __init__(self, simulation: Simulation, conversation: Conversation, place: Place) -> None:
         self._simulation, self._conversation, self._place = simulation, conversation, place
         self._info = json.dumps(conversation.user_info, ensure_ascii=False, indent=1, sort_keys=True)
+        language = "Write in the language of the customer's first message in the conversation."
+        if conversation.language is not None:
+            language = f"Write in this language: {conversation.language}."
         self._system = simulation.prompt.filled(
             {
                 "guidelines": conversation.guidelines or "(nothing is said about that)",
                 "user_info": self._info,
-                "language": _language_rule(conversation.language),
+                "language": language,
             }
         )
         self.use = SimulatorUse()
@@ -216,11 +223,7 @@ class SimulatedUser:
     def next_message(self, exchanges: Sequence[Exchange]) -> UserMessage:
         """Ask the model for the user's next message, once more where the first reply cannot be said.
 
-        Args:
-            exchanges: The conversation so far.
-
         Raises:
-            SimulatorError: There is no message that can be said.
             NotEvaluable: The model would refuse every request.
         """
         problem = ""
@@ -228,7 +231,12 @@ class SimulatedUser:
             try:
                 reply = self._simulation.model.complete(self._request(exchanges, attempt))
             except ModelFailure as failure:
-                raise _failed(failure) from None
+                if not failure.is_final:
+                    raise SimulatorError(f"gave no message: its model {failure.problem}") from None
+                raise NotEvaluable(
+                    f"the model that plays the user {failure.problem}",
+                    remedy=failure.remedy or "Check its key and its name.",
+                ) from None
             self.use.add(reply)
             problem, message = self._read(reply, exchanges)
             if not problem:
@@ -270,12 +278,6 @@ class SimulatedUser:
         known = "\n".join([self._conversation.guidelines, self._info, *parts]).casefold()
         names = dict.fromkeys(name for name in _NAMED.findall(text) if name.casefold() not in known)
         return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
-
-
-def _language_rule(language: str | None) -> str:
-    if language is not None:
-        return f"Write in this language: {language}."
-    return "Write in the language of the customer's first message in the conversation."
 
 
 def _messages(exchanges: Sequence[Exchange]) -> tuple[Message, ...]:
@@ -327,12 +329,3 @@ def _problem_of(text: str, exchanges: Sequence[Exchange]) -> str:
 
 def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _failed(failure: ModelFailure) -> SimulatorError | NotEvaluable:
-    if failure.is_final:
-        return NotEvaluable(
-            f"the model that plays the user {failure.problem}",
-            remedy=failure.remedy or "Check its key and its name.",
-        )
-    return SimulatorError(f"gave no message: its model {failure.problem}")

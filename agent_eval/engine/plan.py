@@ -1,4 +1,4 @@
-"""Settings of judging and scoring, as plain values that can be sent to other processes."""
+"""Settings of judging and scoring, as plain values that can be sent to a cluster."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.evidence.writer import PackTarget
-from agent_eval.judges.advisory import load_advisory
 from agent_eval.judges.asking import AsksModel, JudgeModel
 from agent_eval.judges.base import Judge
-from agent_eval.judges.catalog import load_judges
+from agent_eval.judges.catalog import load_advisory, load_judges
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 
@@ -70,7 +69,7 @@ class JudgePlan:
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """Everything a worker needs to score any shard of a suite into a pack.
+    """Everything that is needed to score any shard of a suite into a pack.
 
     Attributes:
         suite: The suite to score.

@@ -17,7 +17,6 @@ from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
 from agent_eval.errors import NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
-from agent_eval.judges.asking import ask_models
 from agent_eval.judges.base import Judge
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.redaction import Redactor
@@ -30,12 +29,6 @@ if TYPE_CHECKING:
 Progress = Callable[[RunProgress], None]
 """Called every now and then with the number of cases done, passed and failed."""
 
-MOST_PROCESSES = 3
-"""Maximum number of processes unless the caller sets one: each takes some 45 MB."""
-
-SHARDS_WORTH_A_PROCESS = 2
-"""Below this many shards a process, starting one costs more than it saves."""
-
 
 def score_suite(
     suite: SuiteSource,
@@ -44,7 +37,6 @@ def score_suite(
     out: Path,
     *,
     layout: Literal["auto", "files", "compact"] = "auto",
-    workers: int | None = None,
     redactor: Redactor | None = None,
     complete: bool = True,
     on_progress: Progress | None = None,
@@ -52,8 +44,8 @@ def score_suite(
 ) -> RunSummary:
     """Judge every case of a suite by its recorded trace, and seal the evidence.
 
-    The pack's bytes do not depend on the number of workers. Either the whole pack appears at `out` or
-    nothing changes there.
+    The pack's bytes do not depend on where it is scored. Either the whole pack appears at `out` or nothing
+    changes there.
 
     More than six parameters: only the first four are needed; each of the others switches one thing.
 
@@ -63,18 +55,17 @@ def score_suite(
         config: What the pack says of the run.
         out: Path of the pack. An evidence pack that is already there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
-        workers: Number of processes, this one included; None for as many as help.
         redactor: Replaces secrets; by default there are none.
         complete: Whether the suite has all cases that the run should have.
-        on_progress: Called in this process.
-        cluster: Scores the shards in place of this machine; `workers` is then ignored.
+        on_progress: Called after every shard.
+        cluster: Scores the shards in place of this process.
 
     Raises:
         InvalidInput: The first thing that is wrong with the suite, in suite order, or a judge's name or
             configuration; a name contains a secret.
         NothingMeasured: The suite has no cases.
         UsageError: Something that is not an evidence pack is at `out`.
-        NotEvaluable: A worker died, or the suite changed meanwhile.
+        NotEvaluable: The cluster lost a task, or the suite changed meanwhile.
         StorageError: The pack cannot be written.
     """
     if not suite.case_count:
@@ -92,7 +83,7 @@ def score_suite(
         target.prepare()
         job = ScoringJob(suite, plan, target, redactor)
         with PackSealer(target) as sealer:
-            with closing(_outcomes(job, judges, workers, cluster)) as outcomes:
+            with closing(_outcomes(job, judges, cluster)) as outcomes:
                 _merge(merged, suite, outcomes, sealer, on_progress)
             summary = merged.tally.summary(config.run_id, config.dataset_id)
             stated = _with_redactions(config, merged)
@@ -108,37 +99,19 @@ def _with_redactions(config: RunConfig, merged: _MergedShards) -> RunConfig:
 
 
 def _outcomes(
-    job: ScoringJob, judges: Sequence[Judge], workers: int | None, cluster: Cluster | None
+    job: ScoringJob, judges: Sequence[Judge], cluster: Cluster | None
 ) -> Generator[ShardOutcome, None, None]:
-    """Yield the outcomes of all shards, in any order."""
+    """Yield the outcomes of all shards up to the first that failed; those of a cluster in any order."""
     if cluster is not None:
         from agent_eval.engine.remote import score_on_cluster  # not needed on one machine
 
         yield from score_on_cluster(job, judges, cluster)
         return
-    shards = job.suite.shards
-    processes = min(_default_processes(len(shards)) if workers is None else workers, len(shards))
-    if ask_models(judges):
-        processes = 1  # the model has a key and keeps replies; its cases are judged in threads
-    if processes > 1:
-        from agent_eval.engine.parallel_scoring import score_in_parallel  # not needed for small suites
-
-        yield from score_in_parallel(job, judges, processes)
-        return
-    for shard in shards:
+    for shard in job.suite.shards:
         outcome = score_shard(job, judges, shard)
         yield outcome
         if outcome.error is not None:
             return
-
-
-def _default_processes(shards: int) -> int:
-    worth = min(MOST_PROCESSES, shards // SHARDS_WORTH_A_PROCESS)
-    if worth <= 1:
-        return 1
-    from agent_eval.engine.workers import usable_processors  # few suites need more than one process
-
-    return min(usable_processors(), worth)
 
 
 @dataclass(slots=True)

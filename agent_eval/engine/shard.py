@@ -1,4 +1,4 @@
-"""Score one shard: read its cases, judge them, write the evidence. Every worker does this."""
+"""Score one shard: read its cases, judge them, write the evidence. This process does, or one of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes for numbered work: shards to score (`parallel_scoring`), trials to run (`trial_workers`).
+"""Forked processes for numbered work: the trials that `trial_workers` runs.
 
 Workers claim numbers from one pipe, and each sends its results through its own pipe. A worker ends when no
 number is left to claim, when its parent has ended, or when its parent stops it.
@@ -18,12 +18,9 @@ import sys
 import termios
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
-
-from typing_extensions import override
 
 FINISHED = "finished"
 """The last message of a worker."""
@@ -157,16 +154,55 @@ class Inbox:
         os.close(self._descriptor)
 
 
-class Worker(ABC):
-    """A process that claims numbers and sends results.
+class ForkedWorker:
+    """A forked copy of this process, in its own process group with all that it starts.
+
+    Args:
+        do: Called in the worker with the outbox for its results.
+        claims: The numbers that it can claim.
+        siblings: Workers that were forked before.
 
     Attributes:
+        pid: Its process id.
         results: Receives its messages.
         finished: Whether it has sent its last message, and so did not die.
+
+    Example::
+
+        def square(results: Outbox) -> None:
+            while (number := claim(claims.reader)) is not None:
+                results.send(number * number)
+
+        claims = Claims(range(100))
+        claims.refill()
+        worker = ForkedWorker(square, claims, siblings=[])
+        while not worker.finished:
+            print(worker.receive())
+        worker.stop()
     """
 
     results: Inbox
-    finished = False
+
+    def __init__(
+        self, do: Callable[[Outbox], None], claims: Claims, siblings: Iterable[ForkedWorker]
+    ) -> None:
+        reader, writer = os.pipe()
+        with suppress(OSError, AttributeError):  # with a small pipe the worker only waits more often
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _RESULT_PIPE_BYTES)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):
+                stream.flush()  # otherwise both processes would write the buffered text
+        parent = os.getpid()
+        with _signals_blocked():
+            self.pid = os.fork()
+            if not self.pid:
+                inherited = [reader, *(sibling.results.fileno() for sibling in siblings)]
+                _run_worker(do, Outbox(writer), claims, inherited, parent)
+        os.close(writer)
+        self._code: int | None = None
+        self._ended = False
+        self.results = Inbox(reader)
+        self.finished = False
 
     def receive(self) -> list[Any]:
         """Return the results that the worker has sent. Waits until there is something to read.
@@ -188,60 +224,8 @@ class Worker(ABC):
                 raise message
         return messages
 
-    @abstractmethod
     def exit_code(self) -> int | None:
         """Wait a moment for the end. Returns the exit code, negative for a signal; None while it runs."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """Wait for the worker if it has finished; end it otherwise."""
-
-
-class ForkedWorker(Worker):
-    """A forked copy of this process, in its own process group with all that it starts.
-
-    Args:
-        do: Called in the worker with the outbox for its results.
-        claims: The numbers that it can claim.
-        siblings: Workers that were forked before.
-
-    Attributes:
-        pid: Its process id.
-
-    Example::
-
-        def score(results: Outbox) -> None:
-            while (number := claim(claims.reader)) is not None:
-                results.send(number * number)
-
-        claims = Claims(range(100))
-        claims.refill()
-        worker = ForkedWorker(score, claims, siblings=[])
-        while not worker.finished:
-            print(worker.receive())
-        worker.stop()
-    """
-
-    def __init__(self, do: Callable[[Outbox], None], claims: Claims, siblings: Iterable[Worker]) -> None:
-        reader, writer = os.pipe()
-        with suppress(OSError, AttributeError):  # with a small pipe the worker only waits more often
-            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _RESULT_PIPE_BYTES)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):
-                stream.flush()  # otherwise both processes would write the buffered text
-        parent = os.getpid()
-        with _signals_blocked():
-            self.pid = os.fork()
-            if not self.pid:
-                inherited = [reader, *(sibling.results.fileno() for sibling in siblings)]
-                _run_worker(do, Outbox(writer), claims, inherited, parent)
-        os.close(writer)
-        self._code: int | None = None
-        self._ended = False
-        self.results = Inbox(reader)
-
-    @override
-    def exit_code(self) -> int | None:
         self._wait(STOP_SECONDS)
         return self._code
 
@@ -249,8 +233,8 @@ class ForkedWorker(Worker):
         """Tell whether the process has ended, without waiting for it."""
         return self._wait(0)
 
-    @override
     def stop(self) -> None:
+        """Wait for the worker if it has finished; end it otherwise."""
         if not self.finished:
             self._signal(signal.SIGTERM)
         if not self._wait(STOP_SECONDS):

@@ -1,6 +1,6 @@
 """Writing a pack: first its shards, then the seal.
 
-`ShardWriter` writes the cases of one shard; several processes may write different shards of a pack at once.
+`ShardWriter` writes the cases of one shard; each shard of a pack is written by itself.
 `PackSealer` takes the finished shards in suite order, joins the files that span shards, and writes the
 manifest last. The bytes do not depend on which process wrote which shard. Both work in a new directory that
 no other process sees yet (`storage.atomic.new_directory`).
@@ -47,7 +47,7 @@ _COPY_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class PackTarget:
-    """Pack that is being written: its directory, layout and run. It can be sent to other processes.
+    """Pack that is being written: its directory, layout and run. It can be sent to a cluster.
 
     Attributes:
         root: Directory that becomes the pack.

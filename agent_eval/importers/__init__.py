@@ -15,8 +15,7 @@ An import has four steps; a format takes part in the second and the third:
    events, span ids that are derived where the source has none, attributes of OpenTelemetry. `expectations.py`
    joins expected outputs and labels.
 
-Steps 2 to 4 take place in several processes where there are many records: a format keeps nothing from one
-record or conversation to the next.
+A format keeps nothing from one record or conversation to the next.
 
 What formats share:
 

@@ -1,10 +1,7 @@
 """Bring the records of a conversation together, however many records there are and wherever they are.
 
 Records are prepared as they come and put into temporary storage; when all are there, they are linked and read
-back conversation by conversation. Memory holds some 40 bytes for each record, and some conversations.
-
-Preparing records and reading conversations changes nothing here, so that other processes can do it: what they
-find comes back as `Findings`, and is stored or reported in the order of the input.
+back conversation by conversation. Memory holds some 40 bytes for each record, and one conversation.
 """
 
 from __future__ import annotations
@@ -14,41 +11,16 @@ from array import array
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import orjson
 
-from agent_eval.errors import AgentEvalError
-from agent_eval.importers.diagnostics import DeferredDiagnostics, Diagnostic, Diagnostics
-from agent_eval.importers.format import Conversation, Format, Link, Match, Part
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
-from agent_eval.importers.records import BATCH_BYTES, Batch, Record, records_of
+from agent_eval.importers.records import Record
 from agent_eval.storage.json import dumps
 from agent_eval.storage.spool import KeyIndex, Spool, key_of
-
-
-class Prepared(NamedTuple):
-    """A record as it is stored.
-
-    Attributes:
-        number: Number of its format.
-        match: How sure that is.
-        link: With which records it belongs together.
-        stored: What its format needs of it, as JSON, with its place and group.
-
-    Example:
-        >>> Prepared(0, Match(0.95, "chat"), Link(), b'["dump.jsonl:3",null,{}]').link.ids
-        ()
-    """
-
-    number: int
-    match: Match
-    link: Link
-    stored: bytes
-
-
-Findings = list[Any]
-"""What was made of records, with the diagnostics and the error on the way (which is the last), in order."""
 
 
 class Assembly:
@@ -65,9 +37,9 @@ class Assembly:
         >>> diagnostics = Diagnostics()
         >>> record = Record({"messages": [{"role": "user", "content": "Hi"}]}, "dump.json")
         >>> with Assembly(Recogniser(load("provider", "openai"), "provider"), diagnostics) as assembly:
-        ...     assembly.store(assembly.prepare((record, dumps(record.value))))
+        ...     assembly.add(record, dumps(record.value))
         ...     for numbers in assembly.groups():
-        ...         [conversation.events for _, conversation in assembly.read(numbers, diagnostics)]
+        ...         [conversation.events for _, conversation in assembly.read(numbers)]
         [[{'actor': 'user', 'input': 'Hi', 'type': 'message'}]]
     """
 
@@ -81,55 +53,35 @@ class Assembly:
         self._formats = array("B")
         self._links = _Links()
 
-    def prepare(self, batch: Batch) -> Findings:
-        """Return the records of a batch as `Prepared`, and what was found on the way; changes nothing."""
-        deferred = DeferredDiagnostics()
-        try:
-            for record, encoded in records_of(batch, deferred, self._recogniser.is_one_record):
-                self._prepare(record, encoded, deferred)
-        except AgentEvalError as error:
-            deferred.findings.append(error)
-        return deferred.findings
-
-    def _prepare(self, record: Record, encoded: bytes, deferred: DeferredDiagnostics) -> None:
-        recognised = self._recogniser.recognise(record, deferred)
-        if recognised is None:
-            return
-        number, match = recognised
-        link, payload = self._recogniser.formats[number].prepare(record, deferred)
-        group = None
-        if self._group_by is not None:
-            group = self._group_of(record, self._group_by, deferred)
-            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        head = dumps([record.place, group])[:-1]
-        stored = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
-        deferred.findings.append(Prepared(number, match, link, stored))
-
-    def store(self, findings: Findings) -> None:
-        """Store records that were prepared, and report what was found on the way.
+    def add(self, record: Record, encoded: bytes) -> None:
+        """Store a record, of which `encoded` is the canonical JSON, if it is of one of the formats.
 
         Raises:
             InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
             StorageError: The temporary directory is full.
         """
-        for finding in findings:
-            if isinstance(finding, Prepared):
-                number, match, link, stored = finding
-                self._recogniser.count(number, match)
-                self._spool.append(stored)
-                self._formats.append(number)
-                self._links.add(link)
-            elif isinstance(finding, Diagnostic):
-                self._diagnostics.add(finding)
-            else:
-                raise finding
+        recognised = self._recogniser.recognise(record, self._diagnostics)
+        if recognised is None:
+            return
+        number, match = recognised
+        link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
+        group = None
+        if self._group_by is not None:
+            group = self._group_of(record, self._group_by)
+            link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
+        self._recogniser.count(number, match)
+        head = dumps([record.place, group])[:-1]
+        self._spool.append(b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload)))
+        self._formats.append(number)
+        self._links.add(link)
 
-    @staticmethod
-    def _group_of(record: Record, path: str, diagnostics: Diagnostics) -> str | None:
+    def _group_of(self, record: Record, path: str) -> str | None:
         value = value_at(record.value, path)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             return str(value)
-        diagnostics.note(record.place, path, "has no value to group by; it is a conversation of its own")
+        self._diagnostics.note(
+            record.place, path, "has no value to group by; it is a conversation of its own"
+        )
         return None
 
     def groups(self) -> Iterator[list[int]]:
@@ -138,7 +90,6 @@ class Assembly:
         Raises:
             StorageError: The temporary directory cannot be used.
         """
-        self._spool.flush()
         for numbers in self._links.groups():
             if len(numbers) == 1:
                 yield numbers
@@ -148,18 +99,7 @@ class Assembly:
             for _, same in groupby(by_format, key=self._formats.__getitem__):
                 yield list(same)
 
-    def batches(self) -> Iterator[list[list[int]]]:
-        """Yield what `groups` does, as many at a time as make a batch of records."""
-        batch, size = [], 0
-        for numbers in self.groups():
-            batch.append(numbers)
-            size += sum(map(self._spool.size, numbers))
-            if size >= BATCH_BYTES:
-                yield batch
-                batch, size = [], 0
-        yield batch
-
-    def read(self, numbers: Sequence[int], diagnostics: Diagnostics) -> Iterator[tuple[Format, Conversation]]:
+    def read(self, numbers: Sequence[int]) -> Iterator[tuple[Format, Conversation]]:
         """Yield the conversations of one group.
 
         Raises:
@@ -170,11 +110,11 @@ class Assembly:
         stored = [orjson.loads(self._spool[number]) for number in numbers]
         parts = [Part(place, payload) for place, _, payload in stored]
         group = stored[0][1]
-        for conversation in reader.read(parts, diagnostics):
+        for conversation in reader.read(parts, self._diagnostics):
             conversation.records = conversation.records or [part.place for part in parts]
             if not conversation.events and not conversation.turns:
                 place = conversation.records[0]
-                diagnostics.lost(place, "", "has no message, call or result; it makes no case")
+                self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
                 continue
             if group is not None:
                 conversation.id = group
@@ -246,7 +186,7 @@ class _Links:
     def groups(self) -> Iterator[list[int]]:
         """Yield the records of each conversation in their order, by the first record."""
         self._join_followers()
-        # Cases take their memory, in each process that makes some.
+        # Cases take their memory.
         for index in (self._ids, self._states):
             index.clear()
         if not self._joined:

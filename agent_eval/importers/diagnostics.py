@@ -7,8 +7,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from typing_extensions import override
-
 from agent_eval.errors import InvalidInput
 
 
@@ -122,30 +120,3 @@ class Diagnostics:
     def _without_secrets(self, diagnostic: Diagnostic) -> Diagnostic:
         texts = (diagnostic.record, diagnostic.field, diagnostic.reason)
         return Diagnostic(diagnostic.severity, *map(self._redacted, texts))
-
-
-class DeferredDiagnostics(Diagnostics):
-    """Keeps diagnostics, between other findings, to be added where the order of all records is known.
-
-    Attributes:
-        findings: What was found so far, in order; others than diagnostics may be appended.
-
-    Example:
-        >>> deferred = DeferredDiagnostics()
-        >>> deferred.lost("dump.jsonl:3", "response", "is empty")
-        >>> [finding.record for finding in deferred.findings], deferred.counts
-        (['dump.jsonl:3'], {})
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.findings: list[Any] = []
-
-    @override
-    def add(self, diagnostic: Diagnostic) -> None:
-        self.findings.append(diagnostic)
-
-    def take(self) -> list[Any]:
-        """Return the findings, and forget them."""
-        findings, self.findings = self.findings, []
-        return findings

@@ -120,8 +120,7 @@ class Format(ABC):
     """A format of exports.
 
     `detect` and `prepare` see each record once. `read` then gets the records of a conversation together,
-    which need not be beside each other in the input. All three may be called in different processes for
-    different records, so a format remembers nothing between calls.
+    which need not be beside each other in the input. A format remembers nothing between calls.
     """
 
     name: str

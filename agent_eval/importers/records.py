@@ -1,8 +1,7 @@
 """Read the records of exports: JSON, JSON Lines, event streams; plain, gzip, zip, directories, stdin.
 
 A record is what an export has many of: a line of JSON Lines, an item of a JSON array, a whole JSON document,
-the text of a server-sent event stream. JSON Lines are read some hundred at a time, so such a file may be of
-any size; another process than the one that reads them may parse them.
+the text of a server-sent event stream. JSON Lines are read one by one, so such a file may be of any size.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from agent_eval.errors import InvalidInput, StorageError
 from agent_eval.importers.containers import DamagedFile, Stream, streams_of
@@ -61,48 +60,6 @@ class Record:
         return f"{self.source}:{self.position}" if self.is_line else f"{self.source}[{self.position}]"
 
 
-class Lines(NamedTuple):
-    """Lines of JSON Lines in a row, as they are in the file.
-
-    Attributes:
-        source: The file, by its name within the input.
-        number: Number of the first line, from 1.
-        lines: The lines.
-
-    Example:
-        >>> lines = Lines("a.jsonl", 7, [b"{}", b"", b"[]"])
-        >>> [record.place for record, _ in records_of(lines, Diagnostics(), lambda items: False)]
-        ['a.jsonl:7', 'a.jsonl:9']
-    """
-
-    source: str
-    number: int
-    lines: list[bytes]
-
-
-class Document(NamedTuple):
-    """A whole JSON document, as it is in the file.
-
-    Attributes:
-        source: The file, by its name within the input.
-        data: The document.
-
-    Example:
-        >>> document = Document("a.json", b'[{"id": 1}, {"id": 2}]')
-        >>> [record.place for record, _ in records_of(document, Diagnostics(), lambda items: False)]
-        ['a.json[0]', 'a.json[1]']
-    """
-
-    source: str
-    data: bytes
-
-
-Batch = Lines | Document | tuple[Record, bytes]
-"""What is read at a time: lines or a document, not parsed yet, or one record with its canonical JSON."""
-
-BATCH_BYTES = 1 << 18
-"""Size from which no further line is added to a batch."""
-
 IsOneRecord = Callable[[list[Any]], bool]
 """Tells whether an array is one record, such as the messages of a conversation, and not several."""
 
@@ -111,17 +68,6 @@ def read_records(
     inputs: Sequence[Path], diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
     """Yield every record of the inputs with its canonical JSON; what cannot be read becomes a diagnostic.
-
-    Takes and raises what `read_batches` does.
-    """
-    for batch in read_batches(inputs, diagnostics, is_one_record):
-        yield from records_of(batch, diagnostics, is_one_record)
-
-
-def read_batches(
-    inputs: Sequence[Path], diagnostics: Diagnostics, is_one_record: IsOneRecord
-) -> Iterator[Batch]:
-    """Yield every record of the inputs, mostly unparsed; what cannot be read becomes a diagnostic.
 
     Args:
         inputs: Files and directories; `-` is standard input.
@@ -133,32 +79,12 @@ def read_batches(
         StorageError: The disk failed.
     """
     for stream in streams_of(inputs, diagnostics):
-        yield from _batches_of(stream, diagnostics, is_one_record)
+        yield from _records_of(stream, diagnostics, is_one_record)
 
 
-def records_of(
-    batch: Batch, diagnostics: Diagnostics, is_one_record: IsOneRecord
+def _records_of(
+    stream: Stream, diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
-    """Yield the records of a batch with their canonical JSON; what is no JSON becomes a diagnostic.
-
-    Args:
-        batch: What was read.
-        diagnostics: Gets what is no JSON.
-        is_one_record: Whether an array, which is a whole JSON document, is one record.
-
-    Raises:
-        InvalidInput: Something is no JSON, in a strict import.
-    """
-    if isinstance(batch, Lines):
-        for number, line in enumerate(batch.lines, start=batch.number):
-            yield from _line(batch.source, line, number, diagnostics)
-    elif isinstance(batch, Document):
-        yield from _document(batch.source, batch.data, diagnostics, is_one_record)
-    else:
-        yield batch
-
-
-def _batches_of(stream: Stream, diagnostics: Diagnostics, is_one_record: IsOneRecord) -> Iterator[Batch]:
     try:
         blank, start = _skip_blank(stream.file)
         if not start:
@@ -168,7 +94,7 @@ def _batches_of(stream: Stream, diagnostics: Diagnostics, is_one_record: IsOneRe
         elif stream.name.lower().endswith(_JSON_LINES) or _is_whole(start, stream.name):
             yield from _lines(stream, start, blank + 1, diagnostics, is_one_record)
         else:
-            yield from _whole(stream, start, diagnostics, is_one_record)
+            yield from _document(stream, start, diagnostics, is_one_record)
     except DamagedFile as error:
         diagnostics.lost(stream.name, "", _reason(error, stream.name))
 
@@ -192,45 +118,26 @@ def _is_whole(line: bytes, name: str) -> bool:
     return True
 
 
-def _whole(
-    stream: Stream, start: bytes, diagnostics: Diagnostics, is_one_record: IsOneRecord
-) -> Iterator[Batch]:
-    """Read the rest of a document; parse a large one here, where its text can be freed."""
-    start += stream.file.read(BATCH_BYTES)
-    if len(start) < BATCH_BYTES:
-        yield Document(stream.name, start)
-        return
-    yield from _document(stream.name, start + stream.file.read(RECORD_BYTES + 1), diagnostics, is_one_record)
-
-
 def _lines(
     stream: Stream, first: bytes, number: int, diagnostics: Diagnostics, is_one_record: IsOneRecord
-) -> Iterator[Batch]:
+) -> Iterator[tuple[Record, bytes]]:
     try:
         following = stream.file.readline(RECORD_BYTES + 1)
     except (InvalidInput, StorageError):
-        yield Lines(stream.name, number, [first])
+        yield from _line(stream.name, first, number, diagnostics)
         raise
     if not following.strip() and not stream.name.lower().endswith(_JSON_LINES):
         # One line that is a whole document: a minified file that ends with a line feed.
         rest = stream.file.read(RECORD_BYTES + 1) if following else b""
         if not rest.strip():
-            yield from _whole(stream, first, diagnostics, is_one_record)
+            yield from _document(stream, first, diagnostics, is_one_record)
             return
         stream.file, following = io.BufferedReader(io.BytesIO(rest)), b"\n"
-    lines, size = [first], len(first)
+    yield from _line(stream.name, first, number, diagnostics)
     while following:
-        if size >= BATCH_BYTES:
-            yield Lines(stream.name, number, lines)
-            lines, size, number = [], 0, number + len(lines)
-        lines.append(following)
-        size += len(following)
-        try:
-            following = stream.file.readline(RECORD_BYTES + 1)
-        except (InvalidInput, StorageError):
-            yield Lines(stream.name, number, lines)
-            raise
-    yield Lines(stream.name, number, lines)
+        number += 1
+        yield from _line(stream.name, following, number, diagnostics)
+        following = stream.file.readline(RECORD_BYTES + 1)
 
 
 def _line(name: str, line: bytes, number: int, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:
@@ -246,15 +153,17 @@ def _line(name: str, line: bytes, number: int, diagnostics: Diagnostics) -> Iter
 
 
 def _document(
-    name: str, data: bytes, diagnostics: Diagnostics, is_one_record: IsOneRecord
+    stream: Stream, start: bytes, diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
+    """Read the rest of a document, and yield its records."""
+    data = start + stream.file.read(RECORD_BYTES + 1)
     try:
-        value, encoded = _parse(data, name, 1)
+        value, encoded = _parse(data, stream.name, 1)
     except InvalidInput as error:
-        diagnostics.lost(name, "", _reason(error, name))
+        diagnostics.lost(stream.name, "", _reason(error, stream.name))
         return
     del data
-    yield from _items(name, value, encoded, is_one_record)
+    yield from _items(stream.name, value, encoded, is_one_record)
 
 
 def _items(

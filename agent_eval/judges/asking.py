@@ -49,31 +49,19 @@ class AsksModel(Protocol):
 
 
 def ask_models(judges: Iterable[Judge]) -> bool:
-    """Tell whether one of these judges asks a model, and so mostly waits.
-
-    Example:
-        >>> from agent_eval.judges.catalog import load_judges
-        >>> ask_models(load_judges(["policy"])), ask_models(load_judges(["policy", "llm"]))
-        (False, True)
-    """
+    """Tell whether one of these judges asks a model, and so mostly waits."""
     return any(isinstance(judge, AsksModel) for judge in judges)
 
 
 class NoModel(JudgeModel):
-    """The model of a judge that was given none: asking it is an error.
-
-    Example:
-        >>> NoModel().describe()
-        {}
-    """
+    """The model of a judge that was given none: asking it is an error."""
 
     votes = 1
 
     @override
     def __call__(self) -> Model:
         raise UsageError(
-            "the llm judge has no model",
-            remedy="Name its provider with --provider, and set LLM_API_KEY.",
+            "the llm judge has no model", remedy="Name its provider with --provider, and set LLM_API_KEY."
         )
 
     @override
@@ -83,34 +71,3 @@ class NoModel(JudgeModel):
     @override
     def earned(self) -> frozenset[str]:
         return frozenset()
-
-
-class FixedModel(JudgeModel):
-    """A model that is open already.
-
-    Args:
-        model: The model.
-        earned: Digests of advisory criteria that count.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> FixedModel(ScriptedModel([])).describe()["model"]
-        'scripted'
-    """
-
-    votes = 1
-
-    def __init__(self, model: Model, *, earned: frozenset[str] = frozenset()) -> None:
-        self._model, self._earned = model, earned
-
-    @override
-    def __call__(self) -> Model:
-        return self._model
-
-    @override
-    def describe(self) -> dict[str, Any]:
-        return self._model.describe()
-
-    @override
-    def earned(self) -> frozenset[str]:
-        return self._earned

@@ -1,16 +1,7 @@
 """The judge protocol, and a base class that keeps a judge short.
 
-    class NoApologies(BaseJudge[JudgeConfig]):
-        judge_id = "no_apologies"
-        Config = JudgeConfig
-
-        def evaluate(self, case: Case, trace: Trace) -> Verdict:
-            if "sorry" in str(trace.final_output).lower():
-                return self.failed(case, "the final output apologises", FailureKind.POLICY_VIOLATION)
-            return self.passed(case, "the final output does not apologise")
-
-Use it as `--judge my_module:NoApologies`, which runs in a child process (`hosted`), or by name through the
-entry point group `agent_eval.judges` of an installed package.
+A plug-in is used as `--judge my_module:NoApologies`, which runs in a child process (`hosted`), or by name
+through the entry point group `agent_eval.judges` of an installed package.
 """
 
 from __future__ import annotations
@@ -36,14 +27,6 @@ class Judge(Protocol):
     `judge_id` identifies the judge in verdicts and file names; `hard` says whether a failed or error
     verdict is a hard fail. A class need not derive from this one: any object with these three members
     is a judge. Most judges derive from `BaseJudge`.
-
-    Example:
-        >>> class NoApologies:
-        ...     judge_id, hard = "no_apologies", True
-        ...
-        ...     def evaluate(self, case: Case, trace: Trace) -> Verdict: ...
-        >>> isinstance(NoApologies(), Judge)
-        True
     """
 
     judge_id: str
@@ -55,13 +38,14 @@ class Judge(Protocol):
         ...
 
 
-class JudgeConfig(BaseModel):
-    """Configuration keys that every judge accepts. Judges with keys of their own derive from it.
-
-    Unknown keys are refused.
-    """
+class StrictModel(BaseModel):
+    """What people or programs outside wrote: unknown keys are refused, and nothing is coerced."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class JudgeConfig(StrictModel):
+    """Configuration keys that every judge accepts. Judges with keys of their own derive from it."""
 
     hard: bool = True
     """Whether a failed or error verdict is a hard fail."""
@@ -193,10 +177,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
         not recorded.
 
         Args:
-            case: The case.
             trace: A trace whose `final_output` is null or blank.
             words: What is missing, such as `there is no final output to compare`.
-            evidence: Evidence of the verdict.
         """
         event = trace.final_event
         if event is None:
@@ -261,17 +243,24 @@ def config_of(judge: Judge) -> JudgeConfig:
     return config if isinstance(config, JudgeConfig) else JudgeConfig()
 
 
-def judge_error(judge: Judge, case: Case, reason: str, evidence: Mapping[str, Any] | None = None) -> Verdict:
-    """Build the error verdict of a judge that did not do its work."""
+def not_judged(
+    judge: Judge,
+    case: Case,
+    reason: str,
+    evidence: Mapping[str, Any] | None = None,
+    *,
+    outcome: Outcome = Outcome.ERROR,
+) -> Verdict:
+    """Build the verdict of a judge that did not do its work, or of one that was not asked."""
     config = config_of(judge)
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
-        outcome=Outcome.ERROR,
+        outcome=outcome,
         passed=False,
         reason=clipped(reason),
         hard=judge.hard,
-        failure=FailureKind.JUDGE_ERROR,
+        failure=FailureKind.JUDGE_ERROR if outcome is Outcome.ERROR else None,
         evidence=dict(evidence or {}),
         weight=config.weight,
         category=config.category,
@@ -287,10 +276,6 @@ class AdvisoryJudge(Judge):
         judge_id: Its id; its name where it could not be loaded.
         judge: The judge; None where it could not be loaded.
         problem: Why not.
-
-    Example:
-        >>> AdvisoryJudge("mine", None, "no module named mine").finding(Case(case_id="a"), Trace([]))
-        {'judge_id': 'mine', 'outcome': 'error', 'reason': 'no module named mine'}
     """
 
     hard = False
@@ -302,13 +287,13 @@ class AdvisoryJudge(Judge):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         """Return the judge's own verdict."""
         if self._judge is None:
-            return judge_error(self, case, self._problem)
+            return not_judged(self, case, self._problem)
         try:
             verdict = self._judge.evaluate(case, trace)
         # A plug-in may raise anything.
         except Exception as problem:
-            return judge_error(self, case, f"the judge raised {type(problem).__name__}: {problem}")
-        return verdict if isinstance(verdict, Verdict) else judge_error(self, case, "it gave no verdict")
+            return not_judged(self, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return verdict if isinstance(verdict, Verdict) else not_judged(self, case, "it gave no verdict")
 
     def finding(self, case: Case, trace: Trace) -> dict[str, str]:
         """Return what the evidence keeps of its verdict."""
@@ -321,12 +306,7 @@ class AdvisoryJudge(Judge):
 
 
 def ended_without_verdict(judge_id: str, case_id: str) -> str:
-    """Say in one sentence that a judge gave no verdict on a case.
-
-    Example:
-        >>> ended_without_verdict("facts", "order-1")
-        'Judge `facts` ended without a verdict in `order-1`.'
-    """
+    """Say in one sentence that a judge gave no verdict on a case."""
     judge, case = (clipped(" ".join(name.split()).replace("`", "'"), 80) for name in (judge_id, case_id))
     return f"Judge `{judge}` ended without a verdict in `{case}`."
 
@@ -345,12 +325,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,59}")
 
 
 def clipped(text: str, limit: int = REASON_LIMIT) -> str:
-    """Shorten a text to `limit` characters, the last of which is then an ellipsis.
-
-    Example:
-        >>> clipped("refund the order", 7)
-        'refund…'
-    """
+    """Shorten a text to `limit` characters, the last of which is then an ellipsis."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -391,25 +366,13 @@ def at_events(indices: Sequence[int]) -> str:
 
 _RULES = ("expected_output", "tool_contracts", "regex_patterns", "json_schema")
 _RULES_IN_METADATA = (
-    *(
-        "allowed_tools",
-        "canaries",
-        "final_output",
-        "injections",
-        "lean_payload",
-        "strict",
-        "trajectory_match",
-    ),
+    *("allowed_tools", "canaries", "final_output", "injections"),
+    *("lean_payload", "strict", "trajectory_match"),
 )
 
 
 def fields_not_judged(judges: Iterable[Judge], case: Case) -> list[str]:
-    """List the fields of a case that no judge looks at; empty if one of the judges may look at any.
-
-    Example:
-        >>> fields_not_judged([], Case(case_id="refund", regex_patterns=["refunded"], must_not_call=["pay"]))
-        ['must_not_call', 'regex_patterns']
-    """
+    """List the fields of a case that no judge looks at; empty if one of the judges may look at any."""
     expected = [name for name in _RULES if getattr(case, name) not in (None, [], {})]
     if case.policy.required_tools or case.policy.forbidden_tools:
         expected.append("policy")

@@ -18,18 +18,17 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     AdvisoryJudge,
+    EvaluationsConfig,
     Judge,
     JudgeConfig,
     clipped,
-    config_of,
     fields_not_judged,
-    judge_error,
+    not_judged,
     quoted,
 )
+from agent_eval.judges.code import CodePlace, is_installed_module
 from agent_eval.judges.matching.attempts import simulated_user_failed
-from agent_eval.judges.origin import CodePlace, is_installed_module
 from agent_eval.judges.reading import read_config
-from agent_eval.judges.threshold import with_threshold
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
@@ -127,7 +126,9 @@ def load_judges(
         used_keys.add(key)
         _refuse_clash(name, judge, judges)
         judges.append(judge)
-    _refuse_unknown(set(configs) - used_keys, allow_plugins=allow_plugins)
+    for key in sorted(set(configs) - used_keys):
+        if key not in JUDGES and ":" not in key and key not in known_judges(allow_plugins=allow_plugins):
+            raise _unknown_judge(key, f"judge_configs.{key}", allow_plugins=allow_plugins)
     return judges
 
 
@@ -136,9 +137,6 @@ def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
 
     There `final_output` compares a text only where the case or the configuration names a mode: a text is
     written as an answer, as a description, or as a part of the answer, and nothing says which.
-
-    Args:
-        configs: Configuration by name, from a file.
     """
     completed = dict(configs)
     for name, config in _DEFAULT_CONFIGS.items():
@@ -163,7 +161,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
     user_failed = simulated_user_failed(case)
     verdicts = [
-        _not_judged(judge, case)
+        not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
         if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
         else _verdict_of(judge, case, trace)
         for judge in ordered
@@ -227,12 +225,7 @@ def _always(name: str) -> Judge:
 
 
 def runs_code(name: str) -> bool:
-    """Tell whether a judge that is named so comes from a project's files, or runs a program.
-
-    Example:
-        >>> runs_code("my_judges:Tone"), runs_code("command"), runs_code("regex")
-        (True, True, False)
-    """
+    """Tell whether a judge that is named so comes from a project's files, or runs a program."""
     return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
 
 
@@ -241,31 +234,16 @@ def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
         verdict: object = judge.evaluate(case, trace)
     # A plug-in may raise anything, RecursionError included.
     except Exception as problem:
-        return judge_error(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
+        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
     if not isinstance(verdict, Verdict):
-        return judge_error(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
+        return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
-        return judge_error(
+        return not_judged(
             judge,
             case,
             f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}",
         )
     return verdict
-
-
-def _not_judged(judge: Judge, case: Case) -> Verdict:
-    """Make the verdict on a conversation whose simulated user failed, which shows nothing of the agent."""
-    config = config_of(judge)
-    return Verdict(
-        judge_id=judge.judge_id,
-        case_id=case.case_id,
-        outcome=Outcome.SKIPPED,
-        passed=False,
-        reason="not judged: the simulated user failed",
-        hard=judge.hard,
-        weight=config.weight,
-        category=config.category,
-    )
 
 
 def _load(
@@ -335,14 +313,8 @@ def _refuse_clash(name: str, judge: Judge, others: Iterable[Judge]) -> None:
         )
 
 
-def _refuse_unknown(names: Iterable[str], *, allow_plugins: bool) -> None:
-    for name in sorted(names):
-        if name not in JUDGES and ":" not in name and name not in _known_names(allow_plugins):
-            raise _unknown_judge(name, f"judge_configs.{name}", allow_plugins=allow_plugins)
-
-
 def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInput:
-    known = _known_names(allow_plugins)
+    known = known_judges(allow_plugins=allow_plugins)
     near = get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}? " if near else ""
     return InvalidInput(
@@ -352,12 +324,8 @@ def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInpu
     )
 
 
-def known_judges() -> list[str]:
+def known_judges(*, allow_plugins: bool = True) -> list[str]:
     """List the names of all judges that can be named: built-in ones and those of installed packages."""
-    return _known_names(allow_plugins=True)
-
-
-def _known_names(allow_plugins: bool) -> list[str]:
     plugins = [entry.name for entry in _entry_points()] if allow_plugins else []
     return sorted({*JUDGES, *plugins})
 
@@ -372,11 +340,7 @@ def _entry_points() -> list[Any]:
 
 
 def import_judge(spec: str) -> Callable[..., Any]:
-    """Import what builds a judge, named `module:Class`, into this process.
-
-    Raises:
-        InvalidInput: It cannot be imported, or is no class.
-    """
+    """Import what builds a judge, named `module:Class`, into this process."""
     module_name, _, path = spec.partition(":")
     try:
         factory: Any = importlib.import_module(module_name)
@@ -395,11 +359,7 @@ def import_judge(spec: str) -> Callable[..., Any]:
 
 
 def build_judge(name: str, factory: Callable[..., Any], raw_config: Any) -> Judge:
-    """Build a judge with its configuration.
-
-    Raises:
-        InvalidInput: The configuration is wrong, or it is no judge.
-    """
+    """Build a judge with its configuration."""
     config_class = getattr(factory, "Config", None)
     try:
         if isinstance(config_class, type) and issubclass(config_class, JudgeConfig):
@@ -427,4 +387,82 @@ def _not_a_judge(name: str, problem: str) -> InvalidInput:
         clipped(f"{quoted(name)} is not a judge: {problem}"),
         remedy="Derive it from agent_eval.judges.BaseJudge.",
         field="judges",
+    )
+
+
+def load_advisory(
+    names: Iterable[str], configs: Mapping[str, Any], directory: Path | None
+) -> list[AdvisoryJudge]:
+    """Load judges whose verdicts are shown and count nowhere. One that cannot be loaded is an error verdict.
+
+    None of them gets a variable that its configuration names in `env`: that may be a secret.
+
+    Args:
+        directory: Where their code is; None for the working directory.
+    """
+    without = {
+        name: {key: value for key, value in config.items() if key != "env"}
+        for name, config in configs.items()
+        if isinstance(config, Mapping)
+    }
+    without.pop(REPLAY_CONTRACT, None)  # an entry for it would add it
+    loaded = []
+    for name in names:
+        try:
+            (judge,) = load_judges([name], without, directory=directory)
+        except AgentEvalError as problem:
+            loaded.append(AdvisoryJudge(name, None, problem.message))
+        else:
+            loaded.append(AdvisoryJudge(judge.judge_id, judge))
+    return loaded
+
+
+_LISTED_IN = ("evaluations", "criteria")
+"""Members of a verdict's evidence that list evaluations."""
+
+
+def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Verdict]:
+    """Pass the failed verdicts of judges of evaluations where enough of these passed, by weight.
+
+    The lowest `pass_threshold` of these judges counts. One that could not be decided did not pass, and errors
+    stay errors.
+    """
+    configs = {judge.judge_id: getattr(judge, "config", None) for judge in judges}
+    limits = {
+        judge_id: config.pass_threshold
+        for judge_id, config in configs.items()
+        if isinstance(config, EvaluationsConfig)
+    }
+    limit = min(limits.values(), default=100.0)
+    if limit >= 100:
+        return verdicts
+    share = _share([verdict for verdict in verdicts if verdict.judge_id in limits])
+    if share is None or share < limit:
+        return verdicts
+    return [
+        _passed(verdict, share, limit)
+        if verdict.judge_id in limits and verdict.outcome is Outcome.FAILED
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def _share(verdicts: Sequence[Verdict]) -> float | None:
+    """Return the share of passed evaluations by weight, from 0 to 100; None without any."""
+    evaluations: list[Mapping[str, Any]] = [
+        each
+        for verdict in verdicts
+        for member in _LISTED_IN
+        for each in verdict.evidence.get(member, ())
+        if not each.get("advisory")
+    ]
+    total = sum(each.get("weight", 1.0) for each in evaluations)
+    passed = sum(each.get("weight", 1.0) for each in evaluations if each["outcome"] == "passed")
+    return passed / total * 100 if total else None
+
+
+def _passed(verdict: Verdict, share: float, limit: float) -> Verdict:
+    reason = f"{share:.0f} % of the evaluations passed, and {limit:g} % suffice; {verdict.reason}"
+    return verdict.model_copy(
+        update={"outcome": Outcome.PASSED, "passed": True, "failure": None, "reason": clipped(reason)}
     )

@@ -22,8 +22,7 @@ from agent_eval.contracts.event import Event
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, Judge, config_of
 from agent_eval.judges.catalog import build_judge, config_key, import_judge
-from agent_eval.judges.code import code_digests
-from agent_eval.judges.origin import is_installed
+from agent_eval.judges.code import code_digests, is_installed
 from agent_eval.processes.privacy import become_private
 from agent_eval.storage.json import dumps
 
@@ -49,11 +48,7 @@ def main() -> None:
 
 
 def _own_streams() -> tuple[BinaryIO, int]:
-    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr.
-
-    Returns:
-        (requests, file descriptor for answers).
-    """
+    """Take standard input and output away from the judge, which gets nothing to read and prints to stderr."""
     requests, answers = os.dup(0), os.dup(1)
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
@@ -129,11 +124,7 @@ class _Host:
         }
 
     def _refuse_checkout(self) -> None:
-        """Refuse a judge that imports from the checkout of the change, as an editable install makes it.
-
-        Raises:
-            InvalidInput: A module comes from there.
-        """
+        """Refuse a judge that imports from the checkout of the change, as an editable install makes it."""
         if self._checkout is None or len(sys.modules) == self._seen:
             return
         self._seen = len(sys.modules)

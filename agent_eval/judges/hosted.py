@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
@@ -29,12 +29,13 @@ from agent_eval.judges.base import (
     EvaluationsConfig,
     Judge,
     JudgeConfig,
+    StrictModel,
     clipped,
     ended_without_verdict,
-    judge_error,
+    not_judged,
     quoted,
 )
-from agent_eval.judges.origin import CodePlace
+from agent_eval.judges.code import CodePlace
 from agent_eval.judges.reading import read_config
 from agent_eval.processes.child import ChildLimits, allowed_environment
 from agent_eval.processes.conversing_child import ConversingChild
@@ -53,10 +54,8 @@ _START = (
 )
 
 
-class HostConfig(BaseModel):
+class HostConfig(StrictModel):
     """What a configuration says of the process of a judge, beside the judge's own keys."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     timeout_seconds: float = Field(default=60.0, gt=0, le=86_400)
     """Wall time for one case."""
@@ -79,17 +78,6 @@ class HostedJudge(Judge):
     Args:
         name: The judge, as `module:Class`.
         configs: Configuration by name, with the keys of `HostConfig`; its own is under its name or its id.
-        place: Where its code is.
-
-    Raises:
-        InvalidInput: It cannot be loaded, is no judge, or its configuration is wrong.
-        NotEvaluable: Its process ended while it was loaded.
-
-    Example::
-
-        judge = HostedJudge("my_judges:NoApologies", {}, CodePlace.of_directory(None))
-        judge.evaluate(case, case.recorded)
-        judge.close()
     """
 
     def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:
@@ -126,12 +114,7 @@ class HostedJudge(Judge):
         self._version = self._file_version()
 
     def check_case(self, case: Case) -> None:
-        """Refuse a case that the judge could never judge, if it says so.
-
-        Raises:
-            InvalidInput: It cannot be judged.
-            NotEvaluable: The judge's process ended.
-        """
+        """Refuse a case that the judge could never judge, if it says so."""
         if not self._checks:
             return
         try:
@@ -151,14 +134,14 @@ class HostedJudge(Judge):
         try:
             answer = self._ask("evaluate", case, trace)
             if "raised" in answer:
-                return judge_error(self, case, f"the judge raised {answer['raised']}")
+                return not_judged(self, case, f"the judge raised {answer['raised']}")
             if "refused" in answer:
-                return judge_error(self, case, f"the judge refused: {answer['refused'].get('message')}")
+                return not_judged(self, case, f"the judge refused: {answer['refused'].get('message')}")
             return self._verdict(answer, case)
         except _Ended as end:
             evidence = {WITHOUT_VERDICT: end.how, **({"stderr": end.stderr} if end.stderr else {})}
             reason = f"{ended_without_verdict(self.judge_id, case.case_id)} It {end.how}."
-            return judge_error(self, case, reason, evidence)
+            return not_judged(self, case, reason, evidence)
 
     def close(self) -> None:
         """End the processes; the next case starts another one."""
@@ -202,11 +185,7 @@ class HostedJudge(Judge):
         return verdict
 
     def _ask(self, do: str, case: Case, trace: Trace | None) -> dict[str, Any]:
-        """Ask for one case.
-
-        Raises:
-            _Ended: There is no whole answer; the process has been ended.
-        """
+        """Ask for one case; where there is no whole answer, the process has been ended."""
         if self._deaths >= MOST_DEATHS:
             raise _Ended(f"was not asked again: it had ended {MOST_DEATHS} times in a row")
         request = _request(do, case, trace)
@@ -253,8 +232,8 @@ class HostedJudge(Judge):
             raise
 
 
-class _Description(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+class _Description(StrictModel):
+    """What a judge says of itself."""
 
     key: str
     judge_id: str = Field(min_length=1)
@@ -276,11 +255,7 @@ def _host_config(name: str, raw: Any) -> HostConfig:
 
 
 def _request(do: str, case: Case, trace: Trace | None) -> bytes:
-    """Encode a case, as `Contract.to_json` has it.
-
-    Raises:
-        _Ended: It has what JSON cannot hold, as the trace of a live agent may.
-    """
+    """Encode a case, as `Contract.to_json` has it. A live agent's trace may have what JSON cannot hold."""
     rest: dict[str, Any] = {"do": do}
     try:
         if trace is not None:
@@ -293,11 +268,7 @@ def _request(do: str, case: Case, trace: Trace | None) -> bytes:
 
 
 def _answer(child: ConversingChild, request: bytes, seconds: float) -> dict[str, Any]:
-    """Ask a process, and read its answer as what it is: text from outside.
-
-    Raises:
-        _Ended: There is no answer, or another than one object for this request.
-    """
+    """Ask a process, and read its answer as what it is: text from outside."""
     token = secrets.token_hex(8)
     line = b'{"id":"' + token.encode() + b'",' + request[1:]
     limits = ChildLimits(seconds=seconds, stdout_bytes=_ANSWER_BYTES, stderr_bytes=_ANSWER_BYTES)

@@ -1,4 +1,8 @@
-"""Read what people wrote for judges: their configuration, and the expectations of a case."""
+"""Read what people wrote for judges: their configuration, and the expectations of a case.
+
+What is malformed is refused with `InvalidInput`, which names case and field, and for an unknown key also the
+nearest known one.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
-    """Validate the configuration of a judge; nothing or null means all defaults.
-
-    Raises:
-        InvalidInput: Names the judge and the key; for an unknown key also the nearest known one.
-    """
+    """Validate the configuration of a judge; nothing or null means all defaults."""
     field = f"judge_configs.{name}"
     if raw is not None and not isinstance(raw, dict):
         raise _not_an_object(f"the configuration of judge {quoted(name)}", config_class, field=field)
@@ -29,11 +29,7 @@ def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
 
 
 def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
-    """Validate the expectation in one member of a case's metadata; None if the case has no such member.
-
-    Raises:
-        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
-    """
+    """Validate the expectation in one member of a case's metadata; None if the case has no such member."""
     raw = case.metadata.get(member)
     if raw is None:
         return None
@@ -45,30 +41,35 @@ def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | N
 
 
 def read_model(model: type[ModelT], raw: dict[str, Any], *, case: Case, field: str) -> ModelT:
-    """Validate a part of a case as what a judge makes of it.
-
-    Raises:
-        InvalidInput: Malformed; names case and field, and for an unknown key also the nearest known one.
-    """
+    """Validate a part of a case as what a judge makes of it."""
     subject = f"case {quoted(case.case_id)}: {field}"
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
 
 
-def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
-    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null.
+def read_listed(model: type[ModelT], case: Case, member: str, *, example: str) -> list[ModelT]:
+    """Read one member of a case's metadata as a list of objects; empty if it is not there, or null."""
+    raw, field = case.metadata.get(member), f"metadata.{member}"
+    if raw is None:
+        return []
+    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
+        words = f"{field} must be a list of objects, not {quoted(raw)}"
+        raise refusal(case.case_id, field, words, f"Write it as {example}.")
+    return [
+        read_model(model, item, case=case, field=f"{field}[{position}]") for position, item in enumerate(raw)
+    ]
 
-    Raises:
-        InvalidInput: Anything but a list of texts, or a blank text in it; names case and field.
-    """
+
+def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
+    """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null."""
     value = case.metadata.get(member)
     if value is None:
         return default
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise InvalidInput(
-            f"case {quoted(case.case_id)}: metadata.{member} must be a list of texts, not {quoted(value)}",
-            remedy='Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
-            case_id=case.case_id,
-            field=f"metadata.{member}",
+        raise refusal(
+            case.case_id,
+            f"metadata.{member}",
+            f"metadata.{member} must be a list of texts, not {quoted(value)}",
+            'Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
         )
     for position, text in enumerate(value):
         if is_blank(text):
@@ -77,18 +78,14 @@ def listed_in_metadata(case: Case, member: str, default: list[str] | None = None
 
 
 def blank_entry(case: Case, field: str) -> InvalidInput:
-    """Build the error that refuses an entry of a case's list in which nothing is written.
+    """Build the error that refuses an entry of a case, such as `regex_patterns[0]`, that holds nothing."""
+    words = f"{field} has no visible character, so it can hold or forbid nothing"
+    return refusal(case.case_id, field, words, "Write what is meant, or remove the entry.")
 
-    Args:
-        case: The case.
-        field: Place of the entry in the case, such as `policy.forbidden_tools[0]`.
-    """
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {field} has no visible character, so it can hold or forbid nothing",
-        remedy="Write what is meant, or remove the entry.",
-        case_id=case.case_id,
-        field=field,
-    )
+
+def refusal(case_id: str, field: str, words: str, remedy: str) -> InvalidInput:
+    """Build the error that refuses a case for what one of its fields says."""
+    return InvalidInput(f"case {quoted(case_id)}: {words}", remedy=remedy, case_id=case_id, field=field)
 
 
 def _not_an_object(

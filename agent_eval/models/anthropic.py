@@ -17,12 +17,7 @@ DEFAULT_MODEL = "claude-sonnet-4-5"
 
 
 class AnthropicModel(HostedModel):
-    """A model behind Anthropic's Messages API. The first part of a shared prefix is cached by the provider.
-
-    Example:
-        >>> AnthropicModel("claude-haiku-4-5", api_key="key").describe()["host"]
-        'https://api.anthropic.com'
-    """
+    """A model behind Anthropic's Messages API. The provider caches the first part of a shared prefix."""
 
     kind = "anthropic"
     default_model = DEFAULT_MODEL

@@ -34,10 +34,6 @@ class Message:
         role: `user` or `assistant`, as the model sees it.
         parts: The text, in one or more parts. Providers can cache the first part of the first message for
             requests that begin alike (`ModelRequest.shared_prefix`).
-
-    Example:
-        >>> Message("user", ("the conversation", "the criterion")).text
-        'the conversation\\n\\nthe criterion'
     """
 
     role: Literal["user", "assistant"]
@@ -54,12 +50,8 @@ class ModelRequest:
     """One request to a model.
 
     Attributes:
-        purpose: What it is for.
-        system: The system prompt.
         messages: The conversation so far, which begins with a message of the user.
         reply_schema: JSON Schema of the object that the reply should be; None for text.
-        schema_name: Name of that schema, for providers that want one.
-        max_tokens: Maximum number of tokens of the reply.
         model: The model's name; None for the one that the options name.
         parameters: Sampling parameters that the user asked for, such as `temperature`; none by default.
         key_fields: Named facts that tell this request from others, for the key of the cassette: the digest
@@ -68,11 +60,6 @@ class ModelRequest:
             scripts and messages. It is never sent, and is no part of a key.
         shared_prefix: Whether further requests begin with the same system prompt and first part.
         seconds: Time limit of one attempt; None for the limit of the options.
-
-    Example:
-        >>> request = ModelRequest("simulate", "You are a customer.", (Message("user", ("Hello!",)),))
-        >>> request.reply_schema is None, request.parameters
-        (True, {})
     """
 
     purpose: Purpose
@@ -94,20 +81,13 @@ class ModelReply:
     """The reply of a model.
 
     Attributes:
-        text: Its text; empty where the model wrote none.
         stop_reason: Why the model stopped, in its provider's word; None if unknown.
-        model: The model that replied, as its provider reports it.
-        usage: The tokens used, as far as they are reported.
         cost_usd: The cost in US dollars, reported or by published prices; None if unknown.
         rung: How the shape of the reply was asked for; None for text.
         dropped: Parameters that the server refused, and that were not sent therefore.
         retries: How often the request was sent again.
         seconds: How long the request took, without waits between retries.
         source: `model`, or where the reply was kept: `cassette`, or `baseline` for its sealed evidence.
-
-    Example:
-        >>> ModelReply("I cannot help with that.", stop_reason="refusal").finish
-        <Finish.REFUSED: 'refused'>
     """
 
     text: str
@@ -133,15 +113,11 @@ class ModelFailure(Exception):
     More than six parameters: they are the facts of a failure, all but two of them optional.
 
     Attributes:
-        failure: Kind of failure. `INFRASTRUCTURE` and `TIMEOUT` are no fault of what was asked.
         problem: What happened, in words that follow "the model".
         remedy: What to do next; empty if unknown.
-        asked_wait: Seconds that the service asked to wait.
-        rate_limited: Whether the service refused because of too many requests.
         is_too_long: Whether the request has more text than the model reads.
         is_final: Whether every further request would fail alike: an invalid key, an unknown model.
         is_unknown_model: Whether the provider says that there is no such model.
-        retries: How often the request was sent again.
     """
 
     def __init__(
@@ -169,11 +145,7 @@ class ModelOptions:
     """Which model is asked, and how. They come from the command line and the environment, never from a suite.
 
     Attributes:
-        model: The model's name; None for the provider's default.
-        base_url: Endpoint; None for the provider's own.
-        api_key: The key; None where the endpoint needs none.
         environ: The environment, for variables that a provider's own program needs.
-        script: File of a `scripted` model.
         seconds: Time limit of one attempt at a request.
 
     Example:
@@ -197,7 +169,6 @@ class Model(ABC):
     Attributes:
         kind: The provider, as in `--provider`.
         model: The model that is asked where a request names none.
-        default_model: The model that is asked where nothing names one.
         account: Names the account whose limits its requests count against, without its key; None for none.
     """
 
@@ -209,19 +180,11 @@ class Model(ABC):
     @classmethod
     @abstractmethod
     def from_options(cls, options: ModelOptions) -> Model:
-        """Build the model.
-
-        Raises:
-            AgentEvalError: The options do not name a usable model.
-        """
+        """Build the model."""
 
     @abstractmethod
     def complete(self, request: ModelRequest) -> ModelReply:
-        """Ask the model.
-
-        Raises:
-            ModelFailure: There is no reply.
-        """
+        """Ask the model; without a reply it raises `ModelFailure`."""
 
     def key_of(self, request: ModelRequest) -> str:  # noqa: ARG002 - for models that keep replies
         """Return the key under which a reply to a request would be kept; empty where none is kept."""

@@ -54,11 +54,7 @@ class KeptReply(BaseModel):
     date: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
 
     def is_over(self, today: str | None) -> bool:
-        """Tell whether the reply is too old: a name without version may mean another model by now.
-
-        Args:
-            today: The date, as in `date`.
-        """
+        """Tell whether the reply is too old: a name without version may mean another model by now."""
         is_alias = self.model is not None and self.model != self.fields.get("model")
         if not is_alias or self.date is None or today is None:
             return False
@@ -83,13 +79,7 @@ class KeptReply(BaseModel):
 def key_fields(
     request: ModelRequest, described: Mapping[str, Any], rung: Rung | None
 ) -> dict[str, str | int]:
-    """Name everything that could change a reply; long texts by their digests.
-
-    Args:
-        request: The request.
-        described: What the model says of itself.
-        rung: How the shape of the reply is asked for.
-    """
+    """Name everything that could change a reply; long texts by their digests."""
     messages = [[message.role, list(message.parts)] for message in request.messages]
     return {
         "purpose": request.purpose,
@@ -132,19 +122,12 @@ def _digest_of(value: Any) -> str:
 class ReplyStore:
     """Kept replies by key: those of a file, those of sealed evidence, and new ones. Any thread may use it.
 
-    Args:
-        path: The file; None to keep nothing beyond this object.
-        mode: As for `Mode`.
+    `has_changed` tells whether there are replies that the file does not have. Without a `path` none is kept
+    beyond this object.
 
     Raises:
         UsageError: `replay` without a file, or `record` over one.
         InvalidInput: The file is no cassette of model calls.
-
-    Example:
-        >>> store = ReplyStore()
-        >>> store.add_evidence([("k1", ModelReply("{}", model="small"))])
-        >>> store.find("k1").source
-        'baseline'
     """
 
     def __init__(self, path: Path | None = None, mode: Mode = "auto") -> None:
@@ -152,7 +135,7 @@ class ReplyStore:
         self._rows: dict[str, KeptReply] = {}
         self._evidence: dict[str, ModelReply] = {}
         self._lock = threading.Lock()
-        self._changed = False
+        self.has_changed = False
         if path is not None:
             self._rows = _read(path, mode)
 
@@ -165,9 +148,7 @@ class ReplyStore:
     def find(self, key: str, today: str | None = None) -> ModelReply | None:
         """Return the kept reply to a request; None if there is none, or if everything is asked again.
 
-        Args:
-            key: Key of the request.
-            today: The date, from which replies of an alias are too old; `replay` takes them all the same.
+        Replies of an alias may be too old for `today`; `replay` takes them all the same.
         """
         if self.mode == "record":
             return None
@@ -180,7 +161,7 @@ class ReplyStore:
         """Keep a reply for the file."""
         with self._lock:
             self._rows[row.key] = row
-            self._changed = True
+            self.has_changed = True
 
     def nearest(self, fields: Mapping[str, str | int]) -> list[str] | None:
         """Return the names of the fields in which the most similar kept request differs; None without one."""
@@ -194,8 +175,7 @@ class ReplyStore:
     def to_bytes(self, redactor: Redactor | None = None) -> bytes:
         """Return the file's content, which does not depend on the order in which threads asked.
 
-        Args:
-            redactor: Replaces secrets; a reply that holds one is left out, since its key would not fit.
+        A reply that holds a secret is left out, since its key would not fit.
         """
         rows = [row.model_dump(exclude_none=True) for _, row in sorted(self._rows.items())]
         rows = [row for row in rows if redactor is None or not redactor.finds(dumps(row))]
@@ -205,11 +185,6 @@ class ReplyStore:
     def has_replies(self) -> bool:
         """Whether there is any reply that may be found."""
         return self.mode != "record" and bool(self._rows or self._evidence)
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether there are replies that the file does not have."""
-        return self._changed
 
 
 def _read(path: Path, mode: Mode) -> dict[str, KeptReply]:
@@ -269,19 +244,8 @@ class KeptModel(Model):
 
     Args:
         described: What the model says of itself; known before it is opened.
-        store: The kept replies.
         open_model: Opens the model for what is not kept; None where nothing may be asked.
-        date: Today, as it is kept beside new replies.
         reused: Called with the purpose and the reply where one is reused.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"answers": [{"text": "first"}, {"text": "second"}]}])
-        >>> client = KeptModel(model.describe(), ReplyStore(), lambda: model)
-        >>> request = ModelRequest("judge", "You judge.", ())
-        >>> client.keep(request, client.complete(request))
-        >>> client.complete(request).text, client.complete(request).source
-        ('first', 'cassette')
     """
 
     kind = "kept"

@@ -18,15 +18,10 @@ class ModelKind:
     """One provider of models.
 
     Attributes:
-        name: Its name, as in `--provider`.
         location: The subclass of `models.base.Model`, as `module:Class`; imported when needed.
         key_variable: Environment variable that has the key where `LLM_API_KEY` is not set; None for none.
         host: Where its requests go unless an endpoint is named, as the evidence records it.
         asks_a_service: Whether its requests leave this machine, and may cost something.
-
-    Example:
-        >>> MODELS["scripted"].asks_a_service, MODELS["scripted"].load().__name__
-        (False, 'ScriptedModel')
     """
 
     name: str
@@ -68,14 +63,6 @@ MODELS: dict[str, ModelKind] = {row.name: row for row in _ROWS}
 def described(provider: str, *, model: str | None, base_url: str | None) -> dict[str, Any]:
     """Describe a model as it describes itself, without opening it.
 
-    Args:
-        provider: One of `MODELS`.
-        model: The model's name; None for the provider's default.
-        base_url: Its endpoint; None for the provider's own.
-
-    Raises:
-        UsageError: There is no such provider, or the address is malformed.
-
     Example:
         >>> described("openai", model="small", base_url="http://LOCALHOST:8000/v1")
         {'provider': 'openai', 'host': 'http://localhost:8000', 'model': 'small'}
@@ -90,15 +77,7 @@ def described(provider: str, *, model: str | None, base_url: str | None) -> dict
 
 
 def open_model(provider: str, options: ModelOptions | None = None) -> Model:
-    """Build the model of a provider, which is asked as it is: no retries, no cassette.
-
-    Args:
-        provider: One of `MODELS`.
-        options: Which model, and how to reach it; the defaults when None.
-
-    Raises:
-        UsageError: There is no such provider, or the options do not name a usable model.
-    """
+    """Build the model of a provider, which is asked as it is: no retries, no cassette."""
     from agent_eval.models.base import ModelOptions
 
     return _kind(provider).load().from_options(options or ModelOptions())

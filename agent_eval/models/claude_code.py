@@ -29,15 +29,7 @@ _UNKNOWN_OPTION = ("unknown option", "unrecognized")
 
 
 class ClaudeCodeModel(Model):
-    """The `claude` program, started once for each request.
-
-    Args:
-        options: Model, key, endpoint and time limit; `environ` has the program's `PATH` and `HOME`.
-
-    Example:
-        >>> ClaudeCodeModel(ModelOptions(model="haiku")).describe()
-        {'provider': 'claude-code', 'model': 'haiku'}
-    """
+    """The `claude` program, started once for each request."""
 
     kind = "claude-code"
     default_model = DEFAULT_MODEL
@@ -110,11 +102,7 @@ def _refuses_option(result: ChildResult) -> bool:
 
 
 def _reply(result: ChildResult, rung: Rung | None, dropped: tuple[str, ...]) -> dict[str, Any]:
-    """Read what the program printed.
-
-    Raises:
-        ModelFailure: It printed no result, or an error.
-    """
+    """Read what the program printed."""
     envelope = _envelope(result.stdout)
     if envelope is None:
         if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):
@@ -154,8 +142,8 @@ def _model(usage: Any) -> str | None:
     """Return the model that wrote most, from the counts of each."""
     if not isinstance(usage, Mapping) or not usage:
         return None
-    return max(sorted(map(str, usage)), key=lambda name: figure_of(_counts(usage[name], "outputTokens")) or 0)
-
-
-def _counts(usage: Any, name: str) -> Any:
-    return usage.get(name) if isinstance(usage, Mapping) else None
+    written = {
+        str(name): figure_of(counts.get("outputTokens")) if isinstance(counts, Mapping) else None
+        for name, counts in usage.items()
+    }
+    return max(sorted(written), key=lambda name: written[name] or 0)

@@ -29,13 +29,6 @@ class ModelUse:
     Attributes:
         counts: Calls, tokens and retries by purpose and name, such as `("judge", "calls")`.
         costs: US dollars by purpose; calls of unknown cost are counted as `unpriced`.
-
-    Example:
-        >>> use = ModelUse()
-        >>> use.add("judge", ModelReply("{}", cost_usd=0.25, retries=1))
-        >>> use.add("judge", ModelReply("{}", cost_usd=0.5, source="cassette"))
-        >>> use.to_json()["judge"]
-        {'calls': 1, 'reused': 1, 'retries': 1, 'cost_usd': 0.25, 'saved_usd': 0.5}
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -49,7 +42,8 @@ class ModelUse:
             self.counts[purpose, "calls" if asked else "reused"] += 1
             if asked:
                 self.counts[purpose, "retries"] += reply.retries
-                self._add_tokens(purpose, reply)
+                for name, count in (reply.usage.to_json() if reply.usage else {}).items():
+                    self.counts[purpose, name] += int(count)
             if reply.cost_usd is not None:
                 key = (purpose, "cost_usd" if asked else "saved_usd")
                 self.costs[key] = self.costs.get(key, 0.0) + reply.cost_usd
@@ -61,10 +55,6 @@ class ModelUse:
         with self._lock:
             self.counts[purpose, "failures"] += 1
             self.counts[purpose, "retries"] += failure.retries
-
-    def _add_tokens(self, purpose: str, reply: ModelReply) -> None:
-        for name, count in (reply.usage.to_json() if reply.usage else {}).items():
-            self.counts[purpose, name] += int(count)
 
     def to_json(self) -> dict[str, dict[str, Any]]:
         """Return the counts by purpose, without those that are 0."""
@@ -93,19 +83,6 @@ class ModelClient(Model):
 
     Once several requests in a row have failed in spite of their retries, further ones are sent only once,
     until one succeeds: a model that is down would otherwise be waited for at every case.
-
-    Args:
-        model: The model.
-        retries: Decides when requests are sent again; `limit` is set to that of the account.
-        use: Counts calls, tokens and cost.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> model = ScriptedModel([{"answers": [{"fault": "429"}, {"text": "Hello."}]}])
-        >>> client = ModelClient(model, retries=Retries(wait=lambda seconds: False))
-        >>> reply = client.complete(ModelRequest("judge", "", ()))
-        >>> reply.text, reply.retries
-        ('Hello.', 1)
     """
 
     kind = "client"

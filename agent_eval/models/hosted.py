@@ -59,10 +59,6 @@ class Habits:
         rung: The best form of a reply's shape that it takes.
         dropped: Parameters that it refuses.
         renamed: Parameters under another name.
-
-    Example:
-        >>> Habits().rung
-        'json_schema'
     """
 
     rung: Rung = "json_schema"
@@ -74,20 +70,9 @@ _habits: dict[tuple[str, str, str], Habits] = {}
 _habits_lock = threading.Lock()
 
 
-def forget_habits() -> None:
-    """Forget what servers have refused, as if the process had just started."""
-    with _habits_lock:
-        _habits.clear()
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer as its provider's module reads it: text, end, model and usage.
-
-    Example:
-        >>> Answer("It is 4.", "stop", "gpt-5-mini", None).text
-        'It is 4.'
-    """
+    """An answer as its provider's module reads it: text, end, model and usage."""
 
     text: str
     stop_reason: str | None
@@ -101,18 +86,8 @@ class HostedModel(Model):
     A subclass names its provider, builds the client, and translates requests and answers.
 
     Args:
-        model: The model's name; the provider's default where None.
-        base_url: The endpoint; the provider's own by default.
         api_key: Key of each request, never recorded. Endpoints without keys need none.
         seconds: Time limit of one attempt at a request.
-
-    Raises:
-        UsageError: `base_url` is not a usable address.
-
-    Example:
-        >>> from agent_eval.models.openai import OpenAiModel
-        >>> OpenAiModel("llama3", base_url="http://localhost:11434/v1").describe()["model"]
-        'llama3'
     """
 
     account: str
@@ -246,11 +221,7 @@ class HostedModel(Model):
         return [name for name in body if name not in self.needed]
 
     def _reply(
-        self,
-        body: Mapping[str, Any],
-        request: ModelRequest,
-        sent: tuple[Rung | None, Habits],
-        seconds: float,
+        self, body: Mapping[str, Any], request: ModelRequest, sent: tuple[Rung | None, Habits], seconds: float
     ) -> ModelReply:
         try:
             answer = self.read(body)
@@ -282,15 +253,14 @@ def schema_in_words(request: ModelRequest, rung: Rung | None) -> str:
     )
 
 
+_NOT_OURS = frozenset(
+    {FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT, FailureKind.PARSE_ERROR, FailureKind.TYPE_ERROR}
+)
+
+
 def _failure(reply: Reply[Any]) -> ModelFailure:
     """Turn a reply without value into a failure. What is no fault of the request can be sent again."""
-    not_ours = (
-        FailureKind.INFRASTRUCTURE,
-        FailureKind.TIMEOUT,
-        FailureKind.PARSE_ERROR,
-        FailureKind.TYPE_ERROR,
-    )
-    if reply.failure in not_ours:
+    if reply.failure in _NOT_OURS:
         return ModelFailure(
             FailureKind.TIMEOUT if reply.failure is FailureKind.TIMEOUT else FailureKind.INFRASTRUCTURE,
             reply.problem,

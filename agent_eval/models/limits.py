@@ -36,11 +36,6 @@ class AdaptiveLimit(Limit):
     infrastructure restart the round. All runs of a process share one limit for each account at a provider:
     get it from `limit_of`.
 
-    Args:
-        first: Number of places at the start.
-        most: Maximum number of places.
-        clock: Returns seconds that never decrease.
-
     Example:
         >>> limit = AdaptiveLimit(first=10)
         >>> limit.report(failed=True, refused=True)
@@ -90,13 +85,7 @@ class AdaptiveLimit(Limit):
             self._peak = max(self._peak, number)
 
     def report(self, *, failed: bool, refused: bool = False, asked_wait: float | None = None) -> None:
-        """Adapt the limit to the result of a request.
-
-        Args:
-            failed: Whether the infrastructure failed.
-            refused: Whether it failed because of too many requests.
-            asked_wait: Seconds that the provider asked to wait; None if it did not say.
-        """
+        """Adapt the limit to the result of a request, and to the seconds that the provider asked to wait."""
         with self._lock:
             now = self._clock()
             if refused:
@@ -132,11 +121,7 @@ _limits_lock = threading.Lock()
 
 
 def limit_of(account: str | None) -> AdaptiveLimit:
-    """Return the limit of an account at a provider, the same for all runs of this process.
-
-    Args:
-        account: From `agents.base.account_of`; None for an agent without an account, which gets a new limit.
-    """
+    """Return the limit of an account, the same for all runs of this process; None gets a new one."""
     if account is None:
         return AdaptiveLimit()
     with _limits_lock:

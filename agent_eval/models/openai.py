@@ -19,12 +19,7 @@ _OWN_HOST = "https://api.openai.com"
 
 
 class OpenAiModel(HostedModel):
-    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol.
-
-    Example:
-        >>> OpenAiModel("llama3", base_url="http://localhost:11434/v1").describe()
-        {'provider': 'openai', 'host': 'http://localhost:11434', 'model': 'llama3'}
-    """
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
 
     kind = "openai"
     default_model = DEFAULT_MODEL
@@ -54,7 +49,8 @@ class OpenAiModel(HostedModel):
             body["response_format"] = {"type": "json_object"}
         if request.shared_prefix and request.messages and self.host == _OWN_HOST:
             # Requests with one key go to the machine that keeps their prefix; other servers may refuse it.
-            body["prompt_cache_key"] = _prefix_key(system, request.messages[0].parts[0])
+            prefix = f"{system}\0{request.messages[0].parts[0]}".encode("utf-8", "backslashreplace")
+            body["prompt_cache_key"] = hashlib.sha256(prefix).hexdigest()[:32]
         return body
 
     @override
@@ -84,7 +80,3 @@ class OpenAiModel(HostedModel):
             model if isinstance(model, str) and model else None,
             usage_of(body.get("usage")),
         )
-
-
-def _prefix_key(system: str, first: str) -> str:
-    return hashlib.sha256(f"{system}\0{first}".encode("utf-8", "backslashreplace")).hexdigest()[:32]

@@ -19,7 +19,6 @@ def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fr
     Args:
         model: The model's name, with or without its provider and a slash before it.
         tokens: Counts by `input_tokens`, `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
-        at: When the tokens were used.
 
     Example:
         >>> float(price_of("gpt-4o", {"input_tokens": 1000, "output_tokens": 0}))
@@ -39,12 +38,7 @@ def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fr
 
 
 def cost_of(model: str | None, usage: TokenUsage | None) -> float | None:
-    """Price the tokens of one reply by today's price; None where model, tokens or price are unknown.
-
-    Example:
-        >>> cost_of("gpt-4o", TokenUsage(input_tokens=1000, output_tokens=100))
-        0.0035
-    """
+    """Price the tokens of one reply by today's price; None where model, tokens or price are unknown."""
     if model is None or usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     counts = {

@@ -19,17 +19,11 @@ class Reply(Generic[T]):
     Attributes:
         value: The answer; None if there is none.
         failure: Why there is none. `INFRASTRUCTURE` means that a retry may help.
-        problem: The failure in words.
-        asked_wait: Seconds that the service asked to wait (`Retry-After`).
         rate_limited: Whether the service refused because of too many requests (429); the scheduler then
             sends fewer requests at a time.
         received: What came instead of an answer, for the case's artifacts.
         block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
         delivered: Whether the request may have reached the service although there is no answer of use.
-
-    Example:
-        >>> Reply(failure=FailureKind.TIMEOUT, problem="did not end within 30 s").value is None
-        True
     """
 
     value: T | None = None

@@ -25,19 +25,9 @@ class Retries:
     Implements `reply.Retry`.
 
     Attributes:
-        patience: Number of attempts, and lengths of waits, for each request.
-        stopping: Set when the run stops; ends every wait.
         limit: Receives the result of every request; None if the limit does not adapt.
         chance: Returns a number from 0 to 1, which spreads the retries of threads that failed together.
         wait: Waits for that many seconds; returns True if the run stopped meanwhile.
-        count: Number of requests that were sent again.
-
-    Example:
-        >>> from agent_eval.errors import FailureKind
-        >>> replies = iter([Reply(failure=FailureKind.INFRASTRUCTURE, problem="HTTP 503"), Reply("refunded")])
-        >>> reply, times = Retries(wait=lambda seconds: False)(lambda: next(replies))
-        >>> reply.value, times
-        ('refunded', 1)
     """
 
     patience: Patience = PATIENCE
@@ -49,11 +39,7 @@ class Retries:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
-        """Send until the infrastructure does not fail, or patience ends.
-
-        Returns:
-            The last reply, and how often the request was sent again.
-        """
+        """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
         waited, attempt = 0.0, 1
         while True:
             sent = send()

@@ -103,19 +103,7 @@ class ScriptRow(_Strict):
 
 
 class ScriptedModel(Model):
-    """A model that replies from a script. Every report names it `scripted`.
-
-    Args:
-        rows: The rows of the script, as in its file.
-
-    Raises:
-        InvalidInput: A row is malformed.
-
-    Example:
-        >>> model = ScriptedModel([{"purpose": "simulate", "turn": 2, "text": "Yes, please."}])
-        >>> model.complete(ModelRequest("simulate", "", (), place={"turn": 2})).text
-        'Yes, please.'
-    """
+    """A model that replies from a script. Every report names it `scripted`."""
 
     kind = NAME
     default_model = NAME
@@ -138,11 +126,7 @@ class ScriptedModel(Model):
 
     @classmethod
     def from_file(cls, path: Path) -> ScriptedModel:
-        """Read a script.
-
-        Raises:
-            InvalidInput: The file is not a script.
-        """
+        """Read a script."""
         value = read_json(path)
         rows = value.get("replies") if isinstance(value, Mapping) and value.get("kind") == KIND else None
         if not isinstance(rows, list):

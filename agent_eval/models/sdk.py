@@ -44,11 +44,7 @@ class _AnswerTooLong(Exception):
 
 
 def check_address(url: str | None) -> None:
-    """Refuse a malformed address of a model, which SDKs notice only in the first request.
-
-    Raises:
-        UsageError: Malformed address.
-    """
+    """Refuse a malformed address of a model, which SDKs notice only in the first request."""
     if url is None:
         return
     try:
@@ -87,8 +83,6 @@ def receive(
         sdk: The SDK's package, for its errors.
         open_answer: Sends the request with a time limit in seconds; returns what the SDK's
             `with_streaming_response` returns.
-        seconds: Time limit for request and answer.
-        max_bytes: Maximum size of the answer.
 
     Raises:
         NotEvaluable: The service would refuse every request: invalid key, unknown model.
@@ -149,7 +143,8 @@ def unreadable(body: Mapping[str, Any], problem: str) -> Reply[Any]:
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
     status = int(error.status_code)
-    words = f"answered with HTTP {status}: {_message(error)}"
+    explanation = _explanation(error.body if isinstance(error.body, dict) else {}) or "no explanation"
+    words = f"answered with HTTP {status}: {explanation}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
     if status in _BUSY and _codes(error) & _EXHAUSTED:
@@ -184,12 +179,8 @@ def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
     return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) < 12 else None
 
 
-def _message(error: Any) -> str:
-    """Return the service's explanation in one bounded line."""
-    return _explanation(error.body if isinstance(error.body, dict) else {}) or "no explanation"
-
-
 def _explanation(body: Mapping[str, Any]) -> str:
+    """Return the service's explanation in one bounded line."""
     details = body.get("error", body)
     message = details.get("message") if isinstance(details, dict) else details
     text = message if isinstance(message, str) else ""

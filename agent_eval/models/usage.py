@@ -39,17 +39,9 @@ class AnswerFacts:
     """What is known of a model's or agent's answer, beside its content.
 
     Attributes:
-        model: The model that answered.
-        usage: The tokens it used.
-        cost_usd: What it cost, in US dollars.
         stop_reason: Why it stopped, in its provider's word.
         block_reason: What kept it back, such as a content filter.
         agent_name: The agent that answered, where there are several.
-        response_id: The provider's id of the answer.
-
-    Example:
-        >>> AnswerFacts(model="gpt-4o", usage=TokenUsage(output_tokens=7)).tokens
-        7
     """
 
     model: str | None = None
@@ -82,13 +74,7 @@ NO_FACTS = AnswerFacts()
 
 
 def facts_of(answer: Mapping[str, Any]) -> AnswerFacts:
-    """Extract what an answer reports of itself: model, usage, cost and end. What cannot be read is unknown.
-
-    Example:
-        >>> facts = facts_of({"model": "gpt-4o", "usage": {"prompt_tokens": 12}, "cost_usd": "much"})
-        >>> facts.model, facts.tokens, facts.cost_usd
-        ('gpt-4o', 12, None)
-    """
+    """Extract what an answer reports of itself: model, usage, cost and end; None for what cannot be read."""
     return AnswerFacts(
         model=_text(answer, "model"),
         usage=usage_of(answer.get("usage")),

@@ -13,8 +13,7 @@ from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.agents.tools import CaseTools, canonical
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts import Case
-from agent_eval.conversation.prompt import read_prompt, released_prompt
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
 from agent_eval.models.retries import Retries

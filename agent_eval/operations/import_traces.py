@@ -3,33 +3,26 @@
 from __future__ import annotations
 
 import os
-import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from agent_eval.contracts import SCHEMA_VERSION
-from agent_eval.engine.in_order import map_in_order
-from agent_eval.engine.workers import usable_processors
-from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
-from agent_eval.importers.assembly import Assembly, Findings
+from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.importers.assembly import Assembly
+from agent_eval.importers.cases import CaseIds, make_case
 from agent_eval.importers.catalog import AUTO, Family, load
 from agent_eval.importers.containers import STDIN
-from agent_eval.importers.diagnostics import DeferredDiagnostics, Diagnostics
+from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser
-from agent_eval.importers.records import BATCH_BYTES, Batch, Document, Lines, read_batches
+from agent_eval.importers.records import read_records
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.import_cases import CaseLines, Totals
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
-from agent_eval.storage.redaction import Redactor
-
-_MOST_PROCESSES = 4
-"""Processes that import: more would wait for the first, which writes what they make."""
+from agent_eval.storage.redaction import Redactor, count_markers
+from agent_eval.text.numbers import count
 
 
 @dataclass(frozen=True)
@@ -57,6 +50,38 @@ class ImportRequest:
     expect: Path | None = None
     strict: bool = False
     diagnostics_out: Path | None = None
+
+
+@dataclass
+class Totals:
+    """Numbers of what was imported.
+
+    Example:
+        >>> totals = Totals()
+        >>> totals.add({"trace": [{"type": "tool_call"}, {"type": "tool_result", "error": "declined"}]})
+        >>> totals.to_json()
+        {'cases': 1, 'events': 2, 'tool_calls': 1, 'tool_results': 1, 'errors': 1}
+    """
+
+    cases: int = 0
+    events: int = 0
+    tool_calls: int = 0
+    tool_results: int = 0
+    errors: int = 0
+
+    def add(self, case: dict[str, Any]) -> None:
+        """Count a case."""
+        self.cases += 1
+        for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", ()))):
+            self.events += len(trace)
+            for event in trace:
+                self.tool_calls += event["type"] == "tool_call"
+                self.tool_results += event["type"] == "tool_result"
+                self.errors += "error" in event
+
+    def to_json(self) -> dict[str, int]:
+        """Return the numbers by name."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)
@@ -120,19 +145,14 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     expectations = None if request.expect is None else Expectations.read(request.expect)
     recogniser = Recogniser(load(request.family, request.format), request.family)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
-    processes = min(usable_processors(), _MOST_PROCESSES)
+    prefix = redactor.redact_text(request.case_prefix or "")
     totals = Totals()
-    with ExitStack() as stack:
-        assembly = stack.enter_context(Assembly(recogniser, diagnostics, group_by=request.group_by))
-        prepared = map_in_order(partial(_prepared, assembly), _batches(request, recogniser), processes)
-        stack.enter_context(closing(prepared))
-        for findings in prepared:
-            assembly.store(findings)
+    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly, CaseIds() as ids:
+        for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
+            assembly.add(record, encoded)
+        maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))
         with new_file(request.out) as file:
-            prefix = redactor.redact_text(request.case_prefix or "")
-            cases = CaseLines(assembly, diagnostics, redactor, prefix, expectations, processes)
-            with closing(cases.made(totals)) as lines:
-                _write_suite(file, request.out, dataset_id, lines)
+            _write_suite(file, request.out, dataset_id, maker.lines(totals, expectations))
             if expectations is not None:
                 expectations.report_unused(diagnostics)
             if not totals.cases:
@@ -141,33 +161,37 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
 
 
-def _batches(request: ImportRequest, recogniser: Recogniser) -> Iterator[bytes | Batch | Findings]:
-    """Yield what the inputs hold; lines packed, so that another process can parse them.
+@dataclass(frozen=True)
+class _CaseMaker:
+    """Makes the cases of an import without the secrets in them: suites are committed."""
 
-    What cannot be read comes in the same order, because records before it may be refused first.
-    """
-    deferred = DeferredDiagnostics()
-    try:
-        for batch in read_batches(request.inputs, deferred, recogniser.is_one_record):
-            if deferred.findings:
-                yield deferred.take()
-            yield pickle.dumps(batch) if _is_small(batch) else batch
-    except AgentEvalError as error:
-        deferred.findings.append(error)
-    yield deferred.take()
+    assembly: Assembly
+    diagnostics: Diagnostics
+    redactor: Redactor
+    name: Callable[[str], str]
+    """Gives a case its id, for the one that it should have."""
 
+    def lines(self, totals: Totals, expectations: Expectations | None) -> Iterator[bytes]:
+        """Yield the cases in the order of the input, one line of JSON each, and count them in `totals`."""
+        for numbers in self.assembly.groups():
+            for read_by, conversation in self.assembly.read(numbers):
+                own = () if conversation.id is None else (conversation.id,)
+                if conversation.id is not None:
+                    # Before the case gets an id of its own: two ids can become equal.
+                    conversation.id = self.redactor.redact_text(conversation.id)
+                case = make_case(conversation, read_by.name, read_by.provider, name=self.name)
+                if expectations is not None:
+                    expectations.join(case, (*own, *conversation.aliases))
+                totals.add(case)
+                yield self._without_secrets(case)
 
-def _is_small(batch: Batch) -> bool:
-    """Whether a batch may be copied: unparsed, and without a line of any size."""
-    if isinstance(batch, Lines):
-        return len(batch.lines[-1]) < BATCH_BYTES
-    return isinstance(batch, Document)
-
-
-def _prepared(assembly: Assembly, item: bytes | Batch | Findings) -> Findings:
-    if isinstance(item, list):
-        return item
-    return assembly.prepare(pickle.loads(item) if isinstance(item, bytes) else item)  # noqa: S301 - see _batches
+    def _without_secrets(self, case: dict[str, Any]) -> bytes:
+        line = dumps(case)
+        redacted = self.redactor.redact_json(line)
+        if redacted != line and (secrets := count_markers(redacted) - count_markers(line)):
+            reason = f"{count(secrets, 'secret')} replaced by [redacted:NAME]"
+            self.diagnostics.changed(case["case_id"], "", reason)
+        return redacted
 
 
 def _write_suite(file: IO[bytes], path: Path, dataset_id: str, cases: Iterable[bytes]) -> None:

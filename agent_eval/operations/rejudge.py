@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from typing_extensions import override
 
@@ -16,7 +15,7 @@ from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
-from agent_eval.errors import InvalidPack, UsageError
+from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.judges.code import code_digests
@@ -64,32 +63,15 @@ class PackDocument(Document):
         self.header_line = None
         self.problems = []
         self._ids = pack.case_ids()
-        self._pack: Pack | None = pack
-        self._manifest_sha256 = pack.manifest_sha256
+        self._pack = pack
         self.shards = whole_shards(len(self._ids))
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
-        if self._pack is None:
-            self._pack = self._opened_again()
         for position in range(shard.first, shard.first + shard.count):
             case_id = self._ids[position]
             raw, artifacts = self._pack.raw_trajectory(case_id), self._pack.artifacts(case_id)
             yield RawCase(Place(position), raw, artifacts=artifacts)
-
-    def _opened_again(self) -> Pack:
-        pack = open_run(self.path)
-        if pack.manifest_sha256 != self._manifest_sha256:
-            raise InvalidPack(
-                f"{self.path}: changed while it was judged again",
-                remedy="Run the command again.",
-                file=str(self.path),
-            )
-        return pack
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Another process opens the pack itself.
-        return {**self.__dict__, "_pack": None}
 
 
 def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: bool = False) -> RunResult:
@@ -131,7 +113,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
             config,
             output.pack,
             layout=output.layout,
-            workers=judging.workers,
             redactor=redactor,
         )
     if output.summary_json is not None:

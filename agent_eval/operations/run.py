@@ -116,7 +116,6 @@ def run_suite(
             config,
             spec.output.pack,
             layout=spec.output.layout,
-            workers=spec.judging.workers,
             redactor=redactor,
             on_progress=on_progress,
             cluster=cluster,

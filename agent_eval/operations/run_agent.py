@@ -20,8 +20,7 @@ from agent_eval.contracts import (
     RunSummary,
 )
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.conversation.prompt import released_prompt
-from agent_eval.conversation.simulated_user import Simulation
+from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.plan import JudgePlan
@@ -247,7 +246,7 @@ class _PreparedRun:
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if is_one_process else self.spec.judging.workers,
+            workers=1 if is_one_process else self.agent_spec.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
@@ -344,7 +343,6 @@ def _sealed(run: _PreparedRun, config: RunConfig, done: Execution) -> RunLoopRes
         config,
         output.pack,
         layout=output.layout,
-        workers=run.spec.judging.workers,
         redactor=run.redactor,
         complete=done.complete,
     )

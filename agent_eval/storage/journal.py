@@ -258,7 +258,7 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal's records by their offset. It can be pickled, and is a context manager.
+    """Reads a journal's records by their offset. A context manager.
 
     Args:
         path: The journal's file.
@@ -267,9 +267,6 @@ class JournalReader:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: BinaryIO | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_file": None}
 
     def read(self, offset: int, digest: bytes | None = None) -> Any:
         """Read the record at an offset from `Journal.append` or `Journal.entries`.

@@ -50,27 +50,12 @@ class Spool:
         self._ends.append(self._ends[-1] + len(data))
         return len(self) - 1
 
-    def size(self, number: int) -> int:
-        """Return how many bytes are stored by this number."""
-        return self._ends[number + 1] - self._ends[number]
-
-    def flush(self) -> None:
-        """Write what is buffered, so that a forked process can read all, and does not write it again.
-
-        Raises:
-            StorageError: The temporary directory is full.
-        """
-        try:
-            self._file.flush()
-        except OSError as error:
-            raise _no_space(error) from error
-        self._is_flushed = True
-
     def __getitem__(self, number: int) -> bytes:
         start, end = self._ends[number], self._ends[number + 1]
-        if not self._is_flushed:
-            self.flush()
         try:
+            if not self._is_flushed:
+                self._file.flush()
+                self._is_flushed = True
             return os.pread(self._file.fileno(), end - start, start)
         except OSError as error:
             raise _no_space(error) from error

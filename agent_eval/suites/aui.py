@@ -108,10 +108,6 @@ class AuiDocument(WholeDocument):
         """
         return list(faults_of_key(self._key, allowed))
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers only read cases, and need no key.
-        return {**self.__dict__, "suite": None, "_key": None}
-
 
 def _as_suite(suite: AuiSuite | None) -> dict[str, Any]:
     """Write a suite as one of cases; an empty one in place of one with faults."""

@@ -111,7 +111,7 @@ def whole_shards(count: int) -> list[Shard]:
 
 
 class Document(ABC):
-    """A suite file of any format. It keeps no file open and can be pickled, so that workers can read it.
+    """A suite file of any format. It keeps no file open.
 
     Attributes:
         digest: Lower-case hexadecimal sha256 of the file's bytes.

@@ -39,7 +39,7 @@ _CACHED_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class SuiteSource:
-    """An open suite, which several processes can read repeatedly without keeping all of it in memory.
+    """An open suite, which can be read repeatedly without keeping all of it in memory.
 
     Example:
         >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')

@@ -93,7 +93,7 @@ def test_a_cluster_writes_the_pack_that_this_machine_writes(
     tmp_path: Path, cluster: Cluster, layout: str
 ) -> None:
     suite(tmp_path)
-    here = run(tmp_path, "here", "--layout", layout, "--workers", "1").json()
+    here = run(tmp_path, "here", "--layout", layout).json()
     there = run(tmp_path, "there", "--layout", layout, *on(cluster)).json()
     assert here["summary"] == there["summary"]
     assert here["summary"]["passed_cases"] == CASES * 4 // 5

@@ -132,13 +132,13 @@ def compare_holds(place: Path, code: int, unlisted: bool) -> None:
     assert open_pack(place / "p").config.run_id == "old"
 
 
-JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new", "--workers", "1")
+JUDGED = ("--suite", "suite.json", "--out", "p", "--run-id", "new")
 SCENARIOS = {
     "run": Scenario(("run", *JUDGED, "--layout", "files"), run_holds),
     "run compact": Scenario(("run", *JUDGED, "--layout", "compact"), run_holds),
     "run-loop": Scenario(
         (
-            *("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop", "--workers", "1"),
+            *("run-loop", "--suite", "suite.json", "--out", "loop", "--run-id", "loop"),
             *("--parallel", "1", "--agent-command", f"{sys.executable} -S -E agent.py calls"),
         ),
         loop_holds,

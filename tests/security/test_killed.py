@@ -20,8 +20,15 @@ CASES = 260
 COMMANDS = {
     "run, files": ("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "files"),
     "run, compact": (
-        *("run", "--suite", "b.json", "--out", "candidate", "--run-id", "c", "--layout", "compact"),
-        *("--workers", "2"),
+        "run",
+        "--suite",
+        "b.json",
+        "--out",
+        "candidate",
+        "--run-id",
+        "c",
+        "--layout",
+        "compact",
     ),
     "compare": ("compare", "--baseline", "baseline", "--candidate", "candidate"),
     "gate": ("gate", "--compare", "candidate/compare/baseline_delta.json", "--max-regressed-cases", "9"),

@@ -114,14 +114,6 @@ RUN: tuple[Option, ...] = (
         default="false",
     ),
     Option(
-        "workers",
-        "integer",
-        "Processes that judge, and call a Python function; as many as help when not given.",
-        goes_to="judging.workers",
-        commands=("run", "run-loop", "rejudge"),
-        metavar="N",
-    ),
-    Option(
         "executor",
         "choice",
         "Where recorded traces are judged: on this machine, or on a Dask cluster.",

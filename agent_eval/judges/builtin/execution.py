@@ -25,13 +25,6 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
     The judge reads the case's `metadata.attempt_history` and `metadata.selected_attempt`. An agent that
     crashed, was stopped at a limit or gave an unreadable answer never passes, whatever it said before.
     An attempt that ended by itself is skipped, because that alone measures nothing.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> attempt = {"attempt": 0, "failure": "timeout", "problem": "ran longer than 60 s"}
-        >>> case = Case(case_id="refund", metadata={"attempt_history": [attempt], "selected_attempt": 0})
-        >>> ExecutionJudge().evaluate(case, Trace([])).reason
-        'the agent ran longer than 60 s'
     """
 
     judge_id = EXECUTION
@@ -73,13 +66,6 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
     of the trace must not go back to an earlier attempt. Without the list, the judge uses the attempts
     that the events name; without those it skips the case. The score of a path in order is 1 divided by
     the number of attempts: the fewer, the better.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> case = Case(case_id="refund", metadata={"attempt_history": [{"attempt": 0}, {"attempt": 1}]})
-        >>> verdict = RepairPathJudge().evaluate(case, Trace([]))
-        >>> verdict.reason, verdict.score
-        ('2 attempts, in order', 0.5)
     """
 
     judge_id = "repair_path"

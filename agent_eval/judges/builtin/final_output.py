@@ -8,17 +8,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import is_blank
 from agent_eval.contracts.verdict import ANSWER_NOT_CHECKED
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     BaseJudge,
     JudgeConfig,
+    StrictModel,
     VisibleText,
     at_events,
     clipped,
@@ -27,9 +28,9 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
-from agent_eval.judges.matching.re2 import check_pattern, compile_glob, is_found, refuse_unusable
+from agent_eval.judges.matching.re2 import Globs, check_pattern, is_found
 from agent_eval.judges.matching.values import Rules, differences
-from agent_eval.judges.reading import read_expectation
+from agent_eval.judges.reading import read_expectation, refusal
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
@@ -57,10 +58,8 @@ class FinalOutputConfig(JudgeConfig):
     """Largest absolute difference between numbers that count as equal."""
 
 
-class ExpectedOutput(BaseModel):
+class ExpectedOutput(StrictModel):
     """What a case expects, from its `metadata.final_output`. Every key that is set must hold."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     mode: TextMode | None = None
     ignore_case: bool | None = None
@@ -69,15 +68,8 @@ class ExpectedOutput(BaseModel):
     """Texts that the output must contain."""
     not_contains: list[VisibleText] = Field(default_factory=list)
     """Texts that the output must not contain."""
-    ignore: list[str] = Field(default_factory=list)
+    ignore: Globs = Field(default_factory=list)
     """Globs of places in a JSON value that are not compared."""
-
-    @field_validator("ignore")
-    @classmethod
-    def _usable_globs(cls, globs: list[str]) -> list[str]:
-        for glob in globs:
-            refuse_unusable(compile_glob, glob)
-        return globs
 
 
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
@@ -87,13 +79,6 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     nothing is skipped, and so is a text that no mode says how to compare. An output in which nothing can be
     seen is an error, unless that is what the case expects: it contains nothing that it must not. One that was
     not recorded is inconclusive.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="total", expected_output=42)
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="The total is 41 EUR.")])
-        >>> FinalOutputJudge(FinalOutputConfig(mode="number")).evaluate(case, trace).reason
-        'the last number in the final output is 41 instead of 42 (event 0)'
     """
 
     judge_id = "final_output"
@@ -106,18 +91,19 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
             self._refuse_unusable(case, check)
 
     def _refuse_unusable(self, case: Case, check: _Check) -> None:
-        wanted = check.wanted
+        wanted, problem = check.wanted, None
         if wanted is None:
             return
         if check.mode in _NUMBERS and _expected_number(wanted) is None:
-            raise _cannot_be_expected(case, check, "has no number", "Write the number alone, such as 1234.5.")
-        if check.mode == "contains" and is_blank(_text(wanted)):
-            raise _cannot_be_expected(
-                case, check, "is contained in every text", "Write the text to look for."
-            )
+            problem = "has no number", "Write the number alone, such as 1234.5."
+        elif check.mode == "contains" and is_blank(_text(wanted)):
+            problem = "is contained in every text", "Write the text to look for."
+        elif check.mode == "regex" and (not isinstance(wanted, str) or not wanted):
+            problem = "is no pattern", "Write a pattern of RE2, as a text."
+        if problem is not None:
+            words, remedy = problem
+            raise refusal(case.case_id, check.field, f"{check.field} {quoted(wanted)} {words}", remedy)
         if check.mode == "regex":
-            if not isinstance(wanted, str) or not wanted:
-                raise _cannot_be_expected(case, check, "is no pattern", "Write a pattern of RE2, as a text.")
             check_pattern(wanted, case_id=case.case_id, field=check.field)
 
     @override
@@ -153,8 +139,15 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         ]
 
     def _verdict_on(self, case: Case, checks: list[_Check], all_findings: list[_Findings]) -> Verdict:
-        pairs = zip(checks, all_findings, strict=True)
-        turns = [_turn_evidence(check, findings) for check, findings in pairs if check.turn is not None]
+        turns = [
+            {
+                "turn": check.turn,
+                "event": findings.idx,
+                "outcome": "failed" if findings.problems else "missing" if findings.missing else "passed",
+            }
+            for check, findings in zip(checks, all_findings, strict=True)
+            if check.turn is not None
+        ]
         evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
         problems = [problem for findings in all_findings for problem in findings.problems]
         missing = [findings for findings in all_findings if findings.missing]
@@ -238,11 +231,6 @@ def _findings(check: _Check, trace: Trace | None) -> _Findings:
         return _Findings(trace, [f"{check.what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
 
 
-def _turn_evidence(check: _Check, findings: _Findings) -> dict[str, Any]:
-    outcome = "failed" if findings.problems else "missing" if findings.missing else "passed"
-    return {"turn": check.turn, "event": findings.idx, "outcome": outcome}
-
-
 def _problems(check: _Check, output: Any) -> Iterator[str]:
     text = _fold_case(_text(output), check.ignore_case)
     for part in check.expected.contains:
@@ -309,15 +297,6 @@ def _number(value: Any) -> WrittenNumber | None:
         return last_number(value)
     # The separators keep the members of a list apart: in [1,2] neither is part of the other.
     return last_number(json.dumps(value, separators=(" , ", " : ")))
-
-
-def _cannot_be_expected(case: Case, check: _Check, problem: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {check.field} {quoted(check.wanted)} {problem}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=check.field,
-    )
 
 
 def _text(value: Any) -> str:

@@ -19,13 +19,6 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
     The judge supports drafts 2020-12 (the default for a schema that names none), 2019-09, 7, 6 and 4. It
     parses an output that is a string as JSON (`parse_error` if it is not JSON) and checks any other
     output as it is. References reach only the schema itself; patterns are RE2's; `format` is not asserted.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="order", json_schema={"required": ["order_id"]})
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output='{"id": 7}')])
-        >>> JsonSchemaJudge().evaluate(case, trace).reason
-        "the final output breaks its schema at $: 'order_id' is a required property"
     """
 
     judge_id = "json_schema"
@@ -51,9 +44,10 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
             try:
                 output = read_text(output, "the final output")
             except UnreadableText as problem:
+                hint = "; it is in a code fence" if output.lstrip().startswith("```") else ""
                 return self.failed(
                     case,
-                    f"the final output is not JSON: {problem}{_fence_hint(output)} (event {event.idx})",
+                    f"the final output is not JSON: {problem}{hint} (event {event.idx})",
                     FailureKind.PARSE_ERROR,
                     refs=[event.idx],
                 )
@@ -77,7 +71,3 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
             refs=[idx],
             evidence={"violations": [{"path": item.path, "message": item.message} for item in broken]},
         )
-
-
-def _fence_hint(text: str) -> str:
-    return "; it is in a code fence" if text.lstrip().startswith("```") else ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,21 +13,23 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.asking import JudgeModel, NoModel
-from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed, quoted
-from agent_eval.judges.matching.attempts import failed_attempt
+from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed
+from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
+    AskSettings,
     Criterion,
+    Decision,
+    Vote,
     criterion_digest,
+    decide,
     prompt_digest,
     questions_on,
 )
-from agent_eval.judges.matching.families import same_family
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.matching.votes import AskSettings, Decision, Vote, decide
-from agent_eval.judges.reading import read_model
+from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -39,10 +42,6 @@ MOST_CRITERIA = 100
 AT_ONCE = 8
 """Criteria of one case that are asked at the same time, after the first, which fills the provider's cache."""
 
-_NOT_EVALUATED = frozenset(
-    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.TIMEOUT.value}
-)
-"""Failures of an attempt that say nothing of the agent."""
 _REASONING_LIMIT = 4000
 _CLOSING = ".!"
 
@@ -83,17 +82,6 @@ class LlmJudge(BaseJudge[LlmConfig]):
     It fails if a criterion fails; else it is an error where a criterion could not be judged, and inconclusive
     where one is. The score is the weighted share of criteria that passed. Advisory criteria are shown and
     count for nothing. A conversation that ended because the agent could not be reached is skipped.
-
-    Example:
-        >>> from agent_eval.judges.asking import FixedModel
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> ruling = {"reasoning": "It greets.", "evidence": [], "verdict": "passed"}
-        >>> judge = LlmJudge(LlmConfig(criteria=[Criterion(criterion="The agent greets the user.")]))
-        >>> judge.connect(FixedModel(ScriptedModel([{"object": ruling}])))
-        >>> from agent_eval.contracts import Event
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Hello!")])
-        >>> judge.evaluate(Case(case_id="hello"), trace).reason
-        '1 criterion passed'
     """
 
     judge_id = "llm"
@@ -122,28 +110,17 @@ class LlmJudge(BaseJudge[LlmConfig]):
             self._source()
 
     def _criteria(self, case: Case) -> list[Criterion]:
-        """Read all criteria on a case.
-
-        Raises:
-            InvalidInput: The list of the case is malformed; names its place.
-        """
-        raw = case.metadata.get(FIELD)
-        if raw is None:
+        """Read all criteria on a case."""
+        if case.metadata.get(FIELD) is None:
             return self.config.criteria
-        if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
-            words = f"metadata.{FIELD} must be a list of objects, not {quoted(raw)}"
-            raise _refusal(case, words, 'Write it as [{"criterion": "..."}].')
-        criteria = [
-            *self.config.criteria,
-            *(
-                read_model(Criterion, item, case=case, field=f"metadata.{FIELD}[{position}]")
-                for position, item in enumerate(raw)
-            ),
-        ]
+        of_case = read_listed(Criterion, case, FIELD, example='[{"criterion": "..."}]')
+        criteria = [*self.config.criteria, *of_case]
         if len(criteria) > MOST_CRITERIA:
-            raise _refusal(case, f"it has more than {MOST_CRITERIA} criteria", "Divide the case.")
+            words, remedy = f"it has more than {MOST_CRITERIA} criteria", "Divide the case."
+            raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
         if criteria and not any(criterion.weight for criterion in criteria):
-            raise _refusal(case, "every criterion has the weight 0", "Give one of them a weight.")
+            words, remedy = "every criterion has the weight 0", "Give one of them a weight."
+            raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
         return criteria
 
     @override
@@ -169,7 +146,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
         failed_by = (failed_attempt(case) or {}).get("failure")
-        if failed_by in _NOT_EVALUATED:
+        if failed_by in NOT_OF_THE_AGENT:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         end = conversation_end(trace)
         if end is not None and end.reason is EndReason.AGENT_INFRASTRUCTURE:
@@ -333,12 +310,7 @@ def _use(replies: Sequence[ModelReply]) -> dict[str, Any]:
 
 
 def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
-    """Sum up what judging took: calls and cost of what was asked, and what kept replies saved.
-
-    Example:
-        >>> judging_of([ModelReply("", cost_usd=0.5), ModelReply("", cost_usd=0.25, source="cassette")])
-        {'calls': 1, 'reused': 1, 'cost_usd': 0.5, 'saved_usd': 0.25}
-    """
+    """Sum up what judging took: calls and cost of what was asked, and what kept replies saved."""
     asked = [reply for reply in replies if reply.source == "model"]
     reused = [reply for reply in replies if reply.source != "model"]
     judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused)}
@@ -368,10 +340,34 @@ def _words(pairs: Sequence[_Pair]) -> str:
     )
 
 
-def _refusal(case: Case, words: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {words}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=f"metadata.{FIELD}",
-    )
+_FAMILIES = {
+    "GPT": re.compile(r"(?:^|[/._-])(?:gpt|chatgpt|o[1-9])(?=[-_.\d]|$)"),
+    "Claude": re.compile(r"claude|(?:^|[/.])(?:sonnet|opus|haiku)(?=$|[-\d])"),
+    "Gemini": re.compile(r"gemini|gemma"),
+    "Llama": re.compile(r"llama"),
+    "Mistral": re.compile(r"mistral|mixtral|ministral|codestral|magistral"),
+    "Qwen": re.compile(r"qwen|qwq"),
+    "DeepSeek": re.compile(r"deepseek"),
+    "Grok": re.compile(r"grok"),
+    "Command": re.compile(r"command-[ar]|(?:^|/)cohere"),
+}
+
+
+def family_of(model: str) -> str | None:
+    """Return the family of a model by its name; None if it is unknown.
+
+    Example:
+        >>> family_of("openai/gpt-5-mini-2026"), family_of("us.anthropic.claude-sonnet-4-5")
+        ('GPT', 'Claude')
+        >>> family_of("small") is None
+        True
+    """
+    name = model.casefold()
+    return next((family for family, pattern in _FAMILIES.items() if pattern.search(name)), None)
+
+
+def same_family(judges: Iterable[str | None], agents: Iterable[str]) -> str | None:
+    """Return a family that a judge and an agent have in common; None if there is none."""
+    ours = {family_of(model) for model in judges if model}
+    theirs = {family_of(model) for model in agents}
+    return min((family for family in ours & theirs if family is not None), default=None)

@@ -44,12 +44,6 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
     """Limits steps, attempts, repeated messages and cycles of tool calls.
 
     Calls are compared as in `RetryStormJudge`. The score is the share of the four limits kept.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
-        >>> LoopGuardJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
-        'search was called 4 times in a row with the same arguments'
     """
 
     judge_id = "loop_guard"
@@ -128,12 +122,6 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
     Arguments count as the same whatever their order, white space, or number format (1 and 1.0), and
     whether recorded as an object or as its JSON text. A trace without tool calls is skipped. The score is
     the share of the two limits kept.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> events = [Event(idx=idx, actor="agent", type="tool_call", tool="search") for idx in range(4)]
-        >>> RetryStormJudge().evaluate(Case(case_id="refund"), Trace(events)).reason
-        'search was called 4 times with the same arguments (0 errors; allowed are 3)'
     """
 
     judge_id = "retry_storm"
@@ -152,7 +140,16 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         total = sum(len(calls) - 1 for calls in groups.values())
         storms = [calls for calls in groups.values() if len(calls) - 1 > self.config.max_retries_per_call]
         too_many = total > self.config.max_total_retries
-        evidence = {"total_retries": total, "repeated": [_evidence(calls) for calls in _repeated(groups)]}
+        repeated = [
+            {
+                "tool": clipped(calls[0].tool, 200),
+                "times": len(calls),
+                "errors": sum(call.failed for call in calls),
+                "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
+            }
+            for calls in _repeated(groups)
+        ]
+        evidence = {"total_retries": total, "repeated": repeated}
         if not storms and not too_many:
             return self.passed(case, f"{count(total, 'repeated tool call')}", evidence=evidence)
         words = []
@@ -186,12 +183,3 @@ def _repeated(groups: dict[str, list[_Call]]) -> list[list[_Call]]:
     """Return the groups of repeated calls, the largest first."""
     repeated = [calls for calls in groups.values() if len(calls) > 1]
     return sorted(repeated, key=lambda calls: (-len(calls), calls[0].idx))[:EVIDENCE_LIMIT]
-
-
-def _evidence(calls: list[_Call]) -> dict[str, object]:
-    return {
-        "tool": clipped(calls[0].tool, 200),
-        "times": len(calls),
-        "errors": sum(call.failed for call in calls),
-        "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
-    }

@@ -7,13 +7,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT, is_blank
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    BaseJudge,
-    JudgeConfig,
-    at_events,
-    display_name,
-    listed,
-)
+from agent_eval.judges.base import BaseJudge, JudgeConfig, at_events, display_name, listed
 from agent_eval.judges.reading import blank_entry
 from agent_eval.text.numbers import count
 
@@ -24,13 +18,6 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
     A forbidden tool counts as used if the trace has a call or a result of it; a required tool only if the
     trace has a call of it. A trace in which the agent did nothing is an error. The score is the share of
     rules that hold.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="refund", policy={"forbidden_tools": ["delete_order"]})
-        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="delete_order")])
-        >>> PolicyJudge().evaluate(case, trace).reason
-        'forbidden tool delete_order used (event 0)'
     """
 
     judge_id = "policy"

@@ -23,8 +23,8 @@ from agent_eval.contracts import SCHEMA_VERSION, Case, Trace, Verdict
 from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
+from agent_eval.judges.code import CodePlace
 from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.origin import CodePlace
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.text.escape import last_line
 
@@ -100,8 +100,10 @@ class ProgramJudge(BaseJudge[ConfigT]):
     ) -> Verdict:
         """Build the verdict where the program gave none."""
         how = problem.replace("the checker's answer ", "gave an answer that ", 1).removeprefix("the checker ")
-        stderr = {} if result is None else _stderr(result)
-        return self.error(case, problem, failure, evidence={WITHOUT_VERDICT: clipped(how), **stderr})
+        evidence = {WITHOUT_VERDICT: clipped(how)}
+        if result is not None and (text := result.stderr.decode("utf-8", "replace").strip()):
+            evidence["stderr"] = text[-_STDERR_LIMIT:]
+        return self.error(case, problem, failure, evidence=evidence)
 
     def _verdict_of(self, case: Case, answer: _Answer) -> Verdict:
         if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
@@ -129,12 +131,6 @@ class CommandJudge(ProgramJudge[CommandConfig]):
 
     Standard input is `{"schema_version", "judge_id", "case", "final_output"}`: the case with its trace
     as in the suite, and the agent's last message (null if it sent none).
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> program = ["echo", '{"passed": true, "reason": "it is fine"}']
-        >>> CommandJudge(CommandConfig(command=program)).evaluate(Case(case_id="refund"), Trace([])).reason
-        'it is fine'
     """
 
     judge_id = "command"
@@ -155,11 +151,6 @@ class LeanJudge(ProgramJudge[LeanConfig]):
     """Gives the case's `metadata.lean_payload` to a checker; the module's docstring has its answer.
 
     A case without a payload is skipped.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Trace
-        >>> LeanJudge(LeanConfig(command=["check-proof"])).evaluate(Case(case_id="theorem"), Trace([])).reason
-        "the case's metadata has no lean_payload"
     """
 
     judge_id = "lean"
@@ -181,10 +172,7 @@ _LAST_LINE_LIMIT = 200
 _STDERR_LIMIT = 500
 """Characters of standard error that a verdict keeps, from its end."""
 
-_FAILURES = {
-    FailureKind.TIMEOUT: FailureKind.TIMEOUT,
-    FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT,
-}
+_FAILURES = {FailureKind.TIMEOUT: FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT}
 """Failures of a child process that are those of the verdict too; every other is a judge error."""
 
 
@@ -219,8 +207,3 @@ def _read(stdout: bytes) -> _Answer:
         first = problem.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise UnreadableText(f"is malformed: {field}: {clipped(first['msg'], 120)}") from None
-
-
-def _stderr(result: ChildResult) -> dict[str, Any]:
-    text = result.stderr.decode("utf-8", "replace").strip()
-    return {"stderr": clipped(text[-_STDERR_LIMIT:], _STDERR_LIMIT)} if text else {}

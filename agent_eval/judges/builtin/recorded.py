@@ -34,13 +34,6 @@ class RecordedJudge(BaseJudge[RecordedConfig]):
 
     Importers write these: rewards of benchmarks, scores of other evaluation frameworks. The score is the
     share of those that passed. A verdict that has a score only is inconclusive, unless `min_score` is set.
-
-    Example:
-        >>> verdicts = {"utility": {"passed": True}, "security": {"passed": False}}
-        >>> case = Case(case_id="a", metadata={"recorded_verdicts": verdicts})
-        >>> verdict = RecordedJudge().evaluate(case, Trace([]))
-        >>> verdict.reason, verdict.score
-        ('recorded as not passed: "security"', 0.5)
     """
 
     judge_id = "recorded"

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    EVIDENCE_LIMIT,
-    BaseJudge,
-    JudgeConfig,
-    clipped,
-    listed,
-    quoted,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, quoted
 from agent_eval.judges.matching.re2 import check_pattern, is_found
+from agent_eval.judges.matching.values import searchable_text
 from agent_eval.judges.reading import blank_entry
 from agent_eval.text.numbers import count
 
@@ -29,14 +20,6 @@ class RegexJudge(BaseJudge[JudgeConfig]):
     Patterns are RE2's, case-sensitive unless they contain `(?i)`. The judge searches an output that is
     not a string as its JSON text: no white space, keys in recorded order. The score is the share of
     patterns that match.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="refund", regex_patterns=["(?i)refunded", "[A-Z]-[0-9]+"])
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")])
-        >>> verdict = RegexJudge().evaluate(case, trace)
-        >>> verdict.reason, verdict.score
-        ('the final output does not match "[A-Z]-[0-9]+" (event 0)', 0.5)
     """
 
     judge_id = "regex"
@@ -58,7 +41,7 @@ class RegexJudge(BaseJudge[JudgeConfig]):
         event = trace.final_event
         if event is None or is_blank(trace.final_output):
             return self.no_output(case, trace, "there is no final output to search for patterns")
-        text = _searchable_text(trace.final_output)
+        text = searchable_text(trace.final_output)
         missing = [pattern for pattern in patterns if not is_found(pattern, text)]
         if not missing:
             return self.passed(case, f"{count(len(patterns), 'pattern')} found in the final output")
@@ -74,10 +57,3 @@ class RegexJudge(BaseJudge[JudgeConfig]):
                 "pattern_count": len(patterns),
             },
         )
-
-
-def _searchable_text(output: Any) -> bytes:
-    """Encode a string as UTF-8, and anything else as compact JSON."""
-    if isinstance(output, str):
-        return output.encode()
-    return orjson.dumps(output)

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from operator import itemgetter
-from typing import Any
 
 from typing_extensions import override
 
@@ -37,12 +36,6 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     ends in a crash: an error that is no answer of a tool, or a traceback that the agent left unanswered; or
     in an answer that was cut off, refused or blocked (`stop_reason`, `block_reason`, or the attribute
     `gen_ai.response.finish_reason`).
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> trace = Trace([Event(idx=1, actor="agent", type="message", output="Done")])
-        >>> ReplayContractJudge().evaluate(Case(case_id="refund"), trace).reason
-        'event 1: idx is 1 instead of 0'
     """
 
     judge_id = REPLAY_CONTRACT
@@ -79,7 +72,8 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         if crash is not None and failed_attempt(case) is not None:
             return self.passed(case, "the trace is well formed")
         if crash is not None:
-            words = f"the run ended in an error (event {crash.idx}): {quoted(_error_of(crash), 160)}"
+            error = crash.error or crash.content or crash.type
+            words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
         stopped = _stopped_short(trace)
         if stopped is not None and stopped.stop is not None and failed_attempt(case) is None:
@@ -126,10 +120,6 @@ def _is_crash(event: Event) -> bool:
         return False
     text = event.error or event.content
     return isinstance(text, str) and text.lstrip().startswith(_TRACEBACK)
-
-
-def _error_of(event: Event) -> Any:
-    return event.error or event.content or event.type
 
 
 # Eleven fields of every event of every run: one call of C reads them at a third of the cost.

@@ -1,32 +1,396 @@
-"""The `strict` judge: evaluate a conversation by what its turns record of tools, parameters and rules."""
+"""The `strict` judge: what was used, known, triggered and called in a conversation, by what its turns record.
+
+A hit in any turn decides. Without a hit, a turn that does not record the fact leaves the question open: the
+evaluation is an error then, and never a pass.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.contracts.turn_facts import facts_by_turn
-from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, EvaluationsConfig, clipped, listed, quoted
-from agent_eval.judges.matching.attempts import failed_attempt
-from agent_eval.judges.matching.strict import Hit, StrictEvaluation, StrictResult, check
-from agent_eval.judges.reading import read_model
+from agent_eval.contracts.aui import is_missing
+from agent_eval.contracts.conversation import FORWARDING
+from agent_eval.contracts.turn_facts import Recorded, TurnFacts, facts_by_turn
+from agent_eval.errors import FailureKind
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    BaseJudge,
+    EvaluationsConfig,
+    StrictModel,
+    VisibleText,
+    clipped,
+    listed,
+    quoted,
+)
+from agent_eval.judges.matching.arguments import UnreadableText, read_text
+from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
+from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.text.numbers import count
+
+Kind = Literal[
+    "escalated",
+    "not_escalated",
+    "tool_used",
+    "tool_not_used",
+    "param_equals",
+    "param_exists",
+    "param_not_exists",
+    "escalated_due_to_error",
+    "not_escalated_due_to_error",
+    "rule_triggered",
+    "rule_not_triggered",
+    "integration_called",
+]
+
+Outcome = Literal["passed", "failed", "error"]
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "escalated": (),
+    "not_escalated": (),
+    "tool_used": ("toolName",),
+    "tool_not_used": ("toolName",),
+    "param_equals": ("paramName", "paramValue"),
+    "param_exists": ("paramName",),
+    "param_not_exists": ("paramName",),
+    "escalated_due_to_error": (),
+    "not_escalated_due_to_error": (),
+    "rule_triggered": ("ruleCode",),
+    "rule_not_triggered": ("ruleCode",),
+    "integration_called": ("integrationCode",),
+}
+"""Fields that each kind requires. `beforeTurn` belongs to `tool_not_used`, and may be left out."""
+
+_OWN_FIELDS = ("toolName", "beforeTurn", "paramName", "paramValue", "ruleCode", "integrationCode")
+
+
+class StrictEvaluation(StrictModel):
+    """One strict evaluation, by the field names of AUI suites."""
+
+    strict: Kind
+    criterion: str | None = None
+    """The same in words, for readers."""
+    weight: float = Field(default=1.0, ge=0)
+    category: str | None = None
+    aui_logic: list[str] = Field(default_factory=list)
+    toolName: VisibleText | None = None  # noqa: N815 - the names are those of AUI suites
+    beforeTurn: int | None = Field(default=None, ge=1)  # noqa: N815
+    paramName: VisibleText | None = None  # noqa: N815
+    paramValue: Any = None  # noqa: N815
+    ruleCode: VisibleText | None = None  # noqa: N815
+    integrationCode: VisibleText | None = None  # noqa: N815
+
+    @field_validator("beforeTurn", mode="before")
+    @classmethod
+    def _whole_number(cls, value: Any) -> Any:
+        return int(value) if type(value) is float and value.is_integer() else value
+
+    @model_validator(mode="after")
+    def _has_its_fields(self) -> StrictEvaluation:
+        required = FIELDS[self.strict]
+        allowed = (*required, "beforeTurn") if self.strict == "tool_not_used" else required
+        for name in required:
+            if name not in self.model_fields_set or (name != "paramValue" and getattr(self, name) is None):
+                raise ValueError(f"{self.strict} needs {name}")
+        for name in _OWN_FIELDS:
+            if name in self.model_fields_set and name not in allowed:
+                raise ValueError(f"{name} does not belong to {self.strict}")
+        if "paramValue" in required and is_missing(self.paramValue):
+            raise ValueError("paramValue is a value that counts as missing; use param_not_exists")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """What one turn shows of what an evaluation looks for."""
+
+    turn: int
+    event: int | None
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StrictResult:
+    """Result of a strict evaluation.
+
+    Attributes:
+        outcome: `error` if the trace does not record what the evaluation looks at.
+        hits: The turns that decided.
+        near: What resembles the name that was looked for, and does not count.
+        warnings: What is odd about the evaluation itself.
+    """
+
+    outcome: Outcome
+    reason: str
+    hits: Sequence[Hit] = ()
+    near: Sequence[Hit] = ()
+    warnings: Sequence[str] = field(default_factory=tuple)
+
+
+def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictResult:
+    """Evaluate a conversation."""
+    if not turns:
+        return StrictResult("error", "the trace has no turns")
+    search = _SEARCHES[_NEGATED.get(evaluation.strict, evaluation.strict)](evaluation, turns)
+    is_negation = evaluation.strict in _NEGATED
+    if search.hits:
+        places = _turns_in_words(search.hits)
+        outcome: Outcome = "failed" if is_negation else "passed"
+        return StrictResult(outcome, f"{search.hit_words} in {places}", search.hits, (), search.warnings)
+    if search.missing:
+        words = f"{search.subject} cannot be told: {search.missing}"
+        return StrictResult("error", words, (), search.near, search.warnings)
+    names = dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in search.near)
+    reason = search.miss_words + (f"; similar: {listed(names, limit=3)}" if names else "")
+    return StrictResult("passed" if is_negation else "failed", reason, (), search.near, search.warnings)
+
+
+_NEGATED: Mapping[str, str] = {
+    "not_escalated": "escalated",
+    "tool_not_used": "tool_used",
+    "param_not_exists": "param_exists",
+    "not_escalated_due_to_error": "escalated_due_to_error",
+    "rule_not_triggered": "rule_triggered",
+}
+"""Kinds that negate another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What was found of one thing: words for a hit, words for none, and why there may be more."""
+
+    subject: str
+    hit_words: str
+    miss_words: str
+    hits: Sequence[Hit]
+    missing: str
+    near: Sequence[Hit] = ()
+    warnings: Sequence[str] = ()
+
+
+def _escalated(_: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    def is_forwarding(name: Any) -> bool:
+        return isinstance(name, str) and name.startswith(FORWARDING)
+
+    return _Search(
+        "whether the agent escalated",
+        "the agent escalated",
+        "the agent did not escalate",
+        [*_values(turns, _tools, is_forwarding)],
+        _missing(turns, _tools),
+        [*_values(turns, _tools, lambda name: FORWARDING.casefold() in str(name).casefold())],
+    )
+
+
+def _tool_used(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    name, before = evaluation.toolName, evaluation.beforeTurn
+    counted = [turn for turn in turns if before is None or turn.number < before]
+    warnings = []
+    if before is not None and before == 1:
+        warnings.append("beforeTurn 1 is before every turn, so this always passes")
+    elif before is not None and before > turns[-1].number:
+        warnings.append(f"beforeTurn {before} is after the last turn, which was {turns[-1].number}")
+    when = "" if before is None else f" before turn {before}"
+    return _Search(
+        f"whether {quoted(name)} was used{when}",
+        f"{quoted(name)} was used{when}",
+        f"{quoted(name)} was not used{when}",
+        [*_values(counted, _tools, lambda used: used == name)],
+        _missing(counted, _tools),
+        [*_values(counted, _tools, lambda used: _resembles(used, name))],
+        warnings,
+    )
+
+
+def _param_equals(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    name, wanted = evaluation.paramName, evaluation.paramValue
+    known = [hit for hit in _params_named(turns, name) if not is_missing(hit.value)]
+    last = known[-1:]
+    hits = [hit for hit in last if same_value(wanted, hit.value)]
+    value = f"{quoted(name)} is {quoted(last[0].value)}" if last else f"{quoted(name)} is not known"
+    return _Search(
+        f"whether {quoted(name)} is {quoted(wanted)}",
+        f"{quoted(name)} is {quoted(wanted)}",
+        f"{value} instead of {quoted(wanted)}",
+        hits,
+        _missing(turns, _params),
+        [*last, *_params_like(turns, name)],
+    )
+
+
+def _param_exists(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    name = evaluation.paramName
+    hits = [hit for hit in _params_named(turns, name) if not is_missing(hit.value)]
+    odd = [hit.value for hit in hits if str(hit.value).strip().casefold() in _LIKE_MISSING]
+    return _Search(
+        f"whether {quoted(name)} is known",
+        f"{quoted(name)} is known",
+        f"{quoted(name)} is not known",
+        hits,
+        _missing(turns, _params),
+        _params_like(turns, name),
+        [f"{quoted(value)} counts as a value" for value in odd],
+    )
+
+
+def _escalated_due_to_error(_: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    return _Search(
+        "whether the agent answered with an error",
+        "the agent answered with an error",
+        "the agent did not answer with an error",
+        [*_values(turns, _errors, lambda is_error: is_error is True)],
+        _missing(turns, _errors),
+    )
+
+
+def _rule_triggered(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    code = evaluation.ruleCode
+    evaluated = [
+        Hit(turn.number, turn.event, each)
+        for turn in turns
+        for each in turn.evaluated
+        if each == code or _resembles(each, code)
+    ]
+    return _Search(
+        f"whether rule {quoted(code)} was triggered",
+        f"rule {quoted(code)} was triggered",
+        f"rule {quoted(code)} was not triggered",
+        [*_values(turns, _rules, lambda each: isinstance(each, str) and each == code)],
+        _missing(turns, _rules),
+        [*_values(turns, _rules, lambda each: _resembles(each, code)), *evaluated],
+    )
+
+
+def _integration_called(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+    code = evaluation.integrationCode
+    called = [*_values(turns, _integrations, lambda each: each.code == code)]
+    problems = [hit.value.problem for hit in called if hit.value.problem]
+    why = f": {problems[-1]}" if problems else ""
+    return _Search(
+        f"whether {quoted(code)} was called successfully",
+        f"{quoted(code)} was called successfully",
+        f"{quoted(code)} was {'not called successfully' if called else 'not called'}{why}",
+        [Hit(hit.turn, hit.event, code) for hit in called if not hit.value.problem],
+        _missing(turns, _integrations),
+        [
+            Hit(hit.turn, hit.event, hit.value.code)
+            for hit in _values(turns, _integrations, lambda each: _resembles(each.code, code))
+        ],
+    )
+
+
+_SEARCHES: Mapping[str, Callable[[StrictEvaluation, Sequence[TurnFacts]], _Search]] = {
+    "escalated": _escalated,
+    "tool_used": _tool_used,
+    "param_equals": _param_equals,
+    "param_exists": _param_exists,
+    "escalated_due_to_error": _escalated_due_to_error,
+    "rule_triggered": _rule_triggered,
+    "integration_called": _integration_called,
+}
+
+_Read = Callable[[TurnFacts], Recorded]
+_tools: _Read = lambda turn: turn.tools  # noqa: E731 - six readers of one field each
+_params: _Read = lambda turn: turn.params  # noqa: E731
+_rules: _Read = lambda turn: turn.rules  # noqa: E731
+_integrations: _Read = lambda turn: turn.integrations  # noqa: E731
+_errors: _Read = lambda turn: turn.errors  # noqa: E731
+
+
+def _values(turns: Sequence[TurnFacts], read: _Read, fits: Callable[[Any], bool]) -> Iterator[Hit]:
+    for turn in turns:
+        for value in read(turn).values:
+            if fits(value):
+                yield Hit(turn.number, turn.event, value)
+
+
+def _missing(turns: Sequence[TurnFacts], read: _Read) -> str:
+    """Name the first turn that does not record a fact; an empty text if all do."""
+    for turn in turns:
+        if missing := read(turn).missing:
+            return f"turn {turn.number}: {missing}"
+    return ""
+
+
+def _params_named(turns: Sequence[TurnFacts], name: str | None) -> list[Hit]:
+    return [
+        Hit(turn.number, turn.event, params[name])
+        for turn in turns
+        for params in turn.params.values
+        if name in params
+    ]
+
+
+def _params_like(turns: Sequence[TurnFacts], name: str | None) -> list[Hit]:
+    return [
+        Hit(turn.number, turn.event, key)
+        for turn in turns
+        for params in turn.params.values
+        for key in params
+        if _resembles(key, name)
+    ]
+
+
+_LIKE_MISSING = frozenset({"undefined", "null", "none", "n/a", "nan"})
+
+
+def same_value(wanted: Any, value: Any) -> bool:
+    """Compare a parameter's value with the wanted one, as text and as JSON.
+
+    A text equals another value if it is that value's JSON; two texts are compared as they are.
+
+    Example:
+        >>> same_value("5", 5), same_value(5, 5.0), same_value(True, 1), same_value("a", ["a"])
+        (True, True, False, False)
+    """
+    if isinstance(wanted, str) and isinstance(value, str):
+        return wanted == value
+    return bool(_canonical(_parsed(wanted)) == _canonical(_parsed(value)))
+
+
+def _parsed(value: Any) -> Any:
+    if not isinstance(value, str) or value != value.strip():
+        return value
+    try:
+        return read_text(value, "the value")
+    except UnreadableText:
+        return value
+
+
+def _canonical(value: Any) -> Any:
+    """Make values comparable: numbers by value, and true and false apart from 1 and 0."""
+    if isinstance(value, bool):
+        return ("bool", value)
+    if isinstance(value, Mapping):
+        return {key: _canonical(item) for key, item in value.items()}
+    return [_canonical(item) for item in value] if isinstance(value, list) else value
+
+
+def _resembles(name: Any, wanted: str | None) -> bool:
+    """Tell whether a name is another one than the wanted, but looks like it."""
+    if wanted is None or name == wanted:
+        return False
+    here, there = _plain(str(name)), _plain(wanted)
+    return bool(here) and (here == there or here.startswith(there) or there.startswith(here))
+
+
+def _plain(name: str) -> str:
+    return "".join(char for char in name.casefold() if char.isalnum())
+
+
+def _turns_in_words(hits: Sequence[Hit]) -> str:
+    numbers = list(dict.fromkeys(hit.turn for hit in hits))
+    word = "turn" if len(numbers) == 1 else "turns"
+    return f"{word} {listed(map(str, numbers))}"
+
 
 FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
-
-_NOT_EVALUATED = frozenset(
-    {
-        FailureKind.INFRASTRUCTURE.value,
-        FailureKind.ENVIRONMENT.value,
-        FailureKind.TIMEOUT.value,
-        FailureKind.SIMULATOR_ERROR.value,
-    }
-)
-"""Failures of an attempt that say nothing of the agent."""
 
 
 class StrictJudge(BaseJudge[EvaluationsConfig]):
@@ -35,11 +399,6 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
     It fails if one of them fails, and is an error if one cannot be told from the trace. The score is the
     weighted share of those that pass. A conversation that ended because the agent could not be reached is
     skipped, because it says nothing of the agent.
-
-    Example:
-        >>> case = Case(case_id="a", metadata={"strict": [{"strict": "tool_used", "toolName": "refund"}]})
-        >>> StrictJudge().evaluate(case, Trace([])).reason
-        'tool_used: the trace has no turns'
     """
 
     judge_id = "strict"
@@ -56,7 +415,7 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         if not evaluations:
             return self.skipped(case, f"the case's metadata has no evaluations in {FIELD}")
         failed_by = (failed_attempt(case) or {}).get("failure")
-        if failed_by in _NOT_EVALUATED:
+        if failed_by in NOT_OF_THE_AGENT or failed_by == FailureKind.SIMULATOR_ERROR.value:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         turns = facts_by_turn(trace)
         results = [check(evaluation, turns) for evaluation in evaluations]
@@ -71,7 +430,9 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         evidence = {"evaluations": [_evidence(*pair) for pair in pairs]}
         failed = [pair for pair in pairs if pair[1].outcome == "failed"]
         undecided = [pair for pair in pairs if pair[1].outcome == "error"]
-        reason = listed((_words(*pair) for pair in failed or undecided), limit=2)
+        reason = listed(
+            (clipped(f"{each.strict}: {result.reason}", 140) for each, result in failed or undecided), limit=2
+        )
         if failed:
             refs = [hit.event for _, result in failed for hit in result.hits if hit.event is not None]
             kind = FailureKind.CONTRACT_VIOLATION
@@ -82,38 +443,12 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
 
 
 def _evaluations(case: Case) -> list[StrictEvaluation]:
-    """Read the evaluations of a case.
-
-    Raises:
-        InvalidInput: No list, or one of them is malformed; names its place.
-    """
-    raw = case.metadata.get(FIELD)
-    if raw is None:
-        return []
-    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
-        words = f"metadata.{FIELD} must be a list of objects, not {quoted(raw)}"
-        raise _refusal(case, words, 'Write it as [{"strict": "escalated"}, ...].')
-    evaluations = [
-        read_model(StrictEvaluation, item, case=case, field=f"metadata.{FIELD}[{position}]")
-        for position, item in enumerate(raw)
-    ]
+    """Read the evaluations of a case."""
+    evaluations = read_listed(StrictEvaluation, case, FIELD, example='[{"strict": "escalated"}, ...]')
     if evaluations and not any(evaluation.weight for evaluation in evaluations):
-        words = f"every weight in metadata.{FIELD} is 0"
-        raise _refusal(case, words, "Give one of them a weight, or remove them.")
+        words, remedy = f"every weight in metadata.{FIELD} is 0", "Give one of them a weight, or remove them."
+        raise refusal(case.case_id, f"metadata.{FIELD}", words, remedy)
     return evaluations
-
-
-def _refusal(case: Case, words: str, remedy: str) -> InvalidInput:
-    return InvalidInput(
-        f"case {quoted(case.case_id)}: {words}",
-        remedy=remedy,
-        case_id=case.case_id,
-        field=f"metadata.{FIELD}",
-    )
-
-
-def _words(evaluation: StrictEvaluation, result: StrictResult) -> str:
-    return clipped(f"{evaluation.strict}: {result.reason}", 140)
 
 
 def _evidence(evaluation: StrictEvaluation, result: StrictResult) -> dict[str, Any]:

@@ -30,13 +30,6 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
     the whole arguments object. Arguments that are not an object fail (`type_error`; `parse_error` for a
     string that is not JSON). One contracted tool may go uncalled, but a trace that calls none of them
     fails. The score is the share of checked calls that keep their contract.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> case = Case(case_id="refund", tool_contracts={"refund": {"required_args": ["amount"]}})
-        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="refund", input={})])
-        >>> ToolContractJudge().evaluate(case, trace).reason
-        'refund was called without required argument "amount" (event 0)'
     """
 
     judge_id = "tool_contract"
@@ -72,7 +65,13 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
                     if problems:
                         broken.append((event, failure, problems))
         if not checked:
-            return self._never_called(case)
+            tools = listed(display_name(tool) for tool in sorted(contracts))
+            return self.failed(
+                case,
+                f"tool contracts are configured for {tools}, but there are no matching tool calls",
+                FailureKind.CONTRACT_VIOLATION,
+                evidence={"contracts": sorted(contracts)[:EVIDENCE_LIMIT]},
+            )
         if broken:
             return self._violation(case, broken, checked)
         if unrecorded:
@@ -82,18 +81,18 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             case, f"{count(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
         )
 
-    def _never_called(self, case: Case) -> Verdict:
-        tools = listed(display_name(tool) for tool in sorted(case.tool_contracts))
-        return self.failed(
-            case,
-            f"tool contracts are configured for {tools}, but there are no matching tool calls",
-            FailureKind.CONTRACT_VIOLATION,
-            evidence={"contracts": sorted(case.tool_contracts)[:EVIDENCE_LIMIT]},
-        )
-
     def _violation(
         self, case: Case, broken: list[tuple[Event, FailureKind, list[str]]], checked: int
     ) -> Verdict:
+        violations = [
+            {
+                "event": event.idx,
+                "tool": clipped(event.tool or "", 200),
+                "failure": failure.value,
+                "problems": problems[:EVIDENCE_LIMIT],
+            }
+            for event, failure, problems in broken[:EVIDENCE_LIMIT]
+        ]
         event, failure, problems = broken[0]
         more = f"; {count(len(broken) - 1, 'more call')} broken" if len(broken) > 1 else ""
         what = clipped(listed(problems, limit=3), 220)
@@ -103,21 +102,8 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             failure,
             score=1 - len(broken) / checked,
             refs=[event.idx for event, _, _ in broken],
-            evidence={
-                "calls_checked": checked,
-                "calls_broken": len(broken),
-                "violations": [_evidence(*item) for item in broken[:EVIDENCE_LIMIT]],
-            },
+            evidence={"calls_checked": checked, "calls_broken": len(broken), "violations": violations},
         )
-
-
-def _evidence(event: Event, failure: FailureKind, problems: list[str]) -> dict[str, Any]:
-    return {
-        "event": event.idx,
-        "tool": clipped(event.tool or "", 200),
-        "failure": failure.value,
-        "problems": problems[:EVIDENCE_LIMIT],
-    }
 
 
 def _is_kept(arguments: Any, contract: ToolContract) -> bool:

@@ -13,14 +13,7 @@ from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    EVIDENCE_LIMIT,
-    BaseJudge,
-    JudgeConfig,
-    clipped,
-    display_name,
-    listed,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, display_name, listed
 from agent_eval.judges.matching.tool_calls import (
     UNRECORDED,
     ActualCall,
@@ -67,14 +60,6 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
     arguments are not an object matches nothing. The score is the harmonic mean of precision and recall
     (recall alone if other calls are allowed, precision alone for `subset`), and 0 on a forbidden call or
     a wrong count.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> expected = {"calls": [{"tool": "refund", "arguments": {"amount": 5}}]}
-        >>> case = Case(case_id="refund", metadata={"trajectory_match": expected})
-        >>> call = Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"amount": 6})
-        >>> print(TrajectoryMatchJudge().evaluate(case, Trace([call])).reason.split(" (event")[0])
-        refund was called with other arguments: amount is 6 instead of 5
     """
 
     judge_id = "trajectory_match"
@@ -146,11 +131,7 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
 
 
 def _calls_by_turn(case: Case) -> dict[int, list[ExpectedCall]]:
-    """Return the calls that the case expects in its turns, by the turn's number from 1.
-
-    Raises:
-        InvalidInput: A pattern or glob of an expected call cannot be used; names case and field.
-    """
+    """Return the calls that the case expects in its turns, by the turn's number from 1."""
     return {
         number: [
             read_model(
@@ -168,14 +149,7 @@ def _calls_by_turn(case: Case) -> dict[int, list[ExpectedCall]]:
 
 @dataclass(frozen=True, slots=True)
 class TurnMatch:
-    """How the calls of a turn match those expected of it; `turn` is None for the calls of a whole trace.
-
-    Example:
-        >>> rules = CallRules(ExpectedTrajectory(), match="exact", tolerance=0.0)
-        >>> match = CallMatch.find(rules, "any_order", [ExpectedCall(tool="refund")], [])
-        >>> TurnMatch(2, match).problems()
-        [('turn 2: refund was not called as expected', None)]
-    """
+    """How the calls of a turn match those expected of it; `turn` is None for the calls of a whole trace."""
 
     turn: int | None
     match: CallMatch

@@ -17,12 +17,6 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
     A result without a call, a call without a result, and a result that names another tool than its call
     fail; but a call of the case's `final_output_tool` needs no result. An empty trace is an error; a trace
     without tool events is skipped. The score is the share of pairs in order.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> trace = Trace([Event(idx=0, actor="agent", type="tool_call", tool="lookup_order")])
-        >>> TrajectoryStepJudge().evaluate(Case(case_id="refund"), trace).reason
-        'the call of lookup_order has no result (event 0)'
     """
 
     judge_id = "trajectory_step"
@@ -36,7 +30,9 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
         answered = _answered_in_turn(trace.events)
         if answered:
             return self.passed(case, f"{count(answered, 'tool call')} answered")
-        pairs = [pair for pair in trace.calls if not _is_answer(pair, trace.final_output_tool)]
+        # A call that is the agent's answer ends the run, so that no result comes.
+        answer = trace.final_output_tool
+        pairs = [p for p in trace.calls if answer is None or p.result is not None or p.tool != answer]
         if not pairs:
             return self.skipped(case, "the trace has no tool calls")
         problems = [problem for problem in map(_problem, pairs) if problem is not None]
@@ -81,11 +77,6 @@ def _answered_in_turn(events: list[Event]) -> int:
             pending = None
             answered += 1
     return answered if pending is None else 0
-
-
-def _is_answer(pair: ToolCall, final_output_tool: str | None) -> bool:
-    """Tell whether a call without a result is the agent's answer: it ends the run, so that none comes."""
-    return final_output_tool is not None and pair.result is None and pair.tool == final_output_tool
 
 
 def _problem(pair: ToolCall) -> tuple[int, str] | None:

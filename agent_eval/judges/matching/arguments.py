@@ -30,7 +30,6 @@ def read_text(text: str, what: str) -> Any:
     """Parse strict JSON from within a trace.
 
     Args:
-        text: The JSON text.
         what: Name of the text in messages, such as "the final output".
 
     Raises:

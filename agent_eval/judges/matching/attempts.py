@@ -25,14 +25,15 @@ def failed_attempt(case: Case) -> dict[str, Any] | None:
     return None if attempt is None or attempt.get("failure") is None else attempt
 
 
+NOT_OF_THE_AGENT = frozenset(
+    {FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value, FailureKind.TIMEOUT.value}
+)
+"""Failures of an attempt that say nothing of the agent."""
+
+
 def simulated_user_failed(case: Case) -> bool:
     """Tell whether the selected attempt ended because the simulated user failed.
 
     The run says so in `metadata.attempt_history`, which no agent writes. Events may be of the agent's making.
-
-    Example:
-        >>> attempt = {"attempt": 0, "failure": "simulator_error"}
-        >>> simulated_user_failed(Case(case_id="a", metadata={"attempt_history": [attempt]}))
-        True
     """
     return (failed_attempt(case) or {}).get("failure") == FailureKind.SIMULATOR_ERROR.value

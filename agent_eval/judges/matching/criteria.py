@@ -1,21 +1,114 @@
-"""Criteria in words, and the request that asks a model about one of them."""
+"""Criteria in words: the request that asks a model about one, the strict reading of its reply, and the votes.
+
+Nothing in a reply is coerced or guessed; one that is no ruling is repaired once.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from agent_eval.contracts import Case, Trace, canonical_json
+from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
-from agent_eval.judges.matching.rulings import RULING_SCHEMA
+from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.judges.base import StrictModel, clipped
 from agent_eval.judges.matching.transcript import Transcript, json_line
-from agent_eval.models.base import Message, ModelRequest
+from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.storage.json import Limits, parse
+
+_FENCED = re.compile(r"\A```[a-zA-Z]*[ \t]*\r?\n(.*)\r?\n```\Z", re.DOTALL)
+
+RULING_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "evidence": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"turn": {"type": "integer"}, "quote": {"type": "string"}},
+                "required": ["turn", "quote"],
+                "additionalProperties": False,
+            },
+        },
+        "verdict": {"type": "string", "enum": ["passed", "failed", "inconclusive"]},
+    },
+    "required": ["reasoning", "evidence", "verdict"],
+    "additionalProperties": False,
+}
+"""Schema of a ruling, with every property required, as strict modes of providers want it."""
+
+
+class Quote(StrictModel):
+    """A passage on which a ruling rests."""
+
+    turn: int = Field(ge=0)
+    quote: str
+
+
+class Ruling(StrictModel):
+    """What a judge replies on one criterion, in the order in which it is written."""
+
+    reasoning: str
+    evidence: list[Quote] = Field(max_length=100)
+    verdict: Literal["passed", "failed", "inconclusive"]
+
+    @field_validator("reasoning")
+    @classmethod
+    def _says_something(cls, text: str) -> str:
+        if is_blank(text):
+            raise ValueError("it is empty")
+        return text
+
+
+class NoRuling(Exception):
+    """A reply is no ruling.
+
+    Attributes:
+        problem: Why, in words that follow "the reply".
+        can_be_repaired: Whether another request may lead to one; not for a refusal, or an empty or cut reply.
+    """
+
+    def __init__(self, problem: str, *, can_be_repaired: bool = True) -> None:
+        super().__init__(problem)
+        self.problem, self.can_be_repaired = problem, can_be_repaired
+
+
+def read_ruling(reply: ModelReply) -> Ruling:
+    """Read a reply whose whole text is one object, or one object in one code fence."""
+    if reply.finish is not Finish.ENDED:
+        words = STOPPED_SHORT.get(reply.finish, (None, f"it ended for {reply.stop_reason!r}"))[1]
+        raise NoRuling(f"is none: {words}", can_be_repaired=False)
+    text = reply.text.strip()
+    if is_blank(text):
+        raise NoRuling("is empty", can_be_repaired=False)
+    fenced = _FENCED.match(text)
+    try:
+        # A code fence within the text, too, would leave something that is not JSON.
+        value = parse(
+            (fenced[1] if fenced else text).encode(), source="it", limits=Limits(wide_integers=True)
+        )
+    except (InvalidInput, UnicodeEncodeError) as error:
+        words = error.message if isinstance(error, InvalidInput) else "it has half a character"
+        raise NoRuling(f"is not one JSON object: {clipped(words, 160)}") from None
+    if not isinstance(value, dict):
+        raise NoRuling("is not a JSON object")
+    try:
+        return Ruling.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(step) for step in first["loc"])
+        raise NoRuling(f"is no ruling: {place}: {clipped(first['msg'], 120)}") from None
+
 
 PROMPT = "judge-1"
 """Name of the prompt. A change of its file is a new file with the next number."""
@@ -26,10 +119,8 @@ _NOTICE = (
 )
 
 
-class Criterion(BaseModel):
+class Criterion(StrictModel):
     """A criterion in words, which a model judges."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     criterion: str = Field(max_length=4000)
     """What is true of a conversation that meets it."""
@@ -74,7 +165,6 @@ def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
 
     Args:
         judge: What the model says of itself, from `Model.describe`.
-        criterion: The criterion.
     """
     return _sha256(canonical_json([dict(judge), prompt_digest(), criterion]).decode())[:16]
 
@@ -84,17 +174,10 @@ class Question:
     """One criterion on one conversation, ready to be asked.
 
     Attributes:
-        criterion: The criterion.
-        transcript: The conversation.
         expectations: What the author expected, by turn.
         reference: The expected output, where the criterion wants it shown.
         answer: The agent's answer, where the criterion compares it with the reference.
         case_id: The case, for scripts and messages; no part of the request.
-
-    Example:
-        >>> question = Question(Criterion(criterion="It is polite."), Transcript([]), {}, None, "refund")
-        >>> question.request(vote=1, model=None, parameters={}, max_tokens=500).place["criterion"]
-        'It is polite.'
     """
 
     criterion: Criterion
@@ -118,8 +201,6 @@ class Question:
         Args:
             vote: Number of the vote, from 1.
             model: The model's name; None for the one that the model itself names.
-            parameters: Sampling parameters.
-            max_tokens: Maximum number of tokens of the reply.
             swapped: Whether the agent's answer is the second of two.
         """
         wanted = self._wanted()
@@ -186,3 +267,168 @@ def questions_on(
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+_REPAIR = (
+    "Your reply could not be used: it {problem}. Reply again to the same question, with one JSON object that"
+    " has exactly the members reasoning, evidence and verdict, and with nothing before or after it."
+)
+_REPEATED = 8000
+"""Characters of an unusable reply that its repair shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """How a model is asked.
+
+    Attributes:
+        votes: How many votes are taken, as `needed_votes` says.
+        model: The model's name; None for the one that the model itself names.
+    """
+
+    votes: int = 1
+    model: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    max_tokens: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One vote: a ruling, or why there is none, with every reply that it took.
+
+    Attributes:
+        replies: The replies, a repair's included.
+        failure: Kind of failure; None with a ruling.
+        problem: The failure in words that follow "the judge's model".
+        too_long: Whether the conversation has more text than the model reads.
+    """
+
+    ruling: Ruling | None
+    replies: Sequence[ModelReply]
+    key: str
+    failure: FailureKind | None = None
+    problem: str = ""
+    too_long: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the votes on one criterion come to.
+
+    Attributes:
+        outcome: `passed`, `failed`, `inconclusive` or `error`.
+    """
+
+    outcome: str
+    votes: Sequence[Vote]
+    reason: str
+    failure: FailureKind | None = None
+
+    @property
+    def agreement(self) -> str:
+        """How many votes gave the most frequent verdict, of how many."""
+        counts = Counter(vote.ruling.verdict for vote in self.votes if vote.ruling is not None)
+        return f"{max(counts.values(), default=0)} of {len(self.votes)}"
+
+
+def needed_votes(votes: int) -> tuple[int, int]:
+    """Return how many votes are taken first, and at most.
+
+    As many as make a majority are asked first, and further ones only while none is reached: the same verdict
+    as that of all, for fewer calls. Two votes are three of which the third is asked where they differ.
+
+    Example:
+        >>> needed_votes(1), needed_votes(2), needed_votes(3), needed_votes(5)
+        ((1, 1), (2, 3), (2, 3), (3, 5))
+    """
+    most = votes if votes % 2 else votes + 1
+    return most // 2 + 1, most
+
+
+def decide(model: Model, question: Question, settings: AskSettings) -> Decision:
+    """Ask a model about one criterion until a majority of votes is reached.
+
+    Two answers are compared in both orders, since models prefer one place to the other: a verdict that
+    depends on the order is none.
+    """
+    if question.criterion.compare:
+        return _compare(model, question, settings)
+    majority, most = needed_votes(settings.votes)
+    votes: list[Vote] = []
+    while len(votes) < most:
+        votes.append(_vote(model, question, settings, len(votes) + 1))
+        if votes[-1].ruling is None:
+            return _undecided(votes)
+        verdict, number = Counter(vote.ruling.verdict for vote in votes if vote.ruling).most_common(1)[0]
+        if number >= majority:
+            reasoning = next(v.ruling.reasoning for v in votes if v.ruling and v.ruling.verdict == verdict)
+            return Decision(verdict, votes, reasoning)
+    return Decision("inconclusive", votes, f"{len(votes)} votes of the judge have no majority")
+
+
+def _compare(model: Model, question: Question, settings: AskSettings) -> Decision:
+    if question.reference is None or question.answer is None:
+        missing = "no expected_output" if question.reference is None else "no answer of the agent"
+        return Decision("inconclusive", (), f"there is {missing} to compare")
+    votes: list[Vote] = []
+    for swapped in (False, True):
+        votes.append(_vote(model, question, settings, 1, swapped=swapped))
+        if votes[-1].ruling is None:
+            return _undecided(votes)
+    first, second = (vote.ruling for vote in votes)
+    assert first is not None
+    assert second is not None
+    if first.verdict == second.verdict:
+        return Decision(first.verdict, votes, first.reasoning)
+    return Decision("inconclusive", votes, "the judge's verdict depends on the order of the two answers")
+
+
+def _undecided(votes: list[Vote]) -> Decision:
+    last = votes[-1]
+    if last.too_long:
+        words = "the conversation has more text than the judge's model reads"
+        return Decision("inconclusive", votes, words)
+    return Decision("error", votes, f"the judge's model {last.problem}", last.failure)
+
+
+def _vote(
+    model: Model, question: Question, settings: AskSettings, number: int, *, swapped: bool = False
+) -> Vote:
+    request = question.request(
+        vote=number,
+        model=settings.model,
+        parameters=settings.parameters,
+        max_tokens=settings.max_tokens,
+        swapped=swapped,
+    )
+    key = model.key_of(request)
+    replies: list[ModelReply] = []
+    try:
+        replies.append(model.complete(request))
+        try:
+            ruling = read_ruling(replies[0])
+        except NoRuling as first:
+            if not first.can_be_repaired:
+                raise
+            replies.append(model.complete(_repair(request, replies[0], first)))
+            ruling = read_ruling(replies[1])
+    except ModelFailure as failure:
+        # A model that is down says nothing of the agent; a request that it refuses is the judge's own error.
+        down = failure.failure in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)
+        kind = FailureKind.INFRASTRUCTURE if down else FailureKind.JUDGE_ERROR
+        return Vote(None, replies, key, kind, failure.problem, failure.is_too_long)
+    except NoRuling as problem:
+        words = f"gave no ruling: its reply {problem.problem}"
+        return Vote(None, replies, key, FailureKind.JUDGE_ERROR, words)
+    if replies[0].source == "model":
+        model.keep(request, replace(replies[-1], text=ruling.model_dump_json(), stop_reason=None))
+    return Vote(ruling, replies, key)
+
+
+def _repair(request: ModelRequest, reply: ModelReply, problem: NoRuling) -> ModelRequest:
+    messages = (
+        *request.messages,
+        Message("assistant", (reply.text[:_REPEATED],)),
+        Message("user", (_REPAIR.format(problem=problem.problem),)),
+    )
+    return replace(request, messages=messages, place={**request.place, "attempt": 2})

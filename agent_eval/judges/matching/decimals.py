@@ -13,12 +13,7 @@ Number = int | float | Decimal
 
 
 def exact(number: Number) -> Fraction:
-    """Turn a number of JSON or of a configuration into the decimal that was written, without rounding.
-
-    Example:
-        >>> 3 * exact(0.1) == exact(0.3), 3 * 0.1 == 0.3
-        (True, False)
-    """
+    """Turn a number of JSON or of a configuration into the decimal that was written, without rounding."""
     return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
 
 
@@ -36,12 +31,7 @@ def is_within(expected: Number, actual: Number, tolerance: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WrittenNumber:
-    """A number as a text has it; `value` is None if the text there cannot be read as one decimal.
-
-    Example:
-        >>> WrittenNumber("3-5", None).in_words()
-        '"3-5", which cannot be read as one number'
-    """
+    """A number as a text has it; `value` is None if the text there cannot be read as one decimal."""
 
     text: str
     value: Decimal | None

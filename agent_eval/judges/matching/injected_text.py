@@ -51,10 +51,6 @@ class SplitText(NamedTuple):
         injected: Everything that the author of the injected text may have written.
         core: The part of `injected` that certainly belongs to the signs: their blocks, or their sentences.
         sign: The first sign of injection; empty without one.
-
-    Example:
-        >>> split_injected("Weather is fine.", DEFAULT_SIGNS)
-        SplitText(data='Weather is fine.', injected='', core='', sign='')
     """
 
     data: str
@@ -209,9 +205,8 @@ def _column_of_key(text: str, start: int) -> int | None:
     line_end = text.find("\n", start)
     first = True
     width = -1
-    for line in _lines_backwards(
-        text[max(0, line_start - SPAN_LIMIT) : line_end if line_end >= 0 else len(text)]
-    ):
+    before = text[max(0, line_start - SPAN_LIMIT) : line_end if line_end >= 0 else len(text)]
+    for line in reversed(before.split("\n")):
         if not line.strip():
             continue
         indentation = _indentation(line)
@@ -222,10 +217,6 @@ def _column_of_key(text: str, start: int) -> int | None:
             width = indentation
         first = False
     return None
-
-
-def _lines_backwards(text: str) -> Iterator[str]:
-    yield from reversed(text.split("\n"))
 
 
 def _indentation(line: str) -> int:

@@ -18,7 +18,6 @@ import orjson
 from jsonschema import exceptions as jsonschema_exceptions
 
 from agent_eval.contracts import canonical_json
-from agent_eval.errors import InvalidInput
 from agent_eval.judges.base import EVIDENCE_LIMIT, clipped, quoted
 from agent_eval.judges.matching.re2 import InvalidPattern
 from agent_eval.judges.matching.schema_keywords import (
@@ -31,6 +30,7 @@ from agent_eval.judges.matching.schema_keywords import (
     limited_references,
     specification_of,
 )
+from agent_eval.judges.reading import refusal
 
 REFERENCE_LIMIT = 200_000
 """Maximum number of references followed while one value is checked; a few seconds' work."""
@@ -49,12 +49,7 @@ class UnusableSchema(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One place where a value breaks its schema, such as `$.items[0].price`, and how, in bounded words.
-
-    Example:
-        >>> violations({"properties": {"price": {"minimum": 0}}}, {"price": -1})
-        [Violation(path='$.price', message='-1 is less than the minimum of 0')]
-    """
+    """One place where a value breaks its schema, such as `$.items[0].price`, and how, in bounded words."""
 
     path: str
     message: str
@@ -71,20 +66,12 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
         _inspect_once(canonical_json(schema))
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
-        raise InvalidInput(
-            f"case {quoted(case_id)}: {field} is not a usable JSON Schema{place}: {problem}",
-            remedy=problem.remedy,
-            case_id=case_id,
-            field=field,
-        ) from None
+        words = f"{field} is not a usable JSON Schema{place}: {problem}"
+        raise refusal(case_id, field, words, problem.remedy) from None
 
 
 def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
-    """Return at most `limit` places where the value breaks the schema; none if the value is valid.
-
-    Raises:
-        UnusableSchema: The schema cannot be applied to this value.
-    """
+    """Return at most `limit` places where the value breaks the schema; none if the value is valid."""
     return apply(_validator_for(canonical_json(schema)), value, limit=limit)
 
 
@@ -120,9 +107,6 @@ def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = R
         schema: The schema; not checked, see `inspect`.
         draft: The draft of a schema that names none, a key of `DRAFTS`.
         registry: Resources that the schema may refer to, besides itself.
-
-    Raises:
-        UnusableSchema: Unknown draft.
     """
     validator_class = _validator_class_of(schema, draft)
     resolver = _resolver(_resource(schema, validator_class), registry)
@@ -141,7 +125,8 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
         with limited_references(REFERENCE_LIMIT):
             error = next(_meta_validator(validator_class).iter_errors(schema), None)
         if error is not None:
-            raise UnusableSchema(_message(error), place=_pointer(error.absolute_path))
+            place = clipped("".join(f"/{part}" for part in error.absolute_path), 200)
+            raise UnusableSchema(_message(error), place=place)
         _check_subschemas(_resource(schema, validator_class), registry)
     except (RecursionError, TooManyReferences):
         raise UnusableSchema("it is nested too deeply or too large") from None
@@ -247,7 +232,3 @@ def _message(error: jsonschema_exceptions.ValidationError) -> str:
         return error.message
     # The library's sentences begin with the whole value; clipping would remove what is wrong with it.
     return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
-
-
-def _pointer(path: Any) -> str:
-    return clipped("".join(f"/{part}" for part in path), 200)

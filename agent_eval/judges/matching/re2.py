@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
 import re2
+from pydantic import AfterValidator
 
-from agent_eval.errors import InvalidInput
-from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.base import VisibleText, clipped, quoted
+from agent_eval.judges.reading import refusal
 
 _PATTERN_LIMIT = 20_000
 """Maximum number of characters in a pattern; a longer text is a list of words, not a pattern."""
@@ -47,10 +48,6 @@ def compile_pattern(pattern: str) -> Any:
 
     Raises:
         InvalidPattern: Malformed, longer than 20,000 characters, or using syntax that RE2 lacks.
-
-    Example:
-        >>> compile_pattern("(?i)refund(ed)?").search("Refunded.") is not None
-        True
     """
     if len(pattern) > _PATTERN_LIMIT:
         raise InvalidPattern(
@@ -89,15 +86,12 @@ def compile_glob(glob: str) -> Any:
             parts.append(_character_class(glob[place:end]))
             place = end + 1
         else:
-            parts.append(_WILDCARDS.get(character) or _escape(character))
+            literal = f"\\{character}" if character in _SPECIAL else character
+            parts.append(_WILDCARDS.get(character, literal))
     return compile_pattern(rf"(?s)\A(?:{''.join(parts)})\z")
 
 
 _WILDCARDS = {"*": ".*", "?": "."}
-
-
-def _escape(character: str) -> str:
-    return f"\\{character}" if character in _SPECIAL else character
 
 
 def _character_class(members: str) -> str:
@@ -111,9 +105,6 @@ def is_found(pattern: str, text: bytes) -> bool:
 
     A pattern without special characters, often an id that only one case has, is searched for as plain
     text, because that is cheaper than compiling it.
-
-    Raises:
-        InvalidPattern: As `compile_pattern`.
     """
     if _is_literal(pattern):
         return pattern.encode() in text
@@ -135,20 +126,12 @@ def check_pattern(pattern: str, *, case_id: str, field: str) -> None:
     try:
         compile_pattern(pattern)
     except InvalidPattern as problem:
-        raise InvalidInput(
-            f"case {quoted(case_id)}: {field} is not a usable pattern, {problem}: {quoted(pattern, 80)}",
-            remedy=problem.remedy,
-            case_id=case_id,
-            field=field,
-        ) from None
+        words = f"{field} is not a usable pattern, {problem}: {quoted(pattern, 80)}"
+        raise refusal(case_id, field, words, problem.remedy) from None
 
 
 def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
     """Refuse a pattern or glob of a configuration, as a validator of pydantic does.
-
-    Args:
-        compile_text: `compile_pattern` or `compile_glob`.
-        text: The pattern or glob.
 
     Raises:
         ValueError: RE2 cannot run it; says why and what to write instead.
@@ -157,6 +140,28 @@ def refuse_unusable(compile_text: Callable[[str], Any], text: str) -> None:
         compile_text(text)
     except InvalidPattern as problem:
         raise ValueError(f"{quoted(text)}: {problem}; {problem.remedy}") from None
+
+
+def _usable_patterns(patterns: list[str]) -> list[str]:
+    for pattern in patterns:
+        try:
+            # In a group, as judges compile it: one with an open quote (`\Q`) would take in what follows.
+            compile_pattern(f"(?is:{pattern})")
+        except InvalidPattern as problem:
+            raise ValueError(f"{problem}; {problem.remedy}") from None
+    return patterns
+
+
+def _usable_globs(globs: list[str]) -> list[str]:
+    for glob in globs:
+        refuse_unusable(compile_glob, glob)
+    return globs
+
+
+Patterns = Annotated[list[VisibleText], AfterValidator(_usable_patterns)]
+"""Patterns of a configuration that RE2 can run without regard to case."""
+Globs = Annotated[list[str], AfterValidator(_usable_globs)]
+"""Globs of a configuration, each of which can be compiled."""
 
 
 def _explanation(problem: Exception) -> str:

@@ -56,11 +56,7 @@ def _count_reference() -> None:
 
 @lru_cache(maxsize=256)
 def compile_schema_pattern(pattern: str) -> Any:
-    """Compile a pattern from a schema, which is written in the dialect of ECMA-262.
-
-    Raises:
-        InvalidPattern: RE2 cannot run the pattern.
-    """
+    """Compile a pattern from a schema, which is written in the dialect of ECMA-262."""
     return compile_pattern(to_re2(pattern))
 
 
@@ -252,11 +248,7 @@ DRAFTS: dict[str, Any] = {
 
 
 def specification_of(draft: Any) -> Any:
-    """Return the specification of a draft for `referencing`, which says how its references work.
-
-    Args:
-        draft: A validator class from `DRAFTS`, or a validator.
-    """
+    """Return the specification of a draft for `referencing`, which says how its references work."""
     return _SPECIFICATIONS[draft_id(draft.META_SCHEMA["$schema"])]
 
 
@@ -311,48 +303,18 @@ _REPLACED = {
     "[]": rf"[^\x{{0}}-\x{{{_LAST_CODE_POINT:x}}}]",
 }
 
-_LONG_NAMES = {
-    "Letter": "L",
-    "Uppercase_Letter": "Lu",
-    "Lowercase_Letter": "Ll",
-    "Titlecase_Letter": "Lt",
-    "Modifier_Letter": "Lm",
-    "Other_Letter": "Lo",
-    "Mark": "M",
-    "Combining_Mark": "M",
-    "Nonspacing_Mark": "Mn",
-    "Spacing_Mark": "Mc",
-    "Enclosing_Mark": "Me",
-    "Number": "N",
-    "Decimal_Number": "Nd",
-    "digit": "Nd",
-    "Letter_Number": "Nl",
-    "Other_Number": "No",
-    "Punctuation": "P",
-    "punct": "P",
-    "Connector_Punctuation": "Pc",
-    "Dash_Punctuation": "Pd",
-    "Open_Punctuation": "Ps",
-    "Close_Punctuation": "Pe",
-    "Initial_Punctuation": "Pi",
-    "Final_Punctuation": "Pf",
-    "Other_Punctuation": "Po",
-    "Symbol": "S",
-    "Math_Symbol": "Sm",
-    "Currency_Symbol": "Sc",
-    "Modifier_Symbol": "Sk",
-    "Other_Symbol": "So",
-    "Separator": "Z",
-    "Space_Separator": "Zs",
-    "Line_Separator": "Zl",
-    "Paragraph_Separator": "Zp",
-    "Other": "C",
-    "Control": "Cc",
-    "cntrl": "Cc",
-    "Format": "Cf",
-    "Surrogate": "Cs",
-    "Private_Use": "Co",
-}
+_CATEGORIES = (
+    "Letter=L Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm "
+    "Other_Letter=Lo Mark=M Combining_Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me "
+    "Number=N Decimal_Number=Nd digit=Nd Letter_Number=Nl Other_Number=No Punctuation=P punct=P "
+    "Connector_Punctuation=Pc Dash_Punctuation=Pd Open_Punctuation=Ps Close_Punctuation=Pe "
+    "Initial_Punctuation=Pi Final_Punctuation=Pf Other_Punctuation=Po Symbol=S Math_Symbol=Sm "
+    "Currency_Symbol=Sc Modifier_Symbol=Sk Other_Symbol=So Separator=Z Space_Separator=Zs "
+    "Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc cntrl=Cc Format=Cf Surrogate=Cs "
+    "Private_Use=Co"
+)
+"""General categories of Unicode by their long names: RE2 knows only the short ones."""
+_LONG_NAMES = dict(pair.split("=") for pair in _CATEGORIES.split())
 
 # Alternatives in order: escapes, from the longest on; the classes of every and of no character; a character.
 _PIECE = re.compile(

@@ -40,12 +40,7 @@ class Line:
     Attributes:
         turn: Number of the turn; 0 before the first.
         event: Index of the event; None for what the agent knew of the user.
-        text: The line.
         readable: The values of the line as text, in which quotes are searched for.
-
-    Example:
-        >>> Line(1, 0, '{"turn":1,"text":"Hi"}', "Hi").turn
-        1
     """
 
     turn: int
@@ -150,7 +145,12 @@ def json_line(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     if text.isascii() and "<" not in text and ">" not in text and "\x7f" not in text:
         return text
-    return "".join(_escaped(char) if _is_escaped(char) else char for char in text)
+    return "".join(
+        _escaped(char)
+        if char in _FENCE_CHARACTERS or unicodedata.category(char) in _ESCAPED_CATEGORIES
+        else char
+        for char in text
+    )
 
 
 def _in_order(value: Any) -> Any:
@@ -158,10 +158,6 @@ def _in_order(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _in_order(value[name]) for name in sorted(value, key=str)}
     return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def _is_escaped(char: str) -> bool:
-    return char in _FENCE_CHARACTERS or unicodedata.category(char) in _ESCAPED_CATEGORIES
 
 
 def _escaped(char: str) -> str:

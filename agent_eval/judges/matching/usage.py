@@ -31,14 +31,7 @@ RESPONSE_NAMES = ("gen_ai.response.id", "response_id", "message_id")
 
 @dataclass(slots=True)
 class Usage:
-    """Usage of one answer of a model. Tokens are counts, cost is in US dollars; None is unknown.
-
-    Example:
-        >>> usage = Usage(input_tokens=100)
-        >>> usage.absorb(Usage(input_tokens=100, output_tokens=7))
-        >>> usage.input_tokens, usage.output_tokens
-        (100, 7)
-    """
+    """Usage of one answer of a model. Tokens are counts, cost is in US dollars; None is unknown."""
 
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -79,14 +72,6 @@ class Spent:
     `half_counted` names those with only one of the two token counts.
     `known_cost_usd` is the part of the cost that is known even if the total is not, and `known_tokens` are
     such parts of the token counts, by name.
-
-    Example:
-        >>> from agent_eval.contracts import Case, Event, Trace
-        >>> usage = {"input_tokens": 100, "output_tokens": 7, "model": "in-house"}
-        >>> trace = Trace([Event(idx=0, actor="agent", type="message", attributes=usage)])
-        >>> totals = spent(Case(case_id="refund"), trace, price=lambda usage: None)
-        >>> totals.input_tokens, totals.tokens_from, totals.cost_usd, totals.unpriced
-        (100, 'events', None, ['in-house'])
     """
 
     input_tokens: float | None = None
@@ -118,7 +103,8 @@ def spent(case: Case, trace: Trace, price: Price) -> Spent:
     sources = set()
     for name in ("input_tokens", "output_tokens"):
         with_tokens = [getattr(answer, name) for answer in answers if answer.has_tokens]
-        from_events = _sum_known(with_tokens)
+        known = [figure for figure in with_tokens if figure is not None]
+        from_events = sum(known) if known else None
         from_metadata = getattr(in_metadata, name)
         if from_metadata is not None and (from_events is None or from_metadata > from_events):
             setattr(total, name, from_metadata)
@@ -244,8 +230,3 @@ def _figure(source: Mapping[str, Any], names: Iterable[str]) -> float | None:
         if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
             return value
     return None
-
-
-def _sum_known(figures: Iterable[float | None]) -> float | None:
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known else None

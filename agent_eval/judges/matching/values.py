@@ -53,7 +53,7 @@ def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> It
         return
     pattern = rules.pattern_at(place)
     if pattern is not None:
-        if compile_pattern(pattern).search(_searchable_text(actual)) is None:
+        if compile_pattern(pattern).search(searchable_text(actual)) is None:
             yield f"{_place_words(place)} {quoted(actual)} does not match {quoted(pattern)}"
     elif isinstance(expected, dict) and isinstance(actual, dict):
         yield from _member_differences(expected, actual, rules, place)
@@ -110,7 +110,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _searchable_text(value: Any) -> bytes:
+def searchable_text(value: Any) -> bytes:
+    """Encode a string as UTF-8, and anything else as compact JSON."""
     return value.encode() if isinstance(value, str) else orjson.dumps(value)
 
 

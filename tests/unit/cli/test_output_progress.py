@@ -34,7 +34,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_run__draws_a_bar_on_a_terminal(suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    assert main(["run", "--suite", suite, "--out", "pack", "--workers", "1"]) == 0
+    assert main(["run", "--suite", suite, "--out", "pack"]) == 0
     drawn = screen.getvalue()
     assert drawn.endswith("\n")
     bars = drawn.strip().split("\r")
@@ -49,7 +49,7 @@ def test_run__says_a_line_now_and_then_elsewhere(
     suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    assert main(["run", "--suite", suite, "--out", "pack", "--workers", "1"]) == 0
+    assert main(["run", "--suite", suite, "--out", "pack"]) == 0
     told = capsys.readouterr()
     assert [line.partition(" (")[0] for line in told.err.splitlines()] == [
         "250 of 600 cases",
@@ -58,7 +58,7 @@ def test_run__says_a_line_now_and_then_elsewhere(
     ]
     assert json.loads(told.out)["summary"]["total_cases"] == 600
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 3600.0)
-    assert main(["run", "--suite", suite, "--out", "pack", "--workers", "1"]) == 0
+    assert main(["run", "--suite", suite, "--out", "pack"]) == 0
     assert capsys.readouterr().err == ""
 
 

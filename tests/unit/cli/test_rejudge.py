@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from agent_eval.cli.main import main
 from agent_eval.config.spec import Judging, Output
 from agent_eval.evidence.reader import open_pack
-from agent_eval.operations.rejudge import PackDocument, RejudgeRequest, rejudge
+from agent_eval.operations.rejudge import RejudgeRequest, rejudge
 from tests.factories import make_case, make_suite
 
 CASES = [
@@ -78,19 +77,13 @@ def test_an_archive_is_judged_too(here: Path, capsys: pytest.CaptureFixture[str]
     call(capsys, "rejudge", "--run", "old.zip", "--out", "new", "--judge", "policy")
 
 
-def test_several_processes_judge_alike(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judged(capsys, [make_case(f"order-{number}") for number in range(600)])
-    again = ("rejudge", "--run", "old", "--run-id", "new", "--judge", "policy")
-    for workers in ("1", "3"):
-        call(capsys, *again, "--out", workers, "--workers", workers)
-    assert Path("1/manifest.json").read_bytes() == Path("3/manifest.json").read_bytes()
-
-
-def test_another_process_opens_the_pack_itself(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_number_of_processes_is_gone(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judged(capsys, CASES)
-    document = PackDocument(Path("old"), open_pack(Path("old")))
-    sent = pickle.loads(pickle.dumps(document))
-    assert [found.raw for found in sent.read_all()] == [found.raw for found in document.read_all()] == CASES
+    refused = call(
+        capsys, "rejudge", "--run", "old", "--out", "new", "--judge", "policy", "--workers", "2", code=2
+    )
+    assert refused["error"]["message"] == "--workers is gone."
+    assert "judged in one process" in refused["error"]["details"]["remedy"]
 
 
 def test_judges_of_the_pack_are_not_obeyed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import Trace
 from agent_eval.contracts.conversation import CONVERSATION_END, STOP_TOKEN, EndReason
-from agent_eval.conversation.session import SIMULATED
+from agent_eval.conversation.loop import SIMULATED
 from agent_eval.errors import FailureKind
 from tests.unit.conversation.agents import (
     BOTH,

@@ -9,14 +9,16 @@ import pytest
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.suite import Conversation
-from agent_eval.conversation.prompt import Prompt, read_prompt, released_prompt
 from agent_eval.conversation.simulated_user import (
     Exchange,
     Place,
+    Prompt,
     SimulatedUser,
     Simulation,
     SimulatorError,
     UserMessage,
+    read_prompt,
+    released_prompt,
 )
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import ModelReply, ModelRequest

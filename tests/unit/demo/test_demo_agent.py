@@ -27,7 +27,7 @@ from agent_eval.demo.domain import BUNDLED, domains_by_agent
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
-from agent_eval.judges.matching.strict import Kind, StrictEvaluation, check
+from agent_eval.judges.builtin.strict import Kind, StrictEvaluation, check
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
 from tests.extent import crossed

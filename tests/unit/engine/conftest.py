@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 from agent_eval.contracts import RunConfig
 from agent_eval.suites import open_suite
 from agent_eval.suites.reader import SuiteSource
-from tests.unit.engine.plugins import MARKS, PARENT
 
 MakeSuite = Callable[..., SuiteSource]
 
@@ -54,13 +52,3 @@ def config() -> RunConfig:
     return RunConfig(
         run_id="run", dataset_id="demo", started_at="2026-01-01T00:00:00Z", judges=["policy", "execution"]
     )
-
-
-@pytest.fixture
-def marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory in which judges of `plugins` leave a file for each process they run in."""
-    directory = tmp_path / "marks"
-    directory.mkdir()
-    monkeypatch.setenv(MARKS, str(directory))
-    monkeypatch.setenv(PARENT, str(os.getpid()))
-    return directory

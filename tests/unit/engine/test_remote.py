@@ -36,7 +36,7 @@ def test_pack_is_the_one_that_this_machine_writes(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path, threads: Cluster, layout: Any, name: str
 ) -> None:
     suite = make_suite(3 * SHARD_CASES + 7, name)
-    here = score_suite(suite, POLICY, config, tmp_path / "here", layout=layout, workers=1)
+    here = score_suite(suite, POLICY, config, tmp_path / "here", layout=layout)
     there = score_suite(suite, POLICY, config, tmp_path / "there", layout=layout, cluster=threads)
     assert here == there
     assert contents(tmp_path / "here") == contents(tmp_path / "there")

@@ -1,22 +1,20 @@
-"""Score a suite: the same pack with any number of workers, and only an error if it cannot be scored."""
+"""Score a suite: the same pack every time, and only an error if it cannot be scored."""
 
 from __future__ import annotations
 
 import json
 import resource
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
 from agent_eval.contracts import SHARD_CASES, Manifest, Outcome, RunConfig
 from agent_eval.engine import JudgePlan, score_suite, shard
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.workers import can_fork
 from agent_eval.errors import InvalidInput, NotEvaluable, NothingMeasured, StorageError, UsageError
 from agent_eval.suites.reader import SuiteSource
-from tests.extent import crossed, unavailable
-from tests.unit.engine import plugins
+from tests.extent import crossed
 from tests.unit.engine.conftest import MakeSuite, case
 
 POLICY = JudgePlan(("policy",))
@@ -40,21 +38,6 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "packs" / "pack"
 
 
-def cannot_fork() -> NoReturn:
-    reason = "this process has several threads, so nothing is forked"
-    unavailable(reason)
-
-
-@pytest.fixture(params=[pytest.param("fork", marks=pytest.mark.single_thread), "spawn"])
-def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways of starting workers."""
-    if request.param == "spawn":
-        monkeypatch.setattr("agent_eval.engine.parallel_scoring.can_fork", lambda: False)
-    elif not can_fork():
-        cannot_fork()
-    return str(request.param)
-
-
 def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
     summary = score_suite(make_suite(14), POLICY, config, out)
     assert (summary.total_cases, summary.passed_cases, summary.hard_fail_cases) == (14, 12, 2)
@@ -67,17 +50,14 @@ def test_every_case_is_judged_and_counted(make_suite: MakeSuite, config: RunConf
 
 
 @crossed(layout=["files", "compact"], name=["suite.jsonl", "suite.json"])
-def test_bytes_do_not_depend_on_who_does_the_work(
+def test_scoring_again_gives_the_same_bytes(
     make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any, name: str
 ) -> None:
     suite = make_suite(2 * SHARD_CASES + 17, name)
-    packs = []
-    for workers in (1, 2, 5):
-        place = out.with_name(f"pack{workers}")
-        score_suite(suite, POLICY, config, place, layout=layout, workers=workers)
-        packs.append(contents(place))
-    assert packs[0] == packs[1] == packs[2]
-    assert len(packs[0]) > 5
+    for place in (out, out.with_name("again")):
+        score_suite(suite, POLICY, config, place, layout=layout)
+    assert contents(out) == contents(out.with_name("again"))
+    assert len(contents(out)) > 5
 
 
 def test_suites_of_any_format_give_the_same_cases(
@@ -86,73 +66,6 @@ def test_suites_of_any_format_give_the_same_cases(
     for name in ("a.json", "b.jsonl"):
         score_suite(make_suite(5, name), POLICY, config, out.with_name(name[0]), layout="compact")
     assert contents(out.with_name("a")) == contents(out.with_name("b"))
-
-
-@pytest.mark.usefixtures("start")
-def test_workers_take_part_and_load_plug_ins(
-    make_suite: MakeSuite, config: RunConfig, out: Path, marks: Path
-) -> None:
-    suite = make_suite(6 * SHARD_CASES)
-    watched = plugins.Marking.of(suite)
-    summary = score_suite(watched, plan("Plain"), config, out, layout="compact", workers=2)
-    assert summary.passed_cases == 6 * SHARD_CASES
-    assert len(list(marks.iterdir())) == 2
-    alone = out.with_name("alone")
-    score_suite(suite, plan("Plain"), config, alone, layout="compact", workers=1)
-    ours, theirs = (Manifest.model_validate_json((p / "manifest.json").read_bytes()) for p in (out, alone))
-    assert [entry.path for entry in ours.files] == [entry.path for entry in theirs.files]
-
-
-@pytest.mark.usefixtures("marks", "start")
-@pytest.mark.parametrize(
-    ("suite", "how"), [(plugins.Dying, "of SIGKILL"), (plugins.Exiting, "with exit code 7")]
-)
-def test_worker_that_dies_leaves_nothing_but_an_error(
-    make_suite: MakeSuite, config: RunConfig, out: Path, suite: type[plugins.Watched], how: str
-) -> None:
-    with pytest.raises(NotEvaluable, match=how) as caught:
-        score_suite(suite.of(make_suite(6 * SHARD_CASES)), POLICY, config, out, workers=2)
-    assert caught.value.exit_code == 4
-    assert caught.value.remedy
-    assert list(out.parent.iterdir()) == []
-
-
-class LocalError(Exception):
-    """Cannot be sent to another process: what it needs to be made again is not kept."""
-
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} {other}")
-
-
-@pytest.mark.single_thread
-@pytest.mark.parametrize(
-    ("defect", "kind"),
-    [(ZeroDivisionError("a defect"), ZeroDivisionError), (LocalError("a", "defect"), RuntimeError)],
-)
-def test_defect_in_a_worker_shows_in_the_parent(
-    make_suite: MakeSuite,
-    config: RunConfig,
-    out: Path,
-    marks: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    defect: Exception,
-    kind: type[Exception],
-) -> None:
-    if not can_fork():
-        cannot_fork()
-
-    def index_row(*case: Any) -> Any:
-        plugins.leave_mark()
-        if plugins.in_worker():
-            raise defect
-        plugins.wait_for_worker()
-        return real(*case)
-
-    real = shard.index_row
-    monkeypatch.setattr(shard, "index_row", index_row)
-    with pytest.raises(kind, match="a defect"):
-        score_suite(make_suite(6 * SHARD_CASES), POLICY, config, out, workers=2)
-    assert list(out.parent.iterdir()) == []
 
 
 BROKEN: list[tuple[dict[int, Any], str]] = [
@@ -167,22 +80,16 @@ BROKEN: list[tuple[dict[int, Any], str]] = [
 ]
 
 
-@crossed(problem=BROKEN, workers=[1, 2, 3])
+@pytest.mark.parametrize("problem", BROKEN)
 def test_first_problem_in_suite_order_is_the_error(
-    make_suite: MakeSuite,
-    config: RunConfig,
-    out: Path,
-    workers: int,
-    problem: tuple[dict[int, Any], str],
+    make_suite: MakeSuite, config: RunConfig, out: Path, problem: tuple[dict[int, Any], str]
 ) -> None:
     changes, message = problem
     cases: list[Any] = [case(f"c{number}") for number in range(1000)]
     for position, broken in changes.items():
         cases[position] = broken
     with pytest.raises(InvalidInput) as caught:
-        score_suite(
-            make_suite(cases), JudgePlan(("policy", "regex")), config, out, layout="compact", workers=workers
-        )
+        score_suite(make_suite(cases), JudgePlan(("policy", "regex")), config, out, layout="compact")
     assert message in caught.value.message
     assert caught.value.details["file"] in caught.value.message
     assert caught.value.details["line"] == min(changes) + 2
@@ -317,10 +224,9 @@ def test_unwritable_place_is_a_storage_error(make_suite: MakeSuite, config: RunC
     assert caught.value.exit_code == 4
 
 
-@pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_full_disk_is_a_storage_error_and_leaves_nothing(
-    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int, layout: Any
+    make_suite: MakeSuite, config: RunConfig, out: Path, layout: Any
 ) -> None:
     cases = [case(f"c{number}", input="x" * (3_000_000 if number == 600 else 9)) for number in range(700)]
     suite = make_suite(cases)
@@ -329,7 +235,7 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, before[1]))
     try:
         with pytest.raises(StorageError) as caught:
-            score_suite(suite, POLICY, config, out, layout=layout, workers=workers)
+            score_suite(suite, POLICY, config, out, layout=layout)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert caught.value.exit_code == 4
@@ -337,21 +243,10 @@ def test_full_disk_is_a_storage_error_and_leaves_nothing(
     assert list(out.parent.iterdir()) == []
 
 
-@pytest.mark.parametrize("workers", [None, 1, 3])
-def test_progress_counts_up_to_all(
-    make_suite: MakeSuite, config: RunConfig, out: Path, workers: int | None
-) -> None:
+def test_progress_counts_up_to_all(make_suite: MakeSuite, config: RunConfig, out: Path) -> None:
     seen: list[RunProgress] = []
     suite = make_suite(4 * SHARD_CASES + 1)
-    score_suite(
-        suite,
-        POLICY,
-        config,
-        out,
-        layout="compact",
-        workers=workers,
-        on_progress=seen.append,
-    )
+    score_suite(suite, POLICY, config, out, layout="compact", on_progress=seen.append)
     done = [progress.done for progress in seen]
     assert done == sorted(done)
     last, total = seen[-1], 4 * SHARD_CASES + 1

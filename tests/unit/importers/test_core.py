@@ -205,6 +205,21 @@ def test_a_line_that_cannot_be_read_is_reported_and_the_others_are_imported(tmp_
     assert (entry.severity, entry.record) == ("lost", "dump.jsonl:2")
 
 
+def test_diagnostics_are_in_the_order_of_the_inputs(tmp_path):
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    records = [chat([user(f"{number}"), {"role": "narrator"}], {"content": "Yes."}) for number in range(30)]
+    (inputs / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    (inputs / "b.jsonl").write_bytes(b"")
+    (inputs / "c.bin").write_bytes(b"")
+    (inputs / "d.json").write_bytes(b"{")
+    _, result = imported_from(inputs, tmp_path)
+    lines = [f"a.jsonl:{number}" for number in range(1, 31)]
+    assert [found.record for found in result.diagnostics.entries] == [*lines, "b.jsonl", "c.bin", "d.json"]
+    with pytest.raises(InvalidInput, match=r"^a\.jsonl:1: "):
+        imported_from(inputs, tmp_path, strict=True)
+
+
 def test_a_gzip_that_ends_early_is_reported_and_what_came_before_is_imported(tmp_path):
     lines = "".join(json.dumps(chat([user(f"Hello {n}" * 50)], {"content": "Hi"})) + "\n" for n in range(500))
     source = tmp_path / "dump.jsonl.gz"

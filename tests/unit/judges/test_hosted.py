@@ -17,11 +17,9 @@ from agent_eval.contracts.verdict import advisory_in
 from agent_eval.engine import JudgePlan
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.judges import judge_case, load_judges, validate_case
-from agent_eval.judges.advisory import load_advisory
-from agent_eval.judges.catalog import runs_code
-from agent_eval.judges.code import code_digests
+from agent_eval.judges.catalog import load_advisory, runs_code
+from agent_eval.judges.code import CodePlace, code_digests, is_installed_module
 from agent_eval.judges.hosted import MOST_DEATHS, HostedJudge, end_hosted_judges
-from agent_eval.judges.origin import CodePlace, is_installed_module
 from tests.unit.judges.traces import make_case, says
 
 Write = Callable[..., Path]

@@ -11,11 +11,11 @@ import pytest
 
 from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models import hosted
 from agent_eval.models.anthropic import AnthropicModel
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
 from agent_eval.models.catalog import described, open_model
 from agent_eval.models.client import ModelClient
-from agent_eval.models.hosted import forget_habits
 from agent_eval.models.openai import OpenAiModel
 from agent_eval.models.retries import Retries
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
@@ -40,9 +40,9 @@ Serve = Callable[..., tuple[FakeModel, Model]]
 
 @pytest.fixture(autouse=True)
 def no_habits() -> Iterator[None]:
-    forget_habits()
+    hosted._habits.clear()
     yield
-    forget_habits()
+    hosted._habits.clear()
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -299,12 +298,6 @@ def test_encoded_case_is_the_same_from_every_format(tmp_path: Path, name: str) -
     source = open_suite(write(tmp_path / name, [{"input": "ü", "case_id": "a", "b": {"z": 1.0, "y": None}}]))
     (found, _) = next(iter(source.read(source.shards[0])))
     assert found.encoded() == '{"b":{"y":null,"z":1.0},"case_id":"a","input":"ü"}'.encode()
-
-
-def test_source_can_be_sent_to_another_process(tmp_path: Path) -> None:
-    source = open_suite(write(tmp_path / "s.jsonl", [case("a")]))
-    copy = pickle.loads(pickle.dumps(source))
-    assert [found.case_id for _, found in copy.cases()] == ["a"]
 
 
 def test_suite_that_changes_while_it_is_read_is_not_evaluated(tmp_path: Path) -> None:

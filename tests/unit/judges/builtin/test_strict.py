@@ -12,7 +12,7 @@ import pytest
 from agent_eval.contracts import Case
 from agent_eval.errors import InvalidInput
 from agent_eval.judges import load_judges, validate_case
-from agent_eval.judges.matching.strict import FIELDS
+from agent_eval.judges.builtin.strict import FIELDS
 from tests.unit.judges.traces import Events, answers, asks, calls, findings, judge, says, uses
 
 CF = "CONVERSATION_FORWARDING"

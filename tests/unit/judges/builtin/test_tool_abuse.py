@@ -90,11 +90,12 @@ def test_too_many_calls_in_all() -> None:
     assert len(verdict.evidence["calls_of"]) == 20
 
 
-def test_an_invalid_pattern_is_refused_with_its_key() -> None:
+@pytest.mark.parametrize(("pattern", "problem"), [("(?=x)", "lookahead"), (r"\Qrm", "missing )")])
+def test_an_invalid_pattern_is_refused_with_its_key(pattern: str, problem: str) -> None:
     with pytest.raises(InvalidInput) as caught:
-        load_judges(["tool_abuse"], {"tool_abuse": {"forbidden_tool_patterns": ["(?=x)"]}})
+        load_judges(["tool_abuse"], {"tool_abuse": {"forbidden_tool_patterns": [pattern]}})
     assert caught.value.details["field"] == "judge_configs.tool_abuse.forbidden_tool_patterns"
-    assert "lookahead" in caught.value.message
+    assert problem in caught.value.message
 
 
 def test_the_call_that_is_the_answer_is_always_allowed() -> None:
