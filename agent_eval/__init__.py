@@ -12,7 +12,7 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.agents.adapter import AgentAdapter, AgentResponse, create_aui_adapter
     from agent_eval.operations.run_conversations import SuiteOptions, run_suite
     from agent_eval.reports.conversations import format_suite_result
-    from agent_eval.suites.bundled import get_demo_agents_path, get_package_root, get_quack_agents_path
+    from agent_eval.suites.paths import get_demo_agents_path, get_package_root, get_quack_agents_path
 
 __version__ = "1.0.0"
 
@@ -35,9 +35,9 @@ _MODULE_OF = {
     "SuiteOptions": "agent_eval.operations.run_conversations",
     "create_aui_adapter": "agent_eval.agents.adapter",
     "format_suite_result": "agent_eval.reports.conversations",
-    "get_demo_agents_path": "agent_eval.suites.bundled",
-    "get_package_root": "agent_eval.suites.bundled",
-    "get_quack_agents_path": "agent_eval.suites.bundled",
+    "get_demo_agents_path": "agent_eval.suites.paths",
+    "get_package_root": "agent_eval.suites.paths",
+    "get_quack_agents_path": "agent_eval.suites.paths",
     "run_suite": "agent_eval.operations.run_conversations",
 }
 

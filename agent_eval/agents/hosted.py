@@ -22,7 +22,7 @@ from agent_eval.agents.base import (
 )
 from agent_eval.agents.recorder import FINAL_OUTPUT, LimitReached, Recorder
 from agent_eval.agents.tools import declared_tools
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of
+from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.reply import Reply, account_name
 from agent_eval.models.sdk import check_address

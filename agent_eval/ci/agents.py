@@ -23,7 +23,7 @@ from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.errors import AgentEvalError, NotEvaluable, UsageError
 from agent_eval.gate.rerun import BaseAgent
-from agent_eval.operations.agent_options import agent_options, read_prompt
+from agent_eval.operations.agent_setup import agent_options, read_system_prompt
 from agent_eval.suites.paths import any_of_conversations
 from agent_eval.text.numbers import count
 
@@ -281,7 +281,7 @@ class Agents:
             return None
         where = Path.cwd().joinpath(path).resolve()
         if clone is None or self.base_commit is None or not where.is_relative_to(clone.top):
-            return read_prompt(path)
+            return read_system_prompt(path)
         content = clone.file(where.relative_to(clone.top).as_posix(), self.base_commit)
         return content.decode("utf-8", "replace") if content is not None else None
 

@@ -23,8 +23,7 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.storage.atomic import write_unsynced
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
-from agent_eval.suites.bundled import is_bundled_name
-from agent_eval.suites.paths import suite_paths
+from agent_eval.suites.paths import is_bundled_name, suite_paths
 from agent_eval.suites.reader import SUITE_SUFFIXES, SuiteSource, looks_like_aui, open_suite
 
 SAME_SUITE = 0.5

@@ -22,10 +22,10 @@ from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.errors import ExitCode
 from agent_eval.operations import clock
 from agent_eval.operations.compare import read_report_material
-from agent_eval.operations.conversation_results import conversation_results
 from agent_eval.operations.gate import DECISION_NAME
 from agent_eval.operations.packs import comparison_file
 from agent_eval.operations.run import run_suite
+from agent_eval.operations.run_conversations import conversation_results
 from agent_eval.reports.conversations import percent_text
 from agent_eval.reports.model import SuiteReport
 from agent_eval.reports.story import story_of
@@ -34,7 +34,7 @@ from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
 from agent_eval.suites.aui_faults import KEY_VARIABLE
-from agent_eval.suites.bundled import bundled_suite
+from agent_eval.suites.paths import bundled_suite
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 

@@ -43,7 +43,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
-from agent_eval.operations.material import is_recorded
+from agent_eval.operations.judged_twice import is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.replay_pack import REPORT as REPLAY_REPORT
 from agent_eval.operations.replay_pack import replay_own

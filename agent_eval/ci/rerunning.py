@@ -17,7 +17,7 @@ from agent_eval.ci.agents import Agents
 from agent_eval.ci.context import JobContext
 from agent_eval.ci.seal import Altered
 from agent_eval.config.spec import Output, RunSpec
-from agent_eval.contracts.limits import RunLimits
+from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.reruns import (
     CaseReruns,
     Figures,

@@ -22,7 +22,7 @@ from agent_eval.ci.seal import Altered, Seal, as_code
 from agent_eval.ci.worktree import check_out
 from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import FailureKind, NotEvaluable
-from agent_eval.operations.agent_options import agent_options
+from agent_eval.operations.agent_setup import agent_options
 from agent_eval.processes.child import TOOL_HOMES, ChildLimits, allowed_environment, run_child
 from agent_eval.storage.atomic import write_unsynced
 

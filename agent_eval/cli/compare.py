@@ -211,9 +211,8 @@ def gate(
     """
     import os
 
-    from agent_eval.operations.gate import chosen_policy, decide_on
+    from agent_eval.operations.gate import chosen_policy, decide_on, decide_on_run
     from agent_eval.operations.provenance import PackSources
-    from agent_eval.operations.run_alone import decide_on_run
     from agent_eval.operations.trusted_packs import SignerKeys
 
     source = only_one(comparison, run)
@@ -306,7 +305,7 @@ def markdown(
 
 
 def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
-    from agent_eval.operations.run_alone import read_run_material
+    from agent_eval.operations.gate import read_run_material
     from agent_eval.reports.markdown_file import render_run
 
     if replay is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent_eval.cli.run_suites import PACK
 from agent_eval.contracts.conversation_result import ConversationResult, SuiteResult
-from agent_eval.operations.conversation_results import conversation_results
+from agent_eval.operations.run_conversations import conversation_results
 from agent_eval.reports.conversations import conversation_markdown, percent_text, summary_markdown
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import readable_name

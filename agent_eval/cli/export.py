@@ -109,7 +109,7 @@ def _values(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
 def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, output_format: str) -> None:
     from contextlib import closing
 
-    from agent_eval.exporters.otlp_http import collector, send
+    from agent_eval.exporters.otlp import collector, send
     from agent_eval.operations.packs import open_to_show
 
     opened = open_to_show(path)

@@ -112,7 +112,7 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
     WHERE is the evidence of a run of main. Run it every night: it sees small losses that no single change is
     blamed for, and an agent that falls without a change. It names no change.
     """
-    from agent_eval.operations.drift import check_drift
+    from agent_eval.operations.history import check_drift
     from agent_eval.reports.terminal_history import drift_text
 
     report = check_drift(where, [pathlib.Path(path) for path in release], dataset_id=dataset_id)
@@ -131,7 +131,7 @@ def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
     Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
     first. It says what to retire. The packs are of one dataset, and each is given once.
     """
-    from agent_eval.operations.gate_health import read_health
+    from agent_eval.operations.history import read_health
 
     health = read_health(packs)
     emit(output_format, health.to_json(), lambda _colour: _health_lines(health))

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.importers.catalog import Family
-    from agent_eval.operations.conformance import Conformance
-    from agent_eval.operations.contracts_check import ContractsCheck
+    from agent_eval.operations.conformance import Conformance, ContractsCheck
     from agent_eval.operations.import_traces import Imported
 
 
@@ -109,7 +108,7 @@ def adapter_conformance(adapter_fixtures: Path, minimum: int, output_format: str
 @click.command(cls=TableCommand, path="contracts-check")
 def contracts_check(suite_fixtures: Path, adapter_fixtures: Path, minimum: int, output_format: str) -> int:
     """Read suites of every schema version, and exports of every format: exit 1 when one is not as before."""
-    from agent_eval.operations.contracts_check import check_contracts
+    from agent_eval.operations.conformance import check_contracts
 
     check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
     emit(output_format, check.to_json(), lambda _colour: _contracts_text(check))

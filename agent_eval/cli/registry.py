@@ -273,19 +273,15 @@ def bless(  # more than six parameters: one for each option
     """
     import os
 
+    from agent_eval.operations import bless as operation
     from agent_eval.operations import clock
-    from agent_eval.operations.bless import bless as accept_change
     from agent_eval.registry.store import RegistryStore
 
-    blessing = accept_change(
-        RegistryStore(registry_path),
-        name,
-        run,
-        at=clock.timestamp(os.environ),
-        accept=accept,
-        approved_by=approved_by,
-        rationale=rationale,
-    )
+    acceptance = operation.Acceptance.stated(accept, approved_by, rationale)
+    store, at = RegistryStore(registry_path), clock.timestamp(os.environ)
+    blessing = operation.changes(store, name, run, at=at)
+    if acceptance is not None:
+        blessing = operation.bless(store, blessing, run, acceptance, at=at)
     emit(output_format, blessing.to_json(), lambda _colour: _blessing_lines(blessing))
 
 

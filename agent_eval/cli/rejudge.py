@@ -55,11 +55,11 @@ def merge(packs: tuple[str, ...], out: Path, run_id: str | None, output_format: 
     from pathlib import Path
 
     from agent_eval.config.spec import Output
-    from agent_eval.operations.merge import merge_into
+    from agent_eval.operations.merge import merge_packs
     from agent_eval.reports.terminal import run_text
 
     output = Output(pack=out, layout=how["layout"], fresh=how["fresh"], registry=how["registry_path"])
-    result = merge_into([Path(pack) for pack in packs], output, run_id=run_id)
+    result = merge_packs([Path(pack) for pack in packs], output, run_id=run_id)
     payload = {"run_id": result.run_id, "summary": result.summary.to_json(), "pack": str(result.pack)}
     emit(output_format, payload, lambda colour: run_text(result.summary, str(result.pack), colour=colour))
     _refuse_unjudged(result)

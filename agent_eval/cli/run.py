@@ -276,7 +276,7 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
 
 
 def _refuse_unjudged(result: RunLoopResult, spec: RunSpec) -> None:
-    from agent_eval.operations.agent_packs import may_be_unreachable, refuse_unreachable
+    from agent_eval.operations.replacing import may_be_unreachable, refuse_unreachable
     from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged
 
     if may_be_unreachable(result.summary):

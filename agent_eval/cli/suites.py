@@ -103,7 +103,7 @@ def _totals(plan: dict[str, Any]) -> Iterator[str]:
 @click.command("list-suites", cls=TableCommand, path="list-suites")
 def list_suites(output_format: str) -> None:
     """List the bundled suites of conversations, by the names that `run` and `plan` take."""
-    from agent_eval.suites.bundled import bundled_suites
+    from agent_eval.suites.paths import bundled_suites
     from agent_eval.suites.reader import open_suite
 
     suites = [
@@ -128,7 +128,7 @@ def list_suites(output_format: str) -> None:
 
 def _file_of(suite: str) -> Path:
     """Return the file of a suite that is named by its path, or as a bundled one."""
-    from agent_eval.suites.bundled import bundled_suite, is_bundled_name
+    from agent_eval.suites.paths import bundled_suite, is_bundled_name
 
     return bundled_suite(suite) if is_bundled_name(suite) else pathlib.Path(suite)
 

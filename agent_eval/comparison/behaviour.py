@@ -25,7 +25,7 @@ from agent_eval.contracts import (
     canonical_json,
     digest,
 )
-from agent_eval.contracts.finish import STOPPED_SHORT
+from agent_eval.contracts.event import STOPPED_SHORT
 
 Traces = Callable[[str], tuple[Case, Case]]
 """Function from a case id to the case with its trace, in the baseline and in the candidate."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from agent_eval.comparison.facts import cut
 from agent_eval.contracts.base import canonical_json
-from agent_eval.contracts.conversation import conversation_end
-from agent_eval.contracts.conversation_change import (
+from agent_eval.contracts.comparison import (
     ConversationChange,
     CriterionChange,
     SpokenTurn,
     TurnPair,
 )
+from agent_eval.contracts.conversation import conversation_end
 from agent_eval.contracts.event import MESSAGE, USER
 from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import Trace, TraceTurn

@@ -14,7 +14,7 @@ from agent_eval.config.options import SECRET, Command, Option
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, LlmSpec, Output, RunSpec
 from agent_eval.config.table import OPTIONS, options_of
 from agent_eval.config.values import texts_of
-from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
+from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
 from agent_eval.storage.redaction_rules import RedactionRules
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent_eval.config.options import REGISTRY
-from agent_eval.contracts.limits import AttemptLimits, RunLimits, TrialLimits
+from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 

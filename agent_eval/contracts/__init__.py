@@ -14,7 +14,6 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.event import *  # noqa: F403
     from agent_eval.contracts.execution import *  # noqa: F403
     from agent_eval.contracts.gate import *  # noqa: F403
-    from agent_eval.contracts.limits import *  # noqa: F403
     from agent_eval.contracts.run import *  # noqa: F403
     from agent_eval.contracts.suite import *  # noqa: F403
     from agent_eval.contracts.trace import *  # noqa: F403
@@ -56,7 +55,15 @@ _MODULES = {
         "TrialSide",
     ),
     "conversation": ("ConversationEnd", "EndReason"),
-    "execution": ("AgentDescription", "ExecutionConfig", "RejudgedFrom", "SuiteShard"),
+    "execution": (
+        "AgentDescription",
+        "AttemptLimits",
+        "ExecutionConfig",
+        "RejudgedFrom",
+        "RunLimits",
+        "SuiteShard",
+        "TrialLimits",
+    ),
     "gate": (
         "AppliedWaiver",
         "ExpiredExcuse",
@@ -64,7 +71,6 @@ _MODULES = {
         "RuleResult",
         "Thresholds",
     ),
-    "limits": ("AttemptLimits", "RunLimits", "TrialLimits"),
     "run": (
         "SHARD_CASES",
         "CaseIndex",

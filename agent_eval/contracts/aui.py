@@ -123,12 +123,7 @@ class _Evaluation(Contract):
 
 
 class LlmEvaluation(_Evaluation):
-    """A criterion that a model judges by the whole conversation.
-
-    Example:
-        >>> LlmEvaluation(criterion="The agent stayed polite.", category="tone").weight
-        1
-    """
+    """A criterion that a model judges by the whole conversation."""
 
     model_config = ConfigDict(json_schema_extra={"not": {"required": ["strict"]}})
 
@@ -247,12 +242,7 @@ TAGS = frozenset({"LlmEvaluation", *(model.__name__ for model in _MODELS)})
 
 
 class AuiTurn(Contract):
-    """One message of the user: as it is written, or `auto` to have the user simulated.
-
-    Example:
-        >>> AuiTurn(user="auto").timeout
-        120.0
-    """
+    """One message of the user: as it is written, or `auto` to have the user simulated."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -300,10 +290,6 @@ class AuiSuite(Contract):
     """A suite of conversations: the agent that is tested, and the tests.
 
     `apiKey` is the key itself, or the name of an environment variable as `${NAME}`.
-
-    Example:
-        >>> AuiSuite.model_fields["tests"].is_required()
-        True
     """
 
     model_config = ConfigDict(frozen=True, title="AUI suite")

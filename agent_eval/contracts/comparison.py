@@ -7,9 +7,65 @@ from typing import Any, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
-from agent_eval.contracts.conversation_change import ConversationChange
 from agent_eval.contracts.run import RunSummary
 from agent_eval.contracts.verdict import Outcome
+
+
+class SpokenTurn(Contract):
+    """What was said and done in one turn of one run, cut to a bounded size.
+
+    `actions` are what the agent did or found out: tools, parameters, rules, integrations, errors.
+    """
+
+    user: StrictStr = ""
+    agent: StrictStr = ""
+    actions: list[StrictStr] = Field(default_factory=list)
+
+
+class TurnPair(Contract):
+    """One turn in both runs; null in a run whose conversation ended before it."""
+
+    number: StrictInt
+    baseline: SpokenTurn | None = None
+    candidate: SpokenTurn | None = None
+    differs: bool
+
+
+class CriterionChange(Contract):
+    """One criterion of a judge whose outcome changed, with the judge's reason in the candidate.
+
+    `strict` is the kind of a strict evaluation, null for a criterion that a model judged. An outcome is null
+    in a run that does not have the criterion.
+    """
+
+    judge_id: StrictStr
+    criterion: StrictStr
+    strict: StrictStr | None = None
+    baseline: Outcome | None = None
+    candidate: Outcome | None = None
+    reason: StrictStr = ""
+    advisory: bool = False
+
+
+class ConversationChange(Contract):
+    """A conversation whose result changed: its turns in both runs, and the criteria whose outcome changed.
+
+    The list of turns is bounded: the first that differs and those after it come before earlier ones.
+    `baseline_turns` and `candidate_turns` count all.
+    """
+
+    case_id: StrictStr
+    baseline_turns: StrictInt
+    candidate_turns: StrictInt
+    baseline_end: StrictStr | None = None
+    candidate_end: StrictStr | None = None
+    turns: list[TurnPair] = Field(default_factory=list)
+    criteria: list[CriterionChange] = Field(default_factory=list)
+
+    @property
+    def first_differing(self) -> TurnPair | None:
+        """The first turn that differs; None if all are the same."""
+        return next((turn for turn in self.turns if turn.differs), None)
 
 
 class Metric(Contract):
@@ -75,12 +131,7 @@ class CaseSets(Contract):
 
 
 class NewCases(Contract):
-    """Results of the candidate's new cases, which the baseline does not have: they never block.
-
-    Example:
-        >>> NewCases(cases=2, passed=1).hard_failed
-        0
-    """
+    """Results of the candidate's new cases, which the baseline does not have: they never block."""
 
     cases: StrictInt = Field(default=0, ge=0)
     passed: StrictInt = Field(default=0, ge=0)

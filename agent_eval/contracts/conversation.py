@@ -11,8 +11,6 @@ from pydantic import StrictInt, StrictStr
 from agent_eval.contracts.base import SparseContract
 from agent_eval.contracts.event import ERROR, HANDOFF, Event
 
-__all__ = ["ConversationEnd", "EndReason"]
-
 TURN_SECONDS = 120.0
 """Seconds that an agent has for a turn of a conversation that states no other time limit."""
 
@@ -33,12 +31,7 @@ FORWARDING = "CONVERSATION_FORWARDING"
 
 
 class EndReason(StrEnum):
-    """Why a conversation ended. The first reason counts; later facts do not replace it.
-
-    Example:
-        >>> EndReason.TURN_LIMIT.value
-        'turn-limit'
-    """
+    """Why a conversation ended. The first reason counts; later facts do not replace it."""
 
     GOAL = "goal"
     """The simulated user has what it wanted."""
@@ -61,12 +54,7 @@ class EndReason(StrEnum):
 
 
 class ConversationEnd(SparseContract, frozen=True):
-    """Why and when a conversation ended, as the last event of its trace records it.
-
-    Example:
-        >>> ConversationEnd(reason=EndReason.ESCALATION, turn=3).to_json()
-        {'reason': 'escalation', 'turn': 3}
-    """
+    """Why and when a conversation ended, as the last event of its trace records it."""
 
     reason: EndReason
     turn: StrictInt = 0
@@ -86,14 +74,7 @@ class ConversationEnd(SparseContract, frozen=True):
 
 
 def conversation_end(events: Iterable[Event]) -> ConversationEnd | None:
-    """Return why a recorded conversation ended; None if the trace does not say.
-
-    Example:
-        >>> end = {"reason": "goal", "turn": 2}
-        >>> event = Event(idx=0, actor="environment", type="conversation_end", output=end)
-        >>> conversation_end([event]).reason
-        <EndReason.GOAL: 'goal'>
-    """
+    """Return why a recorded conversation ended; None if the trace does not say."""
     for event in reversed(list(events)):
         if event.type == CONVERSATION_END and isinstance(event.output, Mapping):
             return ConversationEnd.model_validate(event.output)
@@ -101,12 +82,7 @@ def conversation_end(events: Iterable[Event]) -> ConversationEnd | None:
 
 
 def is_escalation(event: Event) -> bool:
-    """Tell whether an event hands the conversation over to a human.
-
-    Example:
-        >>> is_escalation(Event(idx=0, actor="agent", type="handoff", output="a human"))
-        True
-    """
+    """Tell whether an event hands the conversation over to a human."""
     if AUI in event.attributes:
         return any(name.startswith(FORWARDING) for name in executed_workflows(event.attributes[AUI]))
     return event.type == HANDOFF and isinstance(event.output, str) and "human" in event.output.casefold()
@@ -136,12 +112,7 @@ def has_error_answer(events: Sequence[Event]) -> bool:
 
 
 def executed_workflows(answer: Any) -> list[str]:
-    """List the workflows that an answer of an AUI agent names; one name may be a text.
-
-    Example:
-        >>> executed_workflows({"executed_workflows": ["REFUND"]})
-        ['REFUND']
-    """
+    """List the workflows that an answer of an AUI agent names; one name may be a text."""
     names = _object(answer).get("executed_workflows")
     names = [names] if isinstance(names, str) else names
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

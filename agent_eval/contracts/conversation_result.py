@@ -9,8 +9,6 @@ from pydantic import Field
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 
-__all__ = ["ConversationResult", "EvaluationResult", "GroupScore", "SuiteResult", "TurnResult"]
-
 EvaluationOutcome = Literal["passed", "failed", "inconclusive", "error"]
 
 
@@ -18,10 +16,6 @@ class EvaluationResult(Contract):
     """Outcome of one criterion on one conversation.
 
     `strict` is its kind, null for a criterion that a model judged. `turns` are the turns that decided.
-
-    Example:
-        >>> EvaluationResult(criterion="It is polite.", outcome="passed", reason="It greets.").weight
-        1.0
     """
 
     criterion: str
@@ -41,12 +35,7 @@ class EvaluationResult(Contract):
 
 
 class TurnResult(Contract):
-    """What the user and the agent said in one turn; `raw` is the agent's response as it came.
-
-    Example:
-        >>> TurnResult(number=1, user="Hello", agent="Hi!").workflows
-        []
-    """
+    """What the user and the agent said in one turn; `raw` is the agent's response as it came."""
 
     number: int
     user: str
@@ -63,12 +52,6 @@ class ConversationResult(Contract):
     `loop` counts the conversations of a test from 1. `score` is from 0 to 100, null where nothing was
     evaluated. `is_error` says that the agent answered with an error, which leaves the conversation out of the
     suite's score. `passed` is what a gate counts.
-
-    Example:
-        >>> evaluation = EvaluationResult(criterion="It is polite.", outcome="passed", reason="It greets.")
-        >>> result = ConversationResult(name="a", passed=True, outcome="passed", evaluations=[evaluation])
-        >>> result.score is None, score_of(result.evaluations)
-        (True, 100.0)
     """
 
     name: str
@@ -90,12 +73,7 @@ class ConversationResult(Contract):
 
 
 class GroupScore(Contract):
-    """Evaluations, or tests, that have something in common: how many passed, and their score from 0 to 100.
-
-    Example:
-        >>> GroupScore(name="tone", passed=1, total=2, score=50.0).total
-        2
-    """
+    """Evaluations or tests with something in common: how many passed, and their score from 0 to 100."""
 
     name: str
     passed: int
@@ -109,11 +87,6 @@ class SuiteResult(Contract):
     `score` is the mean of the conversations' scores, from 0 to 100, without those that ended in an error of
     the agent (`error_tests`) and those that could not be evaluated (`not_evaluated`); null without any.
     `pass_rate`, from 0 to 1, counts them all; a gate decides by it.
-
-    Example:
-        >>> result = SuiteResult(suite="Support", run_id="1", started_at="2026-01-01T00:00:00Z", tests=[])
-        >>> result.score is None
-        True
     """
 
     kind: Literal["conversation_results"] = "conversation_results"
@@ -154,11 +127,7 @@ def score_of(evaluations: Iterable[EvaluationResult]) -> float | None:
 
 
 def with_scores(result: SuiteResult) -> SuiteResult:
-    """Complete a result whose conversations are known with all that follows from them.
-
-    Args:
-        result: The result; its tests have their scores.
-    """
+    """Complete a result whose conversations are known with all that follows from them."""
     tests = result.tests
     scores = [test.score for test in tests if test.counts and test.score is not None]
     evaluations = [each for test in tests for each in test.evaluations if not each.advisory]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from pydantic import (
 from typing_extensions import override
 
 from agent_eval.contracts.base import Contract, SparseContract, valid_or_unknown
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish, finish_of, recorded_finish
+from agent_eval.errors import FailureKind
 
 AGENT, USER, TOOL, SYSTEM, ENVIRONMENT = "agent", "user", "tool", "system", "environment"
 
@@ -106,13 +107,7 @@ class TokenUsage(SparseContract, frozen=True):
 
 
 class ContentPart(SparseContract, frozen=True):
-    """One part of a message: a text, or an image, audio or other file by digest, type and size.
-
-    Example:
-        >>> part = ContentPart(type="image", media_type="image/png", sha256="0" * 64, size=2048)
-        >>> part.text is None
-        True
-    """
+    """One part of a message: a text, or an image, audio or other file by digest, type and size."""
 
     type: Literal["text", "image", "audio", "file"]
     text: StrictStr | None = None
@@ -138,10 +133,6 @@ class Event(Contract):
     an open vocabulary; `message`, `tool_call`, `tool_result`, `reasoning`, `model_call`, `handoff`,
     `guardrail`, `state` and `error` mean the same everywhere. A tool call carries its arguments in `input`,
     its result carries them in `output`; `call_id` ties the two together.
-
-    Example:
-        >>> Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7}).is_agent
-        True
     """
 
     idx: StrictInt
@@ -222,7 +213,11 @@ class Event(Contract):
         Without either it is what its parts hold: their text, or all of them where one is no text.
         """
         value = self.input if self.output is None and self.type == MESSAGE else self.output
-        return value if value is not None or self.parts is None else _content_of(self.parts)
+        if value is not None or self.parts is None:
+            return value
+        if all(part.type == "text" for part in self.parts):
+            return "".join(part.text or "" for part in self.parts) if self.parts else None
+        return [part.to_json() for part in self.parts]
 
     @property
     def is_act(self) -> bool:
@@ -271,12 +266,6 @@ def _role_of(actor: str) -> str | None:
     return AGENT if roles[-1:] == [AGENT] else next(iter(roles), None)
 
 
-def _content_of(parts: Sequence[ContentPart]) -> Any:
-    if all(part.type == "text" for part in parts):
-        return "".join(part.text or "" for part in parts) if parts else None
-    return [part.to_json() for part in parts]
-
-
 def is_blank(value: Any) -> bool:
     """Tell whether a value is null, or a text in which nothing can be seen.
 
@@ -287,3 +276,83 @@ def is_blank(value: Any) -> bool:
     if isinstance(value, str):
         return not any(char.isprintable() and not char.isspace() for char in value)
     return value is None
+
+
+class Finish(StrEnum):
+    """How an answer of a model ended. Only `ENDED` is an answer that can be judged."""
+
+    ENDED = "ended"
+    """By itself, by a stop sequence, or to have tools called. Also where the provider does not say."""
+    CUT = "cut"
+    """At the limit of its tokens, so that its end is missing."""
+    REFUSED = "refused"
+    """By the model's refusal, or a filter of the provider."""
+    BLOCKED = "blocked"
+    """By a guardrail or a moderation, which kept the question or the answer back."""
+    PAUSED = "paused"
+    """In the middle: the provider expects the conversation to be sent again, and goes on."""
+    UNKNOWN = "unknown"
+    """For a reason that this program does not know."""
+
+
+FINISH_NAMES = (
+    *("gen_ai.response.finish_reason", "gen_ai.response.finish_reasons"),
+    *("finish_reason", "stop_reason"),
+)
+"""Attributes of a recorded event that hold the provider's word."""
+
+_WORDS = {
+    Finish.ENDED: (
+        *("", "stop", "stop_sequence", "end_turn", "tool_calls", "tool_use", "function_call"),
+        *("eos", "eos_token", "end", "complete", "completed"),
+    ),
+    Finish.CUT: (
+        *("length", "max_tokens", "max_output_tokens", "max_completion_tokens", "token_limit"),
+        *("model_length", "model_context_window_exceeded"),
+    ),
+    Finish.REFUSED: (
+        *("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist"),
+        *("prohibited_content", "spii", "guardrail_intervened", "sensitive"),
+    ),
+    Finish.PAUSED: ("pause_turn",),
+}
+_FINISHES = {word: finish for finish, words in _WORDS.items() for word in words}
+
+
+def finish_of(reason: object) -> Finish:
+    """Read why a model stopped.
+
+    Args:
+        reason: The provider's word, in any spelling; None where it gives none.
+
+    Example:
+        >>> finish_of("MAX_TOKENS"), finish_of("content-filter"), finish_of(["stop"])
+        (<Finish.CUT: 'cut'>, <Finish.REFUSED: 'refused'>, <Finish.UNKNOWN: 'unknown'>)
+    """
+    if reason is None:
+        return Finish.ENDED
+    if not isinstance(reason, str):
+        return Finish.UNKNOWN
+    return _FINISHES.get(reason.strip().casefold().replace("-", "_"), Finish.UNKNOWN)
+
+
+def recorded_finish(attributes: Mapping[str, Any]) -> tuple[Finish, str] | None:
+    """Return how an answer stopped short by the attributes of its event, with the provider's word.
+
+    An event of several answers, as OpenTelemetry has them in a list, is cut or refused if one of them is.
+    """
+    for name in FINISH_NAMES:
+        value = attributes.get(name)
+        for reason in value if isinstance(value, list) else (value,):
+            finish = finish_of(reason)
+            if finish in STOPPED_SHORT:
+                return finish, str(reason)
+    return None
+
+
+STOPPED_SHORT = {
+    Finish.CUT: (FailureKind.OUTPUT_LIMIT, "the answer was cut off"),
+    Finish.REFUSED: (FailureKind.AGENT_ERROR, "the answer was refused"),
+    Finish.BLOCKED: (FailureKind.AGENT_ERROR, "the answer was blocked"),
+}
+"""Kind of failure, and words, of answers that are never a pass."""

@@ -10,20 +10,65 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
 
-from agent_eval.contracts.base import SparseContract
-from agent_eval.contracts.limits import AttemptLimits, TrialLimits
+from agent_eval.contracts.base import Contract, SparseContract
+
+
+class AttemptLimits(SparseContract):
+    """What one attempt of an agent may use; None is without limit.
+
+    Attributes:
+        output_bytes: What it may write or answer, each piece of it.
+        steps: Answers of a model.
+        tokens: Input and output tokens, as reported.
+    """
+
+    _writes_none = True
+
+    seconds: float | None = Field(default=30.0, ge=0, allow_inf_nan=False)
+    output_bytes: StrictInt = Field(default=8 << 20, gt=0)
+    steps: StrictInt | None = Field(default=50, ge=0)
+    tool_calls: StrictInt | None = Field(default=200, ge=0)
+    tokens: StrictInt | None = Field(default=None, ge=0)
+
+    def in_full(self) -> AttemptLimits:
+        """Copy the limits with every default set, so that a pack names each of them."""
+        return AttemptLimits(**dict(self))
+
+
+class TrialLimits(SparseContract):
+    """What one trial of a case may use, all its attempts together; None is without limit.
+
+    Attributes:
+        seconds: Time in the agent's hands; time in this program's queue and before a retry does not count.
+        steps: Events of the agent: its messages and tool calls.
+        cost_usd: US dollars, recorded or by published prices.
+    """
+
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    steps: StrictInt | None = Field(default=None, ge=0)
+    tool_calls: StrictInt | None = Field(default=None, ge=0)
+    tokens: StrictInt | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+class RunLimits(Contract, frozen=True):
+    """What a whole run may use; None is without limit. They change no verdict, only where a run stops.
+
+    Attributes:
+        seconds: Time since the start of this process, not of the first start of a resumed run.
+        cost_usd: US dollars, also of earlier starts.
+    """
+
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
 
 MOST_TRIALS = 1000
 """Trials that a case may have in one run."""
 
 
 class AgentDescription(SparseContract):
-    """What `Agent.describe` says of an agent: its kind, and whatever that kind needs to be run again.
-
-    Example:
-        >>> AgentDescription.model_validate({"agent": "python", "function": "shop:agent"}).kind
-        'python'
-    """
+    """What `Agent.describe` says of an agent: its kind, and whatever that kind needs to be run again."""
 
     agent: StrictStr
 
@@ -59,20 +104,12 @@ class ExecutionConfig(SparseContract):
     A run of recorded traces has at most `selected_cases`, `shard` and `case_policy`. Limits of the whole run
     and the number of cases at once are not recorded: they change no verdict.
 
-    Example:
-        >>> ExecutionConfig(case_policy="majority", selected_cases=["refund"]).to_json()
-        {'selected_cases': ['refund'], 'case_policy': 'majority'}
-
     Attributes:
         selected_cases: The ids that were asked for, sorted; absent where all cases were.
-        shard: The part of the suite; absent for all of it.
-        case_policy: When a case with several trials passes; absent where every trial must.
         judge_code: Digests of the code of judges that are not built in, by judge id; absent where all are.
         agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
-        trials: How often each case was run.
         looks: Trials of each case after which the run was looked at, to end it or go on: `trials: auto`. The
             last is `trials`. Absent where the number of trials was fixed beforehand.
-        max_repairs: Attempts after the first one.
         strict_side_effects: Whether a tool call without an answer failed the attempt.
         share_expected_output: Whether the agent was handed the expected output.
         attempt_limits: What each attempt might use.

@@ -73,9 +73,6 @@ def schema(name: str) -> dict[str, Any]:
 
     Args:
         name: A key of `READ` or `WRITTEN`, or `AUI_SUITE`.
-
-    Raises:
-        KeyError: There is no such contract.
     """
     if name == AUI_SUITE:
         named: dict[str, Any] = _without_examples(aui_schema())
@@ -92,14 +89,13 @@ def schema(name: str) -> dict[str, Any]:
 def _without_examples(body: Any) -> Any:
     """Cut the examples in Python out of descriptions, which readers in any language see."""
     if isinstance(body, dict):
-        return {key: _described(key, value) for key, value in body.items()}
+        return {
+            key: _EXAMPLE.sub("", value).rstrip()
+            if key == "description" and isinstance(value, str)
+            else _without_examples(value)
+            for key, value in body.items()
+        }
     return [_without_examples(value) for value in body] if isinstance(body, list) else body
-
-
-def _described(key: str, value: Any) -> Any:
-    if key == "description" and isinstance(value, str):
-        return _EXAMPLE.sub("", value).rstrip()
-    return _without_examples(value)
 
 
 def schema_files() -> dict[str, bytes]:

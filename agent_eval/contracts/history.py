@@ -20,15 +20,12 @@ class CaseRecord(SparseContract, frozen=True):
         {'case_id': 'refund', 'definition': '9be1f04c11aa', 'passed': 4, 'scored': 4}
 
     Attributes:
-        case_id: The case.
         definition: The first 12 digits of the digest of its definition: counts of another one are not added.
-        passed: Trials that passed.
         scored: Trials that say something about the agent: they passed, or the agent is why they did not.
         lost: Trials that say nothing about the agent, by what they were lost to.
         missed: Scored trials that did not pass, by kind of failure.
         failing: Trials that a judge failed, by the judge's id.
         untold: Trials on which a judge gave an error or could not tell, by the judge's id.
-        hard_failed: Trials that failed hard.
         cost_usd: What the case cost in this run, in US dollars; absent when unknown.
         latency_ms: How long it took, in milliseconds; absent when unknown.
     """
@@ -63,20 +60,8 @@ class CaseRecord(SparseContract, frozen=True):
 class HistoryRun(SparseContract, frozen=True):
     """The first line of a run's record; one line for each case follows.
 
-    Example:
-        >>> facts = {"run_id": "ci-17", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
-        >>> HistoryRun(schema_version="1.2.0", key="0f", cases=0, **facts).key
-        '0f'
-
     Attributes:
-        schema_version: Version of the format.
-        run_id: The run.
-        dataset_id: Its dataset.
         key: Digest of the setup: only runs of one key say the same (`history.records`).
-        started_at: ISO 8601 with its offset.
-        cases: Number of lines that follow.
-        model: The agent's model, as the run states it.
-        git_commit: The commit that was evaluated; absent when unknown.
         manifest_sha256: Digest of the evidence from which the record was made.
     """
 
@@ -93,19 +78,7 @@ class HistoryRun(SparseContract, frozen=True):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One run of the history.
-
-    Example:
-        >>> facts = {"run_id": "ci-1", "dataset_id": "shop", "started_at": "2026-11-21T08:00Z"}
-        >>> run = HistoryRun(schema_version="1.2.0", key="0f", cases=1, **facts)
-        >>> case = CaseRecord(case_id="refund", definition="9b", passed=3, scored=4, missed={"timeout": 1})
-        >>> RunRecord(run, {"refund": case}).pass_rate
-        0.75
-
-    Attributes:
-        run: The run.
-        cases: What it counted, by case id.
-    """
+    """One run of the history."""
 
     run: HistoryRun
     cases: dict[str, CaseRecord]

@@ -72,17 +72,6 @@ class Waiver(Contract):
     `case_id` alone waives every judge on that case, `judge_id` alone that judge on every case,
     `regression_key` exactly the regression that carries it. Times are ISO 8601 with their offset; without
     `expires_at` it ends 90 days after it was made.
-
-    Example:
-        >>> Waiver(
-        ...     waiver_id="w-1",
-        ...     baseline_name="main",
-        ...     case_id="refund-7",
-        ...     reason="The new wording is wanted.",
-        ...     approved_by="ada",
-        ...     created_at="2026-01-14T10:00:00+00:00",
-        ... ).judge_id is None
-        True
     """
 
     waiver_id: StrictStr

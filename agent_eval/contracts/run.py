@@ -221,8 +221,6 @@ class Tally:
         """Build the summary of everything counted so far.
 
         Args:
-            run_id: The run.
-            dataset_id: Its dataset.
             count_skipped: Count a trial without anything to judge as not passed, as older packs do.
         """
         trials: Counter[tuple[int, int]] = Counter()

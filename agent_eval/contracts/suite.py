@@ -75,12 +75,7 @@ LONGEST_ANSWER = 7 * 24 * 3600
 
 
 class ToolContract(Contract):
-    """Arguments a tool must and must not be called with, and optionally their JSON Schema.
-
-    Example:
-        >>> ToolContract(required_args=["order_id"], forbidden_args=["password"]).args_schema is None
-        True
-    """
+    """Arguments a tool must and must not be called with, and optionally their JSON Schema."""
 
     required_args: list[StrictStr] = Field(
         default_factory=list, validation_alias=AliasChoices("required_args", "required")
@@ -92,12 +87,7 @@ class ToolContract(Contract):
 
 
 class Policy(Contract):
-    """Tools the agent must use, and must not.
-
-    Example:
-        >>> Policy(forbidden_tools=["delete_account"]).required_tools
-        []
-    """
+    """Tools the agent must use, and must not."""
 
     required_tools: list[StrictStr] = Field(default_factory=list)
     forbidden_tools: list[StrictStr] = Field(default_factory=list)
@@ -115,10 +105,6 @@ class ExpectedToolCall(Contract):
 
     Without `arguments` any arguments are right; `{}` expects none. The other fields say how arguments are
     compared, as in `metadata.trajectory_match`.
-
-    Example:
-        >>> ExpectedToolCall(tool="refund", arguments={"amount": 5}).match is None
-        True
     """
 
     tool: StrictStr = Field(min_length=1)
@@ -136,12 +122,6 @@ class CaseTurn(Contract):
     `expected_tool_calls: []` expects no calls; null, as `expected_output: null`, expects nothing. With `auto`
     the simulated user says something, and there is no input. `expectation` is for a judge that is a model,
     and `timeout` the seconds in which the agent must answer.
-
-    Example:
-        >>> CaseTurn(input="And the shipping?", expected_output="It is free.").expected_tool_calls is None
-        True
-        >>> CaseTurn(auto=True).input is None
-        True
     """
 
     model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["input"]}, {"required": ["auto"]}]})
@@ -170,10 +150,6 @@ class Conversation(Contract):
     The user is simulated in turns with `auto`, and after the last one up to `max_turns`. `user_info` is sent
     to the agent with every message, where its interface can carry that. `language` is that of the first
     input unless it is named.
-
-    Example:
-        >>> Conversation(guidelines="You want your money back.", user_info={"plan": "Pro"}).max_turns
-        7
     """
 
     guidelines: StrictStr = ""
@@ -193,11 +169,6 @@ class Case(Contract):
     answer, if that is no message. `topic` names what the case is about, such as `refunds`: cases of a topic
     tend to break together, and the gate tests each topic. `setup` and `teardown` are commands
     that a run of an agent runs before and after each trial, where the operator allows it.
-
-    Example:
-        >>> case = Case(case_id="refund", input="Refund order 7.", regex_patterns=["refunded"])
-        >>> case.trial_count
-        1
     """
 
     case_id: StrictStr = Field(min_length=1)
@@ -261,14 +232,7 @@ class Case(Contract):
         return 1 + len(self.trials)
 
     def of_trial(self, number: int) -> Case:
-        """Copy the case as if only one trial had been recorded.
-
-        Args:
-            number: Number of the trial, from 0.
-
-        Raises:
-            IndexError: There is no such trial.
-        """
+        """Copy the case as if only one trial had been recorded."""
         if number == 0:
             return self
         if number < 0:
@@ -279,12 +243,7 @@ class Case(Contract):
 
 
 class SuiteHeader(Contract):
-    """Everything of a suite but its cases; the first line of a `.jsonl` suite.
-
-    Example:
-        >>> SuiteHeader(dataset_id="shop", metadata={"schema_version": "1.0.0"}).version
-        '1.0.0'
-    """
+    """Everything of a suite but its cases; the first line of a `.jsonl` suite."""
 
     dataset_id: StrictStr = Field(min_length=1)
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -298,12 +257,7 @@ class SuiteHeader(Contract):
 
 
 class Suite(SuiteHeader):
-    """A whole suite in memory. Large suites are streamed case by case instead.
-
-    Example:
-        >>> len(Suite(dataset_id="shop", cases=[Case(case_id="refund")]).cases)
-        1
-    """
+    """A whole suite in memory. Large suites are streamed case by case instead."""
 
     cases: list[Case] = Field(default_factory=list)
 

@@ -37,11 +37,6 @@ class ToolCall:
     """A call and, where the trace has it, its result.
 
     `call` is None for a result without a call; `result` is None for a call without an answer.
-
-    Example:
-        >>> call = Event(idx=0, actor="agent", type="tool_call", tool="refund", input={"order": 7})
-        >>> ToolCall(call, None).arguments
-        {'order': 7}
     """
 
     call: Event | None

@@ -23,10 +23,6 @@ class Recorded:
     Attributes:
         values: What is recorded.
         missing: Why this may not be all; an empty text if it is.
-
-    Example:
-        >>> Recorded(["REFUND"]).missing
-        ''
     """
 
     values: Sequence[Any] = ()
@@ -35,12 +31,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Integration:
-    """A call of an integration; `problem` is an empty text if it was successful.
-
-    Example:
-        >>> Integration("orders", "its status is 500").problem
-        'its status is 500'
-    """
+    """A call of an integration; `problem` is an empty text if it was successful."""
 
     code: Any
     problem: str = ""
@@ -59,10 +50,6 @@ class TurnFacts:
         evaluated: Codes of the rules that were evaluated, triggered or not.
         integrations: Calls of integrations.
         errors: Whether an answer was an error, for each answer.
-
-    Example:
-        >>> TurnFacts(1, event=2, tools=Recorded(["REFUND"])).tools.values
-        ['REFUND']
     """
 
     number: int

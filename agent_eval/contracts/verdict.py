@@ -39,6 +39,37 @@ JUDGING = "judging"
 """Member of a verdict's evidence: what a judge that is a model took, as `JudgingUse` has it."""
 
 
+VerdictFacts = tuple[str, str, bool, float]
+"""What a verdict contributes to the result of its case: judge id, outcome, whether it is hard, weight."""
+
+_OF_THE_RUN: dict[str | None, Fault] = {
+    FailureKind.INFRASTRUCTURE: Fault.INFRASTRUCTURE,
+    FailureKind.ENVIRONMENT: Fault.ENVIRONMENT,
+    FailureKind.SIMULATOR_ERROR: Fault.ENVIRONMENT,
+}
+"""Faults by the kind of failure that ended the agent's attempt; every other kind is the agent's."""
+
+_OF_A_JUDGE = frozenset(
+    (
+        FailureKind.JUDGE_ERROR,
+        FailureKind.INFRASTRUCTURE,
+        FailureKind.TIMEOUT,
+        FailureKind.OUTPUT_LIMIT,
+    )
+)
+"""Kinds of errors that a judge has itself: its program or model failed. `execution` has none of its own."""
+
+_OF_THE_ENVIRONMENT = frozenset((FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR))
+"""Kinds of errors of judges that had nothing to judge, because what surrounds the agent failed."""
+
+Finding = tuple[str, str, str | None]
+"""What a verdict says of the fault: judge id, outcome, kind of failure."""
+
+ADVISORY = "advisory"
+"""Member of the evidence of a trial's first verdict: what judges found that count nowhere, such as those that
+a change adds. A list of objects with `judge_id`, `outcome` and `reason`."""
+
+
 class Outcome(StrEnum):
     """Outcome of a verdict, a trial or a case. Only `PASSED` is a pass."""
 
@@ -165,10 +196,6 @@ def count_trials(outcomes: Sequence[str]) -> tuple[int, int]:
     return outcomes.count(_PASSED), len(outcomes) - outcomes.count(_SKIPPED) or len(outcomes)
 
 
-VerdictFacts = tuple[str, str, bool, float]
-"""What a verdict contributes to the result of its case: judge id, outcome, whether it is hard, weight."""
-
-
 class CombinedVerdicts(NamedTuple):
     """The result of a case; `score` is None where all verdicts were skipped or weigh nothing."""
 
@@ -227,30 +254,6 @@ def _combined(verdicts: list[Verdict]) -> CombinedVerdicts:
     return combine(
         [(verdict.judge_id, verdict.outcome, verdict.hard, verdict.weight) for verdict in verdicts]
     )
-
-
-_OF_THE_RUN: dict[str | None, Fault] = {
-    FailureKind.INFRASTRUCTURE: Fault.INFRASTRUCTURE,
-    FailureKind.ENVIRONMENT: Fault.ENVIRONMENT,
-    FailureKind.SIMULATOR_ERROR: Fault.ENVIRONMENT,
-}
-"""Faults by the kind of failure that ended the agent's attempt; every other kind is the agent's."""
-
-_OF_A_JUDGE = frozenset(
-    (
-        FailureKind.JUDGE_ERROR,
-        FailureKind.INFRASTRUCTURE,
-        FailureKind.TIMEOUT,
-        FailureKind.OUTPUT_LIMIT,
-    )
-)
-"""Kinds of errors that a judge has itself: its program or model failed. `execution` has none of its own."""
-
-_OF_THE_ENVIRONMENT = frozenset((FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR))
-"""Kinds of errors of judges that had nothing to judge, because what surrounds the agent failed."""
-
-Finding = tuple[str, str, str | None]
-"""What a verdict says of the fault: judge id, outcome, kind of failure."""
 
 
 def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
@@ -415,3 +418,29 @@ class CaseIndexRow(TypedDict):
     cost_usd: float | None
     latency_ms: float | None
     topic: NotRequired[str | None]
+
+
+class AdvisoryFinding(NamedTuple):
+    """What an advisory judge found: its id, an outcome, and the reason."""
+
+    judge_id: str
+    outcome: str
+    reason: str
+
+
+def advisory_in(verdicts: Iterable[VerdictRow]) -> list[AdvisoryFinding]:
+    """Read what advisory judges found of a trial; entries of another shape, as a pack may have, are left out.
+
+    Example:
+        >>> stated = {"judge_id": "mine", "outcome": "failed", "reason": "it shouts"}
+        >>> advisory_in([{"evidence": {"advisory": [stated, 3]}}])
+        [AdvisoryFinding(judge_id='mine', outcome='failed', reason='it shouts')]
+    """
+    findings = []
+    for verdict in verdicts:
+        stated = verdict["evidence"].get(ADVISORY)
+        for each in stated if isinstance(stated, list) else ():
+            values = [each.get(name) if isinstance(each, dict) else None for name in AdvisoryFinding._fields]
+            if all(isinstance(value, str) for value in values) and values[1] in list(Outcome):
+                findings.append(AdvisoryFinding(*map(str, values)))
+    return findings

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish
+from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest

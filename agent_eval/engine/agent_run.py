@@ -16,7 +16,7 @@ from typing import Any
 
 from agent_eval.agents.base import LocalAgent, account_of
 from agent_eval.contracts import CaseResult
-from agent_eval.contracts.limits import RunLimits
+from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.engine import scheduler
 from agent_eval.engine.journaled_suite import (

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_eval.contracts import Outcome
-from agent_eval.contracts.limits import RunLimits
+from agent_eval.contracts.execution import RunLimits
 
 
 @dataclass(frozen=True, slots=True)

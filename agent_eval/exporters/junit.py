@@ -28,11 +28,7 @@ _FAILURES = {"failed": "failure", "error": "error", "inconclusive": "error"}
 
 
 def junit_lines(pack: Pack) -> Iterator[str]:
-    """Yield a pack as lines of JUnit XML, in suite order.
-
-    Args:
-        pack: The pack. Its cases are read one at a time.
-    """
+    """Yield a pack as lines of JUnit XML, in suite order."""
     results = pack.results()
     counts = _counts(verdict for case in results for verdict in case["verdicts"])
     name = f"{pack.manifest.dataset_id} {pack.manifest.run_id}"

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event, TokenUsage
+from agent_eval.contracts.event import MESSAGE, SYSTEM, USER, Event
 from agent_eval.contracts.suite import Case
 from agent_eval.contracts.trace import ToolCall
 from agent_eval.contracts.verdict import VerdictRow
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.answers import Answer, answers_of, input_message
-from agent_eval.exporters.span_times import Times
+from agent_eval.exporters.answers import Answer, Times, answers_of, input_message
 from agent_eval.exporters.trials import JudgedTrial, trials_with_traces
 from agent_eval.storage.json import dumps
 
@@ -40,12 +39,7 @@ _USAGE = {
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970.
-
-    Example:
-        >>> SpanEvent("agent_eval.handoff", 0).attributes
-        {}
-    """
+    """Something that happened at one moment of a span. `time` is in nanoseconds since 1970."""
 
     name: str
     time: int
@@ -54,12 +48,7 @@ class SpanEvent:
 
 @dataclass(slots=True)
 class Span:
-    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`.
-
-    Example:
-        >>> Span("chat", "5b" * 16, "00f067aa0ba902b7", None, "CLIENT", 0, 10).status
-        'UNSET'
-    """
+    """One span. Times are in nanoseconds since 1970; `problem` is the message of the status `ERROR`."""
 
     name: str
     trace_id: str
@@ -80,12 +69,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged.
-
-    Example:
-        >>> Evaluation("5b" * 16, "00f067aa0ba902b7", 0, {"gen_ai.evaluation.name": "policy"}).time
-        0
-    """
+    """One verdict, as the event `gen_ai.evaluation.result` of the span that was judged."""
 
     trace_id: str
     span_id: str
@@ -95,12 +79,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class ExportedTrial:
-    """The spans of a trial, the span `invoke_agent` first, and its verdicts.
-
-    Example:
-        >>> ExportedTrial([], []).spans
-        []
-    """
+    """The spans of a trial, the span `invoke_agent` first, and its verdicts."""
 
     spans: list[Span]
     evaluations: list[Evaluation]
@@ -134,7 +113,7 @@ class _TrialExport:
             else:
                 root.events += map(self._loose, [event for event in piece.inputs if event.type == MESSAGE])
         spans += map(self._tool, self._case.recorded.calls)
-        spans[1:] = sorted(spans[1:], key=lambda span: (span.start, _first_index(span)))
+        spans[1:] = sorted(spans[1:], key=lambda span: (span.start, span.attributes["agent_eval.events"][0]))
         return ExportedTrial(spans, [self._evaluation(row, root) for row in self._trial.result["verdicts"]])
 
     def _root(self) -> Span:
@@ -186,7 +165,9 @@ class _TrialExport:
             "agent_eval.input_events": [event.idx for event in answer.inputs] or None,
         }
         for event in answer.events:
-            attributes |= _usage(event.usage)
+            if event.usage is not None:
+                usage = event.usage.to_json().items()
+                attributes |= {_USAGE[name]: value for name, value in usage if value is not None}
             if event.cost_usd is not None:
                 attributes["agent_eval.cost_usd"] = event.cost_usd
             if event.block_reason is not None:
@@ -278,11 +259,6 @@ class _TrialExport:
         return identifier if identifier.strip("0") else "1" * 16
 
 
-def _first_index(span: Span) -> int:
-    indices: list[int] = span.attributes["agent_eval.events"]
-    return indices[0]
-
-
 def _json(messages: Sequence[dict[str, Any]]) -> str | None:
     return dumps(list(messages)).decode() if messages else None
 
@@ -307,12 +283,6 @@ def _genai(event: Event) -> Mapping[str, Any]:
         for name, value in event.attributes.items()
         if name.startswith("gen_ai.") and not name.startswith(content)
     }
-
-
-def _usage(usage: TokenUsage | None) -> dict[str, Any]:
-    if usage is None:
-        return {}
-    return {_USAGE[name]: value for name, value in usage.to_json().items() if value is not None}
 
 
 def _written(answer: Answer) -> list[dict[str, Any]]:

@@ -11,9 +11,9 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agent_eval.contracts.verdict import CaseIndexRow, VerdictRow
+from agent_eval.contracts.verdict import VerdictRow
 from agent_eval.evidence.reader import Pack
-from agent_eval.exporters.trials import JudgedTrial, shard_name, trials_of
+from agent_eval.exporters.trials import shard_name, trials_of
 from agent_eval.storage.json import dumps
 
 COLUMNS = (
@@ -24,16 +24,14 @@ COLUMNS = (
 )
 """The columns, in order. Tokens, cost and latency are those of the case, and repeat in each of its rows."""
 
+_OF_CASE = ("input_tokens", "output_tokens", "cost_usd", "latency_ms")
+
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "|", "%")
 """How a text begins that a spreadsheet may run; the wide forms are read as the narrow ones."""
 
 
 def csv_lines(pack: Pack) -> Iterator[str]:
-    """Yield a pack as lines of CSV (RFC 4180), the names of the columns first.
-
-    Args:
-        pack: The pack. Its cases are read one at a time.
-    """
+    """Yield a pack as lines of CSV (RFC 4180), the names of the columns first."""
     yield _line({name: name for name in COLUMNS})
     of_run = {
         "run_id": pack.manifest.run_id,
@@ -42,29 +40,18 @@ def csv_lines(pack: Pack) -> Iterator[str]:
     }
     for index, case in zip(pack.index(), pack.results(), strict=True):
         for trial in trials_of(case):
-            of_trial = {**of_run, **_case_values(index), **_trial_values(trial)}
+            of_trial = {
+                **of_run,
+                **{f"case_{name}": index[name] for name in _OF_CASE},  # type: ignore[literal-required]
+                "case_id": case["case_id"],
+                "trial": trial.number,
+                "trials": trial.count,
+                "decides": trial.decides,
+                "case_outcome": case["outcome"],
+                "trial_outcome": trial.result["outcome"],
+            }
             for verdict in trial.result["verdicts"]:
                 yield _line({**of_trial, **_verdict_values(verdict)})
-
-
-def _case_values(index: CaseIndexRow) -> dict[str, Any]:
-    return {
-        "case_input_tokens": index["input_tokens"],
-        "case_output_tokens": index["output_tokens"],
-        "case_cost_usd": index["cost_usd"],
-        "case_latency_ms": index["latency_ms"],
-    }
-
-
-def _trial_values(trial: JudgedTrial) -> dict[str, Any]:
-    return {
-        "case_id": trial.case["case_id"],
-        "trial": trial.number,
-        "trials": trial.count,
-        "decides": trial.decides,
-        "case_outcome": trial.case["outcome"],
-        "trial_outcome": trial.result["outcome"],
-    }
 
 
 def _verdict_values(verdict: VerdictRow) -> dict[str, Any]:

@@ -16,16 +16,7 @@ class JudgedTrial:
     """One trial of a case, with its verdicts.
 
     Attributes:
-        case: Result of the whole case.
         result: Result of this trial; that of the case where it has one trial only.
-        number: Number of the trial, from 0.
-        count: How many trials the case has.
-
-    Example:
-        >>> verdict = {"judge_id": "policy", "outcome": "passed"}
-        >>> row = {"case_id": "a", "trial": 0, "outcome": "passed", "passed": True, "verdicts": [verdict]}
-        >>> [(trial.number, trial.decides) for trial in trials_of(row)]
-        [(0, True)]
     """
 
     case: CaseResultRow

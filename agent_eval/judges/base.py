@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
-from agent_eval.contracts.finish import STOPPED_SHORT
+from agent_eval.contracts.event import STOPPED_SHORT
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind
 

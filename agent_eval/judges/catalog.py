@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
-from agent_eval.contracts.advisory import ADVISORY
-from agent_eval.contracts.verdict import EXECUTION, FIELDS_NOT_JUDGED
+from agent_eval.contracts.verdict import ADVISORY, EXECUTION, FIELDS_NOT_JUDGED
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from agent_eval.contracts import TokenUsage
-from agent_eval.contracts.finish import Finish, finish_of
+from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind
 
 Purpose = Literal["judge", "compare", "simulate"]

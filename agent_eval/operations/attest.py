@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from agent_eval.attestations.dsse import Envelope, sign_bundle
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind
 from agent_eval.attestations.keys import SigningKey
@@ -20,32 +18,30 @@ from agent_eval.attestations.predicates import (
     result_statement,
 )
 from agent_eval.attestations.statement import Statement
-from agent_eval.contracts import GateDecision, GateStatus
+from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
-from agent_eval.evidence import layout
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import (
+    DECISION_IN_PACK,
+    DEFAULT_PATH_IN_PACK,
+    decision_from,
+    listed_digests,
+    open_run,
+    outcomes_of,
+)
 from agent_eval.storage.atomic import write_private
 from agent_eval.storage.files import read_bytes, sha256_bytes
-from agent_eval.storage.json import DEFAULT_LIMITS, dumps, parse
+from agent_eval.storage.json import DEFAULT_LIMITS, dumps
 
-COMPARISON = f"{layout.COMPARE}/baseline_delta.json"
-"""Path of the comparison within the candidate's pack."""
-DECISION = f"{layout.COMPARE}/gate_decision.json"
-"""Path of the decision within the candidate's pack."""
+COMPARISON, DECISION = DEFAULT_PATH_IN_PACK.as_posix(), DECISION_IN_PACK.as_posix()
+"""Paths of the comparison, and of the decision on it, within the candidate's pack."""
 
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A new pair of keys and its files. Returned by `make_keys`.
-
-    Example:
-        >>> pair = make_keys(Path("release.pem"))
-        >>> pair.public.name, len(pair.key_id)
-        ('release.pem.pub', 64)
-    """
+    """A new pair of keys and its files. Returned by `make_keys`."""
 
     private: Path
     public: Path
@@ -57,7 +53,6 @@ def make_keys(out: Path) -> KeyPair:
 
     Raises:
         UsageError: One of the two files exists; none is overwritten.
-        StorageError: A file cannot be written.
     """
     key = SigningKey.generate()
     public = out.with_name(f"{out.name}.pub")
@@ -74,12 +69,7 @@ def make_keys(out: Path) -> KeyPair:
 
 @dataclass(frozen=True)
 class Signer:
-    """The credentials that statements are made with; without any, predicates alone are written.
-
-    Example:
-        >>> Signer().integrity, Signer(SigningKey.generate()).integrity
-        ('none', 'signature')
-    """
+    """The credentials that statements are made with; without any, predicates alone are written."""
 
     key: SigningKey | None = None
     secret: bytes | None = None
@@ -96,23 +86,11 @@ class Signer:
 class Attested:
     """What `attest` wrote.
 
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> attested = attest(Path("pack"), Signer(SigningKey.generate()), environ={})
-        >>> attested.result, attested.gate_passed, attested.paths[-1]
-        ('PASSED', False, 'attestations/test-result.sigstore.json')
-
     Attributes:
-        pack: Directory of the pack.
         manifest_sha256: Digest of the manifest that the statements are about.
         result: PASSED, WARNED or FAILED.
         gate_passed: Whether there is also a statement that the gate passed.
         paths: Files that were written, relative to the pack.
-        signer: The credentials.
     """
 
     pack: Path
@@ -146,10 +124,8 @@ def attest(
     """Verify a pack, and write what its run and its gate found below `attestations/`.
 
     Args:
-        path: Directory of the pack.
         signer: Key, shared secret, or neither for a signer that makes the statement itself.
         decision: The gate's decision on the pack; None for `compare/gate_decision.json` in it, if any.
-        url: Page of the CI run.
         environ: The environment variables; nothing that is secret in them may be in a statement.
 
     Raises:
@@ -180,12 +156,7 @@ def attest_opened(
     """Write the attestations of a pack that is open, and of the decision that was made on it in memory.
 
     Args:
-        pack: The verified pack.
-        path: Its directory.
-        signer: As for `attest`.
         gate: Predicate of the gate, from `gate_predicate`; None unless it passed.
-        url: Page of the CI run.
-        environ: As for `attest`.
 
     Raises:
         InvalidInput: A statement would hold a secret.
@@ -215,21 +186,15 @@ def attest_opened(
     )
 
 
-def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
-    """List id and outcome of every case, in suite order."""
-    return [(row["case_id"], row["outcome"]) for row in pack.results()]
-
-
 def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
     """Build the predicate of the gate; None where there is no decision, or it is not a pass."""
     if decision is not None:
         data, source = read_bytes(decision, max_bytes=DEFAULT_LIMITS.max_bytes), str(decision)
     else:
-        listed = pack.derived.files if pack.derived is not None else []
-        if all(entry.path != DECISION for entry in listed):
+        if DECISION not in listed_digests(pack):
             return None
         data, source = pack.read(DECISION), f"{pack.name}: {DECISION}"
-    decided = _parse_decision(data, source)
+    decided = decision_from(data, source)
     if decided.candidate_manifest_sha256 != pack.manifest_sha256:
         raise InvalidInput(
             f"{source} was not decided on this pack",
@@ -238,28 +203,14 @@ def _passed_gate(pack: Pack, decision: Path | None) -> dict[str, Any] | None:
         )
     if decision is None and decided.gate_status is not GateStatus.PASSED:
         return None
-    _check_comparison(pack, decided, source)
-    return gate_predicate(pack.config, decided, sha256_bytes(data))
-
-
-def _check_comparison(pack: Pack, decision: GateDecision, source: str) -> None:
-    """Check that the comparison in the pack, if there is one, is the one that was decided on."""
-    listed = {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
-    if listed.get(COMPARISON, decision.comparison_sha256) != decision.comparison_sha256:
+    # The comparison in the pack, if there is one, must be the one that was decided on.
+    if listed_digests(pack).get(COMPARISON, decided.comparison_sha256) != decided.comparison_sha256:
         raise InvalidInput(
             f"{source} was decided on another comparison than {COMPARISON}",
             remedy="Run `agent-eval gate` again.",
             file=source,
         )
-
-
-def _parse_decision(data: bytes, source: str) -> GateDecision:
-    try:
-        return GateDecision.model_validate(parse(data, source=source))
-    except ValidationError:
-        raise InvalidInput(
-            f"{source} is not a gate decision", remedy="Write it with `agent-eval gate`.", file=source
-        ) from None
+    return gate_predicate(pack.config, decided, sha256_bytes(data))
 
 
 def _write(pack: Path, kind: Kind, statement: Statement, signer: Signer) -> list[str]:

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.benchmarks.generate import SuiteRequest, generate_suite
-from agent_eval.errors import UsageError
-from agent_eval.storage.atomic import write_file
-from agent_eval.storage.json import dumps
+from agent_eval.operations.suites import refuse_ending, write_suite
 from agent_eval.text.escape import shell_word
 
 GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
@@ -18,40 +16,22 @@ def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
     """Generate a suite and write it; return what the command prints.
 
     Args:
-        request: Which suite.
         out: Its file, which is overwritten; `.jsonl` has a line for the header and one for each case.
 
     Raises:
         UsageError: The file would be neither `.json` nor `.jsonl`.
-        StorageError: The file cannot be written.
     """
-    if out.suffix not in (".json", ".jsonl"):
-        raise UsageError(
-            f"{out} is neither .json nor .jsonl",
-            remedy=f"Write it to {out.with_suffix('.json')}.",
-            file=str(out),
-        )
+    refuse_ending(out, "--out")
     suite = generate_suite(request)
     about = suite["metadata"]["benchmark"]
-    write_file(out, _encoded(suite, lines=out.suffix == ".jsonl"))
+    write_suite(out, suite)
+    agent = [] if any("trace" in case for case in suite["cases"]) else ["--agent", GOOD_AGENT]
+    command = ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]
     return {
         "output": str(out),
         "dataset_id": suite["dataset_id"],
         "cases": len(suite["cases"]),
         "scenarios": about["scenarios"],
         "traps": sum(about["traps"].values()),
-        "next": _command(suite, out),
+        "next": " ".join(map(shell_word, command)),
     }
-
-
-def _command(suite: dict[str, Any], out: Path) -> str:
-    """Write the command that runs the suite."""
-    agent = [] if any("trace" in case for case in suite["cases"]) else ["--agent", GOOD_AGENT]
-    return " ".join(map(shell_word, ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]))
-
-
-def _encoded(suite: dict[str, Any], *, lines: bool) -> bytes:
-    if not lines:
-        return dumps(suite, indent=True)
-    header = {name: value for name, value in suite.items() if name != "cases"}
-    return b"".join(dumps(record).rstrip(b"\n") + b"\n" for record in (header, *suite["cases"]))

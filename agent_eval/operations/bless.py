@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,7 @@ DIGEST_LENGTH = 12
 
 @dataclass(frozen=True)
 class Difference:
-    """One case that the new baseline has otherwise than the old.
-
-    Example:
-        >>> Difference("refund", "regressed", "passed", "failed", "policy: forbidden tool").kind
-        'regressed'
-    """
+    """One case that the new baseline has otherwise than the old."""
 
     case_id: str
     kind: str
@@ -35,25 +30,15 @@ class Difference:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields."""
-        return {
-            "case_id": self.case_id,
-            "kind": self.kind,
-            "before": self.before,
-            "now": self.now,
-            "reason": self.reason,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Blessing:
     """The differences between a registered baseline and the run that is to take its place.
 
-    Example:
-        `bless(store, "main", Path("runs/new")).digest` is what a second call has to state.
-
     Attributes:
-        name: Name of the baseline.
-        run_id: The run that is to take its place.
+        dataset_id: Dataset of the baseline, which stays that of the name.
         differences: Every case that differs, sorted by kind and id.
         digest: Identifies both packs and the differences between them.
         approval: The approval, where it was accepted; None where it was only shown.
@@ -61,12 +46,13 @@ class Blessing:
 
     name: str
     run_id: str
+    dataset_id: str
     differences: tuple[Difference, ...]
     digest: str
     approval: Approval | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything."""
+        """Return what the command prints."""
         return {
             "baseline": self.name,
             "run_id": self.run_id,
@@ -76,44 +62,48 @@ class Blessing:
         }
 
 
-def bless(
-    store: RegistryStore,
-    name: str,
-    run: Path,
-    *,
-    at: str,
-    accept: str | None = None,
-    approved_by: str | None = None,
-    rationale: str | None = None,
-) -> Blessing:
-    """Show what a run changes against a registered baseline; with `accept`, make it the baseline.
+@dataclass(frozen=True)
+class Acceptance:
+    """What accepts differences that were shown: their digest, and who approves them and why."""
 
-    More than six parameters: they are the fields of the approval.
+    digest: str
+    approved_by: str
+    rationale: str
 
-    Args:
-        store: The registry.
-        name: Name of the baseline, which exists.
-        run: Pack of the run.
-        at: ISO 8601 time of the change.
-        accept: Digest that was shown with the differences; another one is refused, so that nothing else is
-            accepted than what was read. None only shows.
-        approved_by: Person who approves it; needed with `accept`.
-        rationale: Reason; needed with `accept`.
+    @classmethod
+    def stated(cls, accept: str | None, approved_by: str | None, rationale: str | None) -> Acceptance | None:
+        """Return what the options accept; None where they only ask to be shown.
+
+        Raises:
+            UsageError: Some of the three are missing.
+        """
+        if accept is None:
+            if not approved_by and not rationale:
+                return None
+            raise UsageError(
+                "nothing is accepted without --accept",
+                remedy="Call it without approver and reason, read the differences, and add --accept DIGEST.",
+                field="accept",
+            )
+        for field, value in (("approved-by", approved_by), ("rationale", rationale)):
+            if not value:
+                raise UsageError(
+                    f"--accept needs --{field}",
+                    remedy=f"Add --{field}: the log states who and why.",
+                    field=field,
+                )
+        return cls(accept, approved_by or "", rationale or "")
+
+
+def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
+    """Show what a run changes against the registered baseline of a name.
 
     Raises:
         InvalidInput: There is no such baseline.
         InvalidPack: A pack does not verify, or the run is not complete.
         NotEvaluable: The run is no baseline: it could not judge a case, was made of changes that are not
             committed, or does not know its model or commit.
-        UsageError: `accept` is another digest, or comes without approver or reason.
-        StorageError: The registry could not be written.
     """
-    if accept is None and (approved_by or rationale):
-        raise UsageError(
-            "nothing is accepted without --accept",
-            remedy="Call it without approver and reason, read the differences, and add --accept DIGEST.",
-            field="accept",
-        )
     registered = resolve_baseline(store, name)
     if registered.entry is None:
         raise InvalidInput(
@@ -129,38 +119,37 @@ def bless(
     identity = digest(
         [before.manifest_sha256, after.manifest_sha256, [each.to_json() for each in differences]]
     )[:DIGEST_LENGTH]
-    blessing = Blessing(name, after.config.run_id, differences, identity)
-    if accept is None:
-        return blessing
-    if accept != identity:
+    return Blessing(name, after.config.run_id, before.config.dataset_id, differences, identity)
+
+
+def bless(
+    store: RegistryStore, blessing: Blessing, run: Path, acceptance: Acceptance, *, at: str
+) -> Blessing:
+    """Make a run the baseline, with exactly the differences that were read.
+
+    Raises:
+        UsageError: Another digest is accepted than that of the differences.
+    """
+    if acceptance.digest != blessing.digest:
         raise UsageError(
-            f"--accept {accept[:40]!r} is not the digest of these differences, {identity}",
-            remedy="Read the differences again, and accept the digest shown with them.",
+            f"--accept {acceptance.digest[:40]!r} is not the digest of these differences, {blessing.digest}",
+            remedy="Read the differences again, and accept the digest blessing with them.",
             field="accept",
         )
-    for field, value in (("approved-by", approved_by), ("rationale", rationale)):
-        if not value:
-            raise UsageError(
-                f"--accept needs --{field}", remedy=f"Add --{field}: the log states who and why.", field=field
-            )
     _, approval = promote_baseline(
         store,
-        name,
+        blessing.name,
         run,
-        approved_by=approved_by or "",
-        rationale=f"{rationale} (differences {identity})",
+        approved_by=acceptance.approved_by,
+        rationale=f"{acceptance.rationale} (differences {blessing.digest})",
         at=at,
-        dataset_id=before.config.dataset_id,
+        dataset_id=blessing.dataset_id,
     )
-    return Blessing(name, blessing.run_id, differences, identity, approval)
+    return replace(blessing, approval=approval)
 
 
 def refuse_unfit(pack: Pack) -> None:
-    """Refuse a run that is no baseline.
-
-    Raises:
-        NotEvaluable: As for `bless`.
-    """
+    """Refuse a run that is no baseline."""
     config, summary = pack.config, pack.summary
     problems = [
         (bool(config.execution_config.selected_cases), "it ran only the cases that were asked for"),

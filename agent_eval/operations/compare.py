@@ -10,7 +10,6 @@ from typing import Any
 
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision
-from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, without_collection
 from agent_eval.evidence.redacted import without_secrets as without_secrets
@@ -20,6 +19,7 @@ from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     comparison_file,
+    path_in_pack,
     read_comparison,
     read_decision,
     read_object,
@@ -33,19 +33,7 @@ from agent_eval.storage.json import dumps
 
 @dataclass(frozen=True)
 class CompareResult:
-    """A comparison and the file it was written to. Returned by `compare_packs`.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> result = compare_packs("main", Path("now"), environ={})
-        >>> result.comparison.regressed_case_ids, result.path.as_posix()
-        ([], 'now/compare/baseline_delta.json')
-    """
+    """A comparison and the file it was written to. Returned by `compare_packs`."""
 
     comparison: Comparison
     path: Path
@@ -69,11 +57,9 @@ def compare_packs(
     Args:
         baseline: Pack or archive to compare with, or the name of a registered one.
         candidate: Pack or archive to decide on.
-        registry: Registry in which a name is looked up.
         allow_incompatible: Whether to compare all common cases, also of runs of different datasets and where
             they ask something else. Otherwise these are listed and left out.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
-        keys: With which the packs must have been signed.
         environ: The environment variables; they may pin the clock, and their secrets are replaced.
 
     Raises:
@@ -86,7 +72,7 @@ def compare_packs(
     registered = resolve_baseline(RegistryStore(registry), str(baseline))
     path = out
     if path is None and candidate.is_dir():
-        path = _default_path(candidate)
+        path = candidate / DEFAULT_PATH_IN_PACK
     if path is not None:
         clear_unfinished(path)
     before = open_signed(registered.path, keys.baseline)
@@ -99,7 +85,7 @@ def compare_packs(
         allow_incompatible=allow_incompatible,
     )
     comparison = without_secrets(comparison, redactor_for(environ))
-    path = path if path is not None else _default_path(candidate)
+    path = path if path is not None else path_in_pack(candidate, DEFAULT_PATH_IN_PACK)
     comparison.baseline_path = _relative(registered.path, path)
     comparison.candidate_path = _relative(candidate, path)
     write_output(path, dumps(comparison.to_json(), indent=True))
@@ -117,9 +103,6 @@ def compared(
     """Compare two verified packs.
 
     Args:
-        before: The baseline.
-        after: The candidate.
-        generated_at: ISO 8601 time of the comparison.
         allow_incompatible: As for `compare_packs`.
         with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
 
@@ -143,32 +126,9 @@ def _relative(pack: Path, comparison: Path) -> str:
     return Path(os.path.relpath(pack, comparison.parent)).as_posix()
 
 
-def _default_path(candidate: Path) -> Path:
-    if candidate.is_file():
-        raise UsageError(
-            f"{candidate} is an archive, into which nothing can be written",
-            remedy="Name the file with --out.",
-            file=str(candidate),
-        )
-    return candidate / DEFAULT_PATH_IN_PACK
-
-
 @dataclass(frozen=True)
 class ReportMaterial:
-    """A comparison, the decision made on it, and the replay of its candidate, for a report.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> comparison = compare_packs("main", Path("now"), environ={}).path
-        >>> material = read_report_material(comparison)
-        >>> material.comparison.candidate.summary.passed_cases, material.decision
-        (2, None)
-    """
+    """A comparison, the decision made on it, and the replay of its candidate, for a report."""
 
     comparison: Comparison
     decision: GateDecision | None
@@ -181,8 +141,6 @@ def read_report_material(
     """Read the files that a report shows, and check that they belong together.
 
     Args:
-        comparison: The comparison, or the pack of the candidate that holds it.
-        decision: The decision made on it; None without one.
         replay: The report of a replay of the candidate; None without one.
 
     Raises:
@@ -201,7 +159,6 @@ def write_report(path: Path, text: str) -> None:
     """Write a report. If the file is in a pack, add it to the pack's derived manifest.
 
     Raises:
-        StorageError: The report cannot be written.
         UsageError: The path is in the sealed part of a pack.
     """
     write_output(path, text.encode())

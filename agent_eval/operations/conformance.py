@@ -1,20 +1,22 @@
-"""Check that every importer reads the fixtures of its format whole (`adapter-conformance`)."""
+"""Check that fixtures of every importer, and suites of every earlier schema version, are still read whole."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.contracts import READABLE_SCHEMA_VERSIONS
 from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
 from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
-from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
+from agent_eval.operations.import_traces import ImportRequest, import_traces
+from agent_eval.operations.suites import migrate_suite
 from agent_eval.storage.json import read_json
-from agent_eval.suites.reader import load_suite
+from agent_eval.suites.reader import SUITE_SUFFIXES, load_suite, open_suite
 from agent_eval.suites.validate import validate_suite
 
 EXPECTED = ".expected.json"
@@ -26,12 +28,7 @@ WITH_FIXTURES: tuple[Family, ...] = ("provider", "framework")
 
 @dataclass(frozen=True)
 class FixtureCheck:
-    """What is wrong with the import of one fixture; nothing if `problems` is empty.
-
-    Example:
-        >>> FixtureCheck("openai", Path("openai/chat.json"), ("has no call",)).passed
-        False
-    """
+    """What is wrong with the import of one fixture; nothing if `problems` is empty."""
 
     format: str
     path: Path
@@ -54,12 +51,7 @@ class FixtureCheck:
 
 @dataclass(frozen=True)
 class Conformance:
-    """The checks of all fixtures, and what is missing.
-
-    Example:
-        >>> Conformance((), ("openai has 0 fixtures, of at least 2",)).passed
-        False
-    """
+    """The checks of all fixtures, and what is missing."""
 
     checks: tuple[FixtureCheck, ...]
     missing: tuple[str, ...]
@@ -85,7 +77,6 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
         fixtures: A directory with one of each format's name; each holds exports. An export may
             have a file `NAME.expected.json` beside it, with the numbers of cases, events, calls, results,
             errors and tokens that it holds.
-        minimum: Fixtures that each provider and framework must have.
 
     Raises:
         InvalidInput: There is no such directory, or it has a directory that no format is called.
@@ -131,7 +122,9 @@ def _problems(path: Path, family: Family) -> Iterator[str]:
         except AgentEvalError as error:
             yield error.message
             return
-        yield from _problems_of_format(imported, path)
+        names = sorted({recognised.format for recognised in imported.recognised})
+        if names != [path.parent.name]:
+            yield f"is recognised as {', '.join(names)}"
         if out.read_bytes() != again.read_bytes():
             yield "gives other bytes when it is imported again"
         validation = validate_suite(out, strict=True)
@@ -139,12 +132,6 @@ def _problems(path: Path, family: Family) -> Iterator[str]:
             yield f"is not a valid suite: {validation.errors[0].message}"
             return
         yield from _problems_of_cases(load_suite(out).cases, path)
-
-
-def _problems_of_format(imported: Imported, path: Path) -> Iterator[str]:
-    names = sorted({recognised.format for recognised in imported.recognised})
-    if names != [path.parent.name]:
-        yield f"is recognised as {', '.join(names)}"
 
 
 def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
@@ -157,13 +144,10 @@ def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
             yield f"case {case.case_id}: events without a span id of their own"
     expected = path.with_name(path.name + EXPECTED)
     if expected.exists():
-        yield from _differences(read_json(expected), numbers_of(cases))
-
-
-def _differences(expected: Mapping[str, Any], actual: Mapping[str, int]) -> Iterator[str]:
-    for name, number in actual.items():
-        if expected.get(name) != number:
-            yield f"has {number} {name.replace('_', ' ')}, not {expected.get(name)}"
+        stated = read_json(expected)
+        for name, number in numbers_of(cases).items():
+            if stated.get(name) != number:
+                yield f"has {number} {name.replace('_', ' ')}, not {stated.get(name)}"
 
 
 def numbers_of(cases: list[Case]) -> dict[str, int]:
@@ -180,3 +164,92 @@ def numbers_of(cases: list[Case]) -> dict[str, int]:
         "input_tokens": sum(int(tokens.input_tokens or 0) for tokens in usage),
         "output_tokens": sum(int(tokens.output_tokens or 0) for tokens in usage),
     }
+
+
+@dataclass(frozen=True)
+class SuiteCheck:
+    """What is wrong with the reading of one old suite; nothing if `problems` is empty."""
+
+    path: Path
+    version: str | None
+    problems: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the suite is read and migrated as it should be."""
+        return not self.problems
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the check as the command prints it."""
+        return {
+            "fixture": str(self.path),
+            "schema_version": self.version,
+            "passed": self.passed,
+            "problems": list(self.problems),
+        }
+
+
+@dataclass(frozen=True)
+class ContractsCheck:
+    """Checks of old suites and of the importers."""
+
+    suites: tuple[SuiteCheck, ...]
+    missing: tuple[str, ...]
+    adapters: Conformance
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything is read as it should be."""
+        return not self.missing and self.adapters.passed and all(check.passed for check in self.suites)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the result as the command prints it."""
+        return {
+            "passed": self.passed,
+            "suites": [check.to_json() for check in self.suites],
+            "missing": list(self.missing),
+            "adapters": self.adapters.to_json(),
+        }
+
+
+def check_contracts(suites: Path, adapters: Path, minimum: int) -> ContractsCheck:
+    """Check fixtures of suites, one at least of each readable version, and those of importers.
+
+    Raises:
+        NothingMeasured: There is no fixture of an importer.
+    """
+    if not suites.is_dir():
+        raise InvalidInput(f"{suites}: no such directory", remedy="Check the path.", file=str(suites))
+    paths = sorted(path for path in suites.iterdir() if path.suffix in SUITE_SUFFIXES)
+    checks = tuple(_checked(path) for path in paths)
+    versions = {check.version for check in checks}
+    absent = [version for version in READABLE_SCHEMA_VERSIONS if version not in versions]
+    missing = tuple(f"no suite of schema version {version}" for version in absent)
+    return ContractsCheck(checks, missing, check_adapters(adapters, minimum))
+
+
+def _checked(path: Path) -> SuiteCheck:
+    try:
+        version = open_suite(path).header.version
+        return SuiteCheck(path, version, tuple(_suite_problems(path)))
+    except AgentEvalError as error:
+        return SuiteCheck(path, None, (error.message,))
+
+
+def _suite_problems(path: Path) -> Iterator[str]:
+    """Yield what is wrong: a suite must be valid when it is migrated, and hold the same cases.
+
+    One whose events have no numbers can be read only then.
+    """
+    before = load_suite(path).cases if validate_suite(path).passed else None
+    with tempfile.TemporaryDirectory() as home:
+        target = Path(home, "migrated.json")
+        migrated = migrate_suite(path, target)
+        if not migrated.validation.passed:
+            yield f"is not valid when it is migrated: {migrated.validation.errors[0].message}"
+        elif before is not None and load_suite(target).cases != before:
+            yield "holds other cases when it is migrated"
+        else:
+            migrate_suite(target, again := Path(home, "again.json"))
+            if again.read_bytes() != target.read_bytes():
+                yield "changes when it is migrated again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from agent_eval.errors import InvalidInput
 from agent_eval.models.catalog import MODELS
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import open_suite
+from agent_eval.suites.select import wanted_ids
 
 TOKENS_OF_TURN = 150
 """Tokens of a message of the user and its answer, for estimates."""
@@ -30,17 +30,10 @@ class PlannedTest:
     """One test of a plan.
 
     Attributes:
-        name: Its name.
         fixed: Messages that are sent as they are.
         simulated: `auto` turns that the test has itself.
         padding: `auto` turns that fill it up.
         strict: Strict evaluations by kind.
-        criteria: Criteria that a model judges.
-        tags: Its tags.
-
-    Example:
-        >>> PlannedTest("Refund", fixed=1, simulated=0, padding=6, strict={}, criteria=2, tags=()).turns
-        7
     """
 
     name: str
@@ -58,16 +51,7 @@ class PlannedTest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the test as plain data."""
-        return {
-            "name": self.name,
-            "turns": self.turns,
-            "fixed": self.fixed,
-            "simulated": self.simulated,
-            "padding": self.padding,
-            "strict": self.strict,
-            "criteria": self.criteria,
-            "tags": list(self.tags),
-        }
+        return {**asdict(self), "turns": self.turns, "tags": list(self.tags)}
 
 
 @dataclass(frozen=True)
@@ -75,17 +59,7 @@ class Plan:
     """What a run would do.
 
     Attributes:
-        suite: Name of the suite.
-        agent: The agent.
-        model: The model that judges and plays users.
-        loops: How often each test is run.
-        tests: The tests that would run.
-        left_out: How many tests the filters leave out.
         cost_usd: What the model's calls would cost at most; None if its price is unknown.
-
-    Example:
-        >>> Plan("Support", "aui:support", "gpt-5-mini", 1, [], 0, 0.0).model_calls
-        (0, 0)
     """
 
     suite: str
@@ -152,11 +126,8 @@ def plan_suite(
     More than six parameters: they are the options of the command, of which only the first is required.
 
     Args:
-        suite: The suite.
         tests: Texts of which the names of the only tests have one; all when empty.
         tags: Tags of which the only tests have one; all when empty.
-        loops: How often each test would run.
-        provider: Provider of the model that judges and plays users.
         llm_model: Name of that model; None for the suite's, else the provider's default.
         key_variables: Environment variables that the suite may name for its key.
 
@@ -191,12 +162,7 @@ def plan_suite(
 
 
 def default_model(provider: str) -> str:
-    """Return the model that a provider is asked for where none is named.
-
-    Example:
-        >>> default_model("scripted")
-        'scripted'
-    """
+    """Return the model that a provider is asked for where none is named."""
     return str(getattr(MODELS[provider].load(), "default_model", provider))
 
 

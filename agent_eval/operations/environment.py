@@ -1,20 +1,29 @@
-"""The environment that a run records: interpreter, machine, judging packages and commit. Also its secrets."""
+"""The environment that a run records, with the pins of its agent, and the secrets that are kept out of it.
+
+Nothing that names a person or a machine is recorded: no path, host name, user name or working directory.
+"""
 
 from __future__ import annotations
 
+import os
 import platform
 import re
+import subprocess
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_eval import __version__
 from agent_eval.contracts import Contract, GateStatus, Outcome
-from agent_eval.errors import FailureKind
+from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.catalog import JUDGES, VERSIONS
+from agent_eval.storage.files import read_bytes, sha256_bytes, sha256_file
 from agent_eval.storage.redaction import Redactor
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
+
+if TYPE_CHECKING:
+    from agent_eval.config.spec import RunSpec
 
 JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referencing")
 """Packages whose version can change a verdict or its bytes."""
@@ -23,6 +32,23 @@ JUDGING_PACKAGES = ("google-re2", "jsonschema", "orjson", "pydantic", "referenci
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_BYTES = 16 << 20
 _VERSION_LINE = re.compile(r"^Version: (\S+)$", re.MULTILINE)
+
+
+LOCKS = (
+    *("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "conda-lock.yml"),
+    *("package-lock.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock", "Cargo.lock", "go.sum"),
+)
+"""Files in which package managers lock dependencies."""
+
+_MAX_PROMPT = 1 << 20
+
+_SECONDS = 5.0
+
+# A status asked for by a program must not write the index, nor start what a configuration names as a monitor.
+_STATUS = (
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.untrackedCache=false"),
+    *("status", "--porcelain=v1", "--untracked-files=no", "--ignore-submodules=none"),
+)
 
 
 def pinned_environment() -> dict[str, Any]:
@@ -107,7 +133,6 @@ def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules =
     """Make the redactor for everything that a command writes.
 
     Args:
-        environ: The environment variables.
         more: Further secrets, such as a token passed as a flag.
         rules: What the user asks to be redacted besides.
 
@@ -132,3 +157,74 @@ def _vocabulary() -> Iterator[str]:
         kind = waiting.pop()
         yield from kind.model_fields
         waiting += kind.__subclasses__()
+
+
+def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:
+    """Return the fields of `RunConfig` that pin the agent, by name.
+
+    Args:
+        spec: Specification of the run; what its identity states comes first.
+    """
+    identity = spec.identity
+    commit = git_commit(start)
+    return {
+        "git_commit": identity.git_commit or commit,
+        "git_dirty": is_dirty(start) if commit is not None else None,
+        "dependency_lock_hash": identity.dependency_lock_hash or lock_digest(start),
+        "container_image": identity.container_image,
+        "prompt_hash": identity.prompt_hash or _prompt_digest(spec),
+        "policy_hash": identity.policy_hash,
+        "agent_version": identity.agent_version,
+        "model": identity.model,
+        "seed": identity.seed,
+    }
+
+
+def is_dirty(start: Path) -> bool | None:
+    """Tell whether files that git knows differ from the commit; None where git is missing or cannot say.
+
+    Files that git does not know do not count: runs write their evidence beside the code.
+    """
+    environ = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    try:
+        done = subprocess.run(
+            _STATUS,
+            cwd=start,
+            env={**environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return bool(done.stdout) if done.returncode == 0 else None
+
+
+def lock_digest(directory: Path) -> str | None:
+    """Return the sha256 of the lock file in a directory; None without one.
+
+    Several locks have the digest of their names and digests, one a line as `sha256sum` prints them.
+    """
+    digests = []
+    for name in LOCKS:
+        path = directory / name
+        try:
+            if path.is_file() and not path.is_symlink():
+                digests.append((sha256_file(path)[0], name))
+        except (AgentEvalError, OSError):
+            return None
+    if len(digests) <= 1:
+        return digests[0][0] if digests else None
+    return sha256_bytes("".join(f"{digest}  {name}\n" for digest, name in digests).encode())
+
+
+def _prompt_digest(spec: RunSpec) -> str | None:
+    prompt = spec.agent.system_prompt if spec.agent is not None else None
+    if prompt is None:
+        return None
+    try:
+        return sha256_bytes(read_bytes(prompt, max_bytes=_MAX_PROMPT))
+    except AgentEvalError:
+        return None

@@ -1,25 +1,36 @@
-"""`gate`: decide on a comparison."""
+"""`gate`: decide on a comparison, or on one run alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
+from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, GateStatus, RunReference, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import STDOUT, clear_unfinished, write_output
-from agent_eval.gate.decide import decide, decide_by_policy
+from agent_eval.evidence.reader import Pack
+from agent_eval.gate.decide import decide, decide_by_policy, decide_without_baseline
 from agent_eval.gate.policy_file import parse_policy, parse_thresholds
+from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.material import material_of_packs
-from agent_eval.operations.packs import comparison_file, parse_decision, read_comparison
+from agent_eval.operations.judged_twice import counts_of, is_recorded, material_of_packs
+from agent_eval.operations.packs import (
+    DEFAULT_PATH_IN_PACK,
+    comparison_file,
+    open_run,
+    open_to_show,
+    parse_decision,
+    path_in_pack,
+    read_comparison,
+    view,
+)
 from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
@@ -33,14 +44,16 @@ DECISION_NAME = "gate_decision.json"
 """The decision's file name, beside the comparison it was made on."""
 
 
+RUN_DECISION_NAME = "run_decision.json"
+"""The decision's file name. Beside it may be that on a comparison, which it must not replace."""
+
+_MOST_FAILING = 1_000
+"""Cases that did not pass which a report of a run is given."""
+
+
 @dataclass(frozen=True)
 class WaiverSource:
-    """The registry that has waivers, and the name of the baseline that they belong to.
-
-    Example:
-        >>> WaiverSource(Path(".agent-eval/registry.json"), baseline_name="main").baseline_name
-        'main'
-    """
+    """The registry that has waivers, and the name of the baseline that they belong to."""
 
     registry: Path
     baseline_name: str
@@ -48,21 +61,7 @@ class WaiverSource:
 
 @dataclass(frozen=True)
 class GateResult:
-    """A decision, the file it was written to, and the comparison it was made on; None for a run alone.
-
-    Example:
-        >>> from agent_eval.operations.compare import compare_packs
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> comparison = compare_packs("main", Path("now"), environ={}).path
-        >>> result = decide_on(comparison, {"min_pass_rate": 0.95}, environ={})
-        >>> result.decision.gate_status.value, result.exit_code.value
-        ('passed', 0)
-    """
+    """A decision, the file it was written to, and the comparison it was made on; None for a run alone."""
 
     decision: GateDecision
     path: Path
@@ -98,7 +97,6 @@ def decide_on(
     Args:
         comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
             must be the comparison's candidate.
-        limits: Thresholds by name; None for a rule that is not set.
         config: File with keys of a policy, which override those of `policy`.
         policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
             decide, to the letter. A policy also takes what the job ran again from the candidate's pack.
@@ -106,7 +104,6 @@ def decide_on(
         packs: Where the two packs are, from which the comparison must follow; None to look them up by what
             the comparison says.
         out: File to write; None for `gate_decision.json` beside the comparison.
-        environ: The environment variables; they may pin the clock.
 
     Raises:
         InvalidInput: Comparison, configuration or registry cannot be read, a threshold is out of range, a
@@ -157,9 +154,6 @@ def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
 
     That is a job's, where it broke terms of the job's own, or rests on reruns or main's runs, as this does
     not.
-
-    Raises:
-        UsageError: There is one.
     """
     if path == STDOUT or not path.is_file():
         return
@@ -203,7 +197,6 @@ def refuse_unknown_judges(
     """Refuse a policy or a waiver that names a judge that neither the runs nor the catalog know.
 
     Args:
-        policy: The policy; None for none.
         waivers: The waivers; revoked ones may name anything.
         judge_ids: The judges of the runs, by the ids under which they give verdicts.
 
@@ -254,11 +247,7 @@ def parse_policy_file(data: bytes, source: str) -> GatePolicy:
     """Parse the bytes of a policy file.
 
     Args:
-        data: Content of the file.
         source: Name of the file, whose ending decides the format.
-
-    Raises:
-        InvalidInput: As `read_policy`.
     """
     return parse_policy(parse_settings(data, source), source=source)
 
@@ -290,11 +279,93 @@ def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None
     """Read the policy that flags name; None if they name neither a file nor a preset.
 
     The preset replaces that of the file; the file's other settings still apply.
-
-    Raises:
-        InvalidInput: As `read_policy`.
     """
     if file is None:
         return GatePolicy(preset=preset) if preset is not None else None
     policy = read_policy(file)
     return policy if preset is None else policy.model_copy(update={"preset": preset})
+
+
+def decide_on_run(
+    run: Path,
+    limits: Mapping[str, float | int | None],
+    *,
+    config: Path | None = None,
+    policy: GatePolicy | None = None,
+    out: Path | None = None,
+    environ: Mapping[str, str],
+) -> GateResult:
+    """Decide on a run that is compared with none, and write the decision.
+
+    Args:
+        run: Its pack, or an archive of it.
+        config: File with keys of a policy, which override those of `policy`.
+        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
+            decide, to the letter.
+        out: File to write; None for `compare/run_decision.json` in the pack.
+
+    Raises:
+        UsageError: No rule can be held against a run alone, or an archive is to be written into.
+        InvalidInput: A file cannot be read, or a threshold is out of range.
+    """
+    rules, policy = parse_thresholds(limits), policy_with(policy, config)
+    path = out if out is not None else path_in_pack(run, DEFAULT_PATH_IN_PACK.with_name(RUN_DECISION_NAME))
+    clear_unfinished(path)
+    pack = open_run(run)
+    now, reference = clock.timestamp(environ), view(pack).reference()
+    if policy is None:
+        decision = decide_without_baseline(reference, rules, generated_at=now)
+    else:
+        material = Material(
+            run=reference, comparison=None, counts=counts_of(pack, None), is_recorded=is_recorded(pack)
+        )
+        decision = decide_by_policy(material, policy.with_thresholds(rules), generated_at=now)
+    if decision.gate_status is GateStatus.NO_BASELINE and not any(rule.applied for rule in decision.rules):
+        raise UsageError(
+            "no rule can be held against a run alone, so nothing can be decided",
+            remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "
+            "the comparison with --compare.",
+        )
+    write_output(path, dumps(decision.to_json(), indent=True))
+    return GateResult(decision, path, None)
+
+
+@dataclass(frozen=True)
+class RunMaterial:
+    """A run and the decision made on it alone, for a report. Returned by `read_run_material`.
+
+    Attributes:
+        failing: Its first cases that did not pass, in suite order.
+    """
+
+    run: RunReference
+    failing: Sequence[CaseResultRow]
+    decision: GateDecision | None
+
+
+def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial:
+    """Read a run for a report, and check that the decision was made on it alone.
+
+    Raises:
+        InvalidInput: A file cannot be read, or the decision was made on a comparison or another run.
+    """
+    pack = open_to_show(run)
+    decided = decision_on(decision, pack) if decision is not None else None
+    failing = islice((row for row in pack.results() if not row["passed"]), _MOST_FAILING)
+    return RunMaterial(view(pack).reference(), list(failing), decided)
+
+
+def decision_on(path: Path, pack: Pack) -> GateDecision:
+    """Read a decision that was made on this run alone.
+
+    Raises:
+        InvalidInput: The file cannot be read, or the decision was made on a comparison or another run.
+    """
+    decision = parse_decision(path)
+    if decision.comparison_sha256 is not None or decision.candidate_manifest_sha256 != pack.manifest_sha256:
+        raise InvalidInput(
+            f"{path} was not decided on this run alone",
+            remedy=f"Decide with `agent-eval gate --run {pack.name}`, or report a comparison with --compare.",
+            file=str(path),
+        )
+    return decision

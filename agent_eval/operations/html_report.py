@@ -10,9 +10,8 @@ from agent_eval.contracts import Comparison, GateDecision, RunReference
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import read_report_material
-from agent_eval.operations.gate import DECISION_NAME
+from agent_eval.operations.gate import DECISION_NAME, decision_on
 from agent_eval.operations.packs import comparison_file, open_to_show, pack_around, view
-from agent_eval.operations.run_alone import decision_on
 from agent_eval.storage.files import safe_name
 
 DEFAULT_TITLE = "Agent evaluation"
@@ -23,24 +22,12 @@ class HtmlMaterial:
     """What an HTML report is made of. Returned by `comparison_material` and `run_material`.
 
     Attributes:
-        candidate: The run that is reported.
         candidate_pack: Its pack; None where it is not at hand.
         baseline_pack: The pack of the run that it was compared with; None without one, or where it is not at
             hand.
         comparison: None in a report of one run.
-        decision: The decision on the comparison; None without one.
         place: Path of the candidate's pack; empty where it is not at hand.
         missing: Sentences on packs that are not at hand.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> material = run_material(Path("pack"))
-        >>> material.candidate.summary.passed_cases, material.file_name
-        (2, 'agent-eval-starter-suite.html')
     """
 
     candidate: RunReference
@@ -62,7 +49,6 @@ def material_of(source: Path) -> HtmlMaterial:
 
     Raises:
         InvalidInput: It is neither.
-        InvalidPack: A pack does not verify.
     """
     if source.is_dir() or not source.name.endswith(".json"):
         return run_material(source)
@@ -73,13 +59,8 @@ def material_of(source: Path) -> HtmlMaterial:
 def run_material(path: Path, *, decision: Path | None = None) -> HtmlMaterial:
     """Read what a report of one run shows.
 
-    Args:
-        path: The pack, or an archive of one.
-        decision: The decision on this run alone; None for none.
-
     Raises:
         InvalidInput: There is no pack, or the decision was made on something else.
-        InvalidPack: The pack does not verify.
     """
     pack = open_to_show(path)
     return HtmlMaterial(
@@ -100,15 +81,12 @@ def comparison_material(
     """Read what a report of a comparison shows.
 
     Args:
-        path: The comparison, or the pack of the candidate that holds it.
-        decision: The decision on it; None for none.
         baseline: Pack of the baseline; None for the place that the comparison names, if it is still there.
         candidate: Pack of the candidate; the same.
 
     Raises:
         InvalidInput: A file cannot be read, the decision was made on another comparison, or a named pack is
             another run's than the comparison names.
-        InvalidPack: A pack does not verify.
     """
     path = comparison_file(path)
     material = read_report_material(path, decision=decision)

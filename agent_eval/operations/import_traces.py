@@ -31,19 +31,13 @@ class ImportRequest:
 
     Attributes:
         inputs: Files and directories; `-` is standard input.
-        out: The suite to write, `.json` or `.jsonl`.
         family: Which formats to choose from.
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
-        case_prefix: Put before each case id.
         group_by: Path of the field whose value groups records; None to go by their ids.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
         diagnostics_out: Where to write the diagnostics as JSON Lines.
-
-    Example:
-        >>> ImportRequest((Path("dump.jsonl"),), Path("suite.jsonl"), "provider").format
-        'auto'
     """
 
     inputs: tuple[Path, ...]
@@ -92,12 +86,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import wrote.
-
-    Example:
-        >>> Imported(Path("suite.json"), "orders", Totals(cases=2), (), Diagnostics()).to_json()["cases"]
-        2
-    """
+    """What an import wrote."""
 
     out: Path
     dataset_id: str
@@ -120,7 +109,6 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
     """Write a suite of what the inputs hold, without the secrets in it.
 
     Args:
-        request: What to import, and how.
         environ: The environment variables, whose secrets are replaced; None for those of this process.
 
     Raises:
@@ -128,7 +116,6 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
             something of the inputs would not be in the suite.
         NothingMeasured: No record could be imported.
         UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input.
-        StorageError: Reading or writing failed.
     """
     if request.out.suffix.lower() not in (".json", ".jsonl"):
         raise UsageError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,14 +27,7 @@ _TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 @dataclass
 class Contents:
-    """What traces hold, in numbers.
-
-    Example:
-        >>> contents = Contents()
-        >>> contents.add({"trace": [{"type": "tool_call", "actor": "agent", "tool": "refund"}]})
-        >>> contents.to_json()["tools"]
-        {'refund': 1}
-    """
+    """What traces hold, in numbers."""
 
     cases: int = 0
     trials: int = 0
@@ -93,12 +86,6 @@ class Inspection:
     Attributes:
         kind: `evidence pack`, `suite` or `export`.
         about: What else is known of it: its run, its formats, the command that imports it.
-        contents: What its traces hold.
-        diagnostics: What an import would lose or change.
-
-    Example:
-        >>> Inspection("suite", {}, Contents(), Diagnostics()).to_json()["kind"]
-        'suite'
     """
 
     kind: str
@@ -171,7 +158,7 @@ def _export(path: Path) -> Inspection:
         out = Path(directory) / "suite.jsonl"
         imported = import_traces(ImportRequest((path,), out, family))
         contents = Contents()
-        for case in _lines(out):
+        for case in (each.to_json() for each in load_suite(out).cases):
             contents.add(case)
     formats = [recognised.to_json() for recognised in imported.recognised]
     command, option = COMMANDS[family].split()
@@ -183,10 +170,6 @@ def _export(path: Path) -> Inspection:
         "could_also_be": others,
     }
     return Inspection("export", about, contents, imported.diagnostics)
-
-
-def _lines(suite: Path) -> Iterator[Mapping[str, Any]]:
-    yield from (case.to_json() for case in load_suite(suite).cases)
 
 
 def _family_of(path: Path) -> tuple[Family, list[str]]:

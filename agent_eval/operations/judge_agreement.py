@@ -131,15 +131,11 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
     """Compare the rulings of an LLM judge with what people found.
 
     Args:
-        runs: Packs with the judge's rulings.
-        labels: File of labels.
         out: Where the record is written, for `--judge-agreement`; None for nowhere.
 
     Raises:
         InvalidInput: The labels are malformed, or of a conversation or criterion that no pack has.
-        InvalidPack: A pack does not verify.
         NothingMeasured: There is no label on anything that was judged passed or failed.
-        StorageError: The record cannot be written.
     """
     remedy = "Write it as the guide to LLM judges shows."
     read = _read(LabelFile, labels, "file of labels", remedy)

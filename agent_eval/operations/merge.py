@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent_eval.config.spec import Layout, Output
+from agent_eval.config.spec import Output
 from agent_eval.contracts import SHARD_CASES, RunConfig, SuiteShard, Tally
 from agent_eval.errors import IncompatibleRuns, InvalidPack, NothingMeasured, UsageError
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
@@ -35,18 +35,14 @@ class _Part:
     positions: list[int]
 
 
-def merge_packs(
-    packs: Sequence[Path], out: Path, *, layout: Layout = "auto", run_id: str | None = None
-) -> RunResult:
+def merge_packs(packs: Sequence[Path], output: Output, *, run_id: str | None = None) -> RunResult:
     """Join the packs of all shards of a run into one pack.
 
     The result has the same bytes as the pack of the same run without `--shard`: cases are in suite order, and
     its start is that of the shard that started first.
 
     Args:
-        packs: The packs of all shards, in any order.
-        out: Path of the new pack. An evidence pack that is already there is replaced.
-        layout: `auto` is `compact` beyond 2,000 cases.
+        packs: In any order.
         run_id: Id of the new run; None for that of the first shard.
 
     Raises:
@@ -54,17 +50,7 @@ def merge_packs(
             or missing.
         InvalidPack: A pack does not verify, or its run is not complete.
         UsageError: One of the packs, something that must not be lost, or something that is not an evidence
-            pack, is at `out`.
-        StorageError: The pack cannot be written.
-    """
-    return merge_into(packs, Output(pack=out, layout=layout), run_id=run_id)
-
-
-def merge_into(packs: Sequence[Path], output: Output, *, run_id: str | None = None) -> RunResult:
-    """Join the packs of all shards of a run, as `merge_packs`, and say how the new pack is written.
-
-    Raises:
-        As `merge_packs`.
+            pack, is at `output.pack`.
     """
     if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")

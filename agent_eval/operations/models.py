@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "LLM_API_KEY"
 """Environment variable of the key where no option has it."""
+
+_JUDGE = "llm"
 
 
 def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
@@ -43,17 +46,6 @@ class ModelAccess:
 
     Args:
         spec: Which model, and what is done with its replies.
-        environ: The environment variables.
-
-    Example:
-        >>> from pathlib import Path
-        >>> script = '{"kind": "model_script", "replies": [{"text": "Hello!"}]}'
-        >>> _ = Path("script.json").write_text(script)
-        >>> access = ModelAccess(LlmSpec(provider="scripted", script=Path("script.json")), {})
-        >>> access.describe()
-        {'provider': 'scripted', 'model': 'scripted'}
-        >>> access() is access()
-        True
 
     Raises:
         InvalidInput: The record of agreement is malformed.
@@ -62,7 +54,11 @@ class ModelAccess:
     def __init__(self, spec: LlmSpec, environ: Mapping[str, str]) -> None:
         self.spec, self._environ = spec, environ
         self._only_kept = False
-        self._earned = _earned(spec)
+        self._earned: frozenset[str] = frozenset()
+        if spec.agreement is not None:
+            from agent_eval.operations.judge_agreement import earned_digests
+
+            self._earned = earned_digests(spec.agreement)
         self._evidence: list[tuple[str, ModelReply]] = []
         self._described: Mapping[str, Any] | None = None
         self._model = cache(self._keep)
@@ -92,7 +88,6 @@ class ModelAccess:
         """Use replies that sealed evidence has, by key. Call it before the model is opened.
 
         Args:
-            replies: The replies.
             described: The model that gave them, where this is to be taken for that one.
         """
         self._evidence += replies
@@ -152,11 +147,7 @@ class ModelAccess:
         return self._earned
 
     def write_cassette(self, redactor: Redactor) -> None:
-        """Write new replies into the cassette's file, if there is one.
-
-        Raises:
-            StorageError: The file cannot be written.
-        """
+        """Write new replies into the cassette's file, if there is one."""
         if self.spec.cassette is None or not self._store().has_changed:
             return
         from agent_eval.storage.atomic import write_file
@@ -164,33 +155,10 @@ class ModelAccess:
         write_file(self.spec.cassette, self._store().to_bytes(redactor))
 
 
-def _earned(spec: LlmSpec) -> frozenset[str]:
-    if spec.agreement is None:
-        return frozenset()
-    from agent_eval.operations.judge_agreement import earned_digests
-
-    return earned_digests(spec.agreement)
-
-
-def opener(spec: LlmSpec, environ: Mapping[str, str]) -> Callable[[], Model]:
-    """Return the function that opens the model when it is first needed, and returns the same one each time.
-
-    Args:
-        spec: Which model.
-        environ: The environment variables.
-    """
-    return ModelAccess(spec, environ)
-
-
 def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
-    """Make the model of a run, which uses the rulings of the pack that `spec` names.
-
-    Raises:
-        InvalidPack, InvalidInput: There is no such pack, or it does not verify.
-    """
+    """Make the model of a run, which uses the rulings of the pack that `spec` names."""
     access = ModelAccess(spec, environ)
     if spec.reuse is not None:
-        from agent_eval.operations.kept_rulings import rulings_of
         from agent_eval.operations.packs import open_run
 
         access.reuse(rulings_of(open_run(spec.reuse)))
@@ -201,14 +169,11 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
     """Let the judges of a plan reuse the rulings of a pack.
 
     Args:
-        plan: The judges.
         pack: The pack, which is trusted or is the one that is judged again; None for none.
         only_kept: Whether no model may be asked. The pack's own model is then taken to have judged.
     """
-    if pack is None or not isinstance(plan.model, ModelAccess) or "llm" not in plan.names:
+    if pack is None or not isinstance(plan.model, ModelAccess) or _JUDGE not in plan.names:
         return
-    from agent_eval.operations.kept_rulings import judge_of, rulings_of
-
     plan.model.reuse(rulings_of(pack), judge_of(pack) if only_kept else None)
     if only_kept:
         plan.model.ask_nothing()
@@ -216,13 +181,60 @@ def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False
 
 @contextmanager
 def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
-    """Write the cassette of a plan's model at the end, also where a run ends early: its calls were paid for.
-
-    Raises:
-        StorageError: The file cannot be written.
-    """
+    """Write the cassette of a model at the end, also where a run ends early: its calls were paid for."""
     try:
         yield
     finally:
         if isinstance(plan.model, ModelAccess):
             plan.model.write_cassette(redactor)
+
+
+def rulings_of(pack: Pack) -> list[tuple[str, ModelReply]]:
+    """Return the rulings of a pack's trials, by the key of the request that each answered.
+
+    Args:
+        pack: The pack, verified. Its author could write any ruling, so take those of trusted packs only.
+    """
+    rulings = []
+    for evidence in _evidence(pack):
+        for criterion in _objects(evidence.get("criteria")):
+            for vote in _objects(criterion.get("votes")):
+                key, ruling = vote.get("key"), vote.get("ruling")
+                if isinstance(key, str) and key and isinstance(ruling, Mapping):
+                    rulings.append((key, _reply(ruling, vote)))
+    return rulings
+
+
+def judge_of(pack: Pack) -> dict[str, Any] | None:
+    """Return the model that judged in a pack, as it described itself; None where none did."""
+    for evidence in _evidence(pack):
+        judge = evidence.get("judge")
+        if isinstance(judge, Mapping):
+            return {name: value for name, value in judge.items() if name != "prompt"}
+    return None
+
+
+def _evidence(pack: Pack) -> Iterator[Mapping[str, Any]]:
+    for row in pack.results():
+        for trial in row.get("trials") or [row]:
+            for verdict in trial["verdicts"]:
+                if verdict["judge_id"] == _JUDGE and isinstance(verdict["evidence"], Mapping):
+                    yield verdict["evidence"]
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _reply(ruling: Mapping[str, Any], vote: Mapping[str, Any]) -> ModelReply:
+    from agent_eval.contracts import TokenUsage
+    from agent_eval.models.base import RUNGS, ModelReply
+
+    usage, cost, model, rung = (vote.get(name) for name in ("usage", "cost_usd", "model", "rung"))
+    return ModelReply(
+        json.dumps(dict(ruling), ensure_ascii=False),
+        model=model if isinstance(model, str) else None,
+        usage=TokenUsage.model_validate(usage) if isinstance(usage, Mapping) else None,
+        cost_usd=cost if isinstance(cost, int | float) else None,
+        rung=next((known for known in RUNGS if known == rung), None),
+    )

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
-from agent_eval.errors import InvalidInput, InvalidPack
+from agent_eval.errors import InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack, is_pack
@@ -31,12 +31,10 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
     """Open and verify a pack.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
         admit: Check of the pack's origin, made before its content is parsed; None for none.
 
     Raises:
         InvalidInput: There is no pack, or the archive has several packs.
-        InvalidPack: The pack does not verify.
     """
     if not path.is_file():
         return open_pack(path, admit=admit)
@@ -56,22 +54,33 @@ def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
     """Open and verify a pack whose content is shown, exported or sent, and read it without secrets.
 
     Args:
-        path: As for `open_run`.
         environ: The environment variables, whose secrets are replaced; None for those of this process.
-
-    Raises:
-        InvalidInput, InvalidPack: As for `open_run`.
     """
     return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
 
 
-def packs_below(path: Path) -> list[Path]:
-    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone.
+def path_in_pack(run: Path, name: Path) -> Path:
+    """Return the default path of a file that is written into a pack; an archive has none.
 
-    Example:
-        >>> packs_below(Path("runs/evidence.zip"))
-        [PosixPath('runs/evidence.zip')]
+    Raises:
+        UsageError: It is an archive.
     """
+    if run.is_file():
+        raise UsageError(
+            f"{run} is an archive, into which nothing can be written",
+            remedy="Name the file with --out.",
+            file=str(run),
+        )
+    return run / name
+
+
+def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
+    """List id and outcome of every case, in suite order."""
+    return [(row["case_id"], row["outcome"]) for row in pack.results()]
+
+
+def packs_below(path: Path) -> list[Path]:
+    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone."""
     if not path.is_dir() or is_pack(path):
         return [path]
     return sorted(entry for entry in path.iterdir() if entry.is_dir() and is_pack(entry)) or [path]
@@ -98,20 +107,8 @@ class PackFacts:
     """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
 
     Attributes:
-        path: The pack's directory or archive.
-        pack: The pack.
         left_behind: Files that were written into the source of a conversion after its run, and that the
             converted pack therefore does not have.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> facts = pack_facts(Path("pack"))
-        >>> facts.to_json()["cases"], facts.left_behind
-        (2, ())
     """
 
     path: Path
@@ -139,7 +136,6 @@ def pack_facts(path: Path) -> PackFacts:
     """Open and verify a pack, or an archive of one.
 
     Raises:
-        InvalidInput: There is no pack.
         InvalidPack: The pack does not verify, or contradicts itself.
     """
     return PackFacts(path, open_run(path))
@@ -159,7 +155,6 @@ def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) 
     Raises:
         InvalidPack: The source does not verify.
         UsageError: `out` is a directory that is not a pack, or a pack with derived files.
-        StorageError: The copy cannot be written.
     """
     pack = open_run(path)
     conversion = (expand if layout == "files" else compact)(pack, out)
@@ -171,20 +166,7 @@ AnyContract = TypeVar("AnyContract", bound=Contract)
 
 @dataclass(frozen=True)
 class ReadComparison:
-    """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`.
-
-    Example:
-        >>> from agent_eval.operations.compare import compare_packs
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> for name in ("main", "now"):
-        ...     _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path(name))), environ={})
-        >>> result = compare_packs("main", Path("now"), environ={})
-        >>> read_comparison(result.path).comparison == result.comparison
-        True
-    """
+    """A comparison, and the sha256 of the file it was read from. Returned by `read_comparison`."""
 
     comparison: Comparison
     sha256: str
@@ -199,10 +181,6 @@ def comparison_file(path: Path) -> Path:
 
     Raises:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
-
-    Example:
-        >>> comparison_file(Path("delta.json")).name
-        'delta.json'
     """
     if path.is_file() and _is_archive(path):
         raise InvalidInput(
@@ -241,7 +219,7 @@ def read_comparison(path: Path) -> ReadComparison:
         InvalidPack: The pack does not verify, is not complete, or is not the candidate that was compared.
     """
     data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    comparison = _model(Comparison, data, path, "a comparison; `agent-eval compare` writes one")
+    comparison = _model(Comparison, data, str(path), "a comparison; `agent-eval compare` writes one")
     sha256 = sha256_bytes(data)
     pack = pack_around(path)
     if pack is not None:
@@ -293,8 +271,12 @@ def parse_decision(path: Path) -> GateDecision:
     Raises:
         InvalidInput: The file cannot be read, or is not a decision.
     """
-    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-    return _model(GateDecision, data, path, "a gate decision; `agent-eval gate` writes one")
+    return decision_from(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
+
+
+def decision_from(data: bytes, source: str) -> GateDecision:
+    """Parse a decision; raise InvalidInput, which names `source`, if it is none."""
+    return _model(GateDecision, data, source, "a gate decision; `agent-eval gate` writes one")
 
 
 DECISION_IN_PACK = DEFAULT_PATH_IN_PACK.with_name("gate_decision.json")
@@ -307,7 +289,7 @@ def decision_in(pack: Pack) -> GateDecision | None:
     if name not in listed_digests(pack):
         return None
     try:
-        return _model(GateDecision, pack.read(name), DECISION_IN_PACK, "a gate decision")
+        return decision_from(pack.read(name), name)
     except InvalidInput:
         return None
 
@@ -329,16 +311,16 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
-def _model(kind: type[AnyContract], data: bytes, path: Path, what: str) -> AnyContract:
-    value = parse(data, source=str(path))
+def _model(kind: type[AnyContract], data: bytes, source: str, what: str) -> AnyContract:
+    value = parse(data, source=source)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(step) for step in first["loc"]) or "the whole file"
         raise InvalidInput(
-            f"{path} is not {what}: {place}: {first['msg']}",
+            f"{source} is not {what}: {place}: {first['msg']}",
             remedy="Name the right file, or make it again.",
-            file=str(path),
+            file=source,
             field=place,
         ) from None

@@ -31,17 +31,11 @@ _FIGURES = (
 class PackSources:
     """Where the packs of a comparison are looked up.
 
-    Example:
-        >>> PackSources(baseline="main").registry.name
-        'registry.json'
-
     Attributes:
         baseline: A pack, an archive, or the name of a registered baseline. None for the registered baseline
             with the digest that the comparison names, else for the place that the comparison names.
         candidate: A pack or an archive. None for the pack that holds the comparison, else for the place that
             the comparison names.
-        registry: The registry.
-        keys: With which the packs must have been signed.
     """
 
     baseline: str | None = None
@@ -51,16 +45,7 @@ class PackSources:
 
 
 class ComparedPacks:
-    """The two packs of a comparison, verified, with the digests that the comparison names.
-
-    Example:
-        `ComparedPacks.find(path, read, PackSources(baseline="main")).check()` compares them again.
-
-    Args:
-        baseline: The pack of the baseline.
-        candidate: The pack of the candidate.
-        stated: The comparison as its file has it.
-    """
+    """The two packs of a comparison, verified, with the digests that the comparison names."""
 
     def __init__(
         self, baseline: Pack, candidate: Pack, stated: Comparison, *, chosen: tuple[str, ...] = ()
@@ -77,7 +62,6 @@ class ComparedPacks:
 
         Raises:
             InvalidInput: A pack cannot be found, or is another run's than the comparison names.
-            InvalidPack: A pack does not verify.
         """
         stated, keys = read.comparison, sources.keys
         pinned = {
@@ -89,7 +73,7 @@ class ComparedPacks:
             ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
             ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
         ):
-            place = pinned[side] or _beside(path, beside)
+            place = pinned[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
             pack = open_signed(_existing(place, path, side), key)
             if pack.manifest_sha256 != digest:
                 raise InvalidInput(
@@ -113,11 +97,7 @@ class ComparedPacks:
         return self._packs[1]
 
     def refuse_chosen(self, path: Path) -> None:
-        """Refuse packs for which nothing vouches but the comparison's file: it can name any.
-
-        Raises:
-            UsageError: There is such a pack.
-        """
+        """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
         if self.chosen:
             side = self.chosen[0]
             register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
@@ -137,28 +117,28 @@ class ComparedPacks:
         Raises:
             InvalidInput: A figure does not follow from the packs.
         """
-        comparison = self._compare()
-        if "new_expectations" not in self._stated.model_fields_set:
+        stated = self._stated
+        enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+        comparison = compared(
+            *self._packs,
+            generated_at=stated.generated_at,
+            # Whether it compared the cases that differ between the runs as well.
+            allow_incompatible=enforced.get("case_definition_match", True),
+            with_traces=False,
+        )
+        if "new_expectations" not in stated.model_fields_set:
             return comparison
-        stated, follows = self._stated.to_json(), comparison.to_json()
+        figures, follows = stated.to_json(), comparison.to_json()
         # A version before counted no new cases.
-        counted = ["new_cases"] if self._stated.new_cases is not None else []
+        counted = ["new_cases"] if stated.new_cases is not None else []
         for name in (*_FIGURES, *counted):
-            if stated[name] != follows[name]:
+            if figures[name] != follows[name]:
                 raise InvalidInput(
                     f"the comparison does not follow from its packs in {name}",
                     remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
                     field=name,
                 )
         return comparison
-
-    def _compare(self) -> Comparison:
-        return compared(
-            *self._packs,
-            generated_at=self._stated.generated_at,
-            allow_incompatible=_compares_all(self._stated),
-            with_traces=False,
-        )
 
 
 def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
@@ -173,10 +153,6 @@ def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
     return None
 
 
-def _beside(path: Path, relative: str | None) -> Path | None:
-    return None if relative is None else Path(os.path.normpath(path.parent / relative))
-
-
 def _existing(place: Path | None, path: Path, side: str) -> Path:
     if place is None or not place.exists():
         where = "" if place is None else f" at {place}"
@@ -188,9 +164,3 @@ def _existing(place: Path | None, path: Path, side: str) -> Path:
             field=side,
         )
     return place
-
-
-def _compares_all(stated: Comparison) -> bool:
-    """Tell whether the comparison compared the cases that differ between the runs as well."""
-    enforced = {check.name: check.enforced for check in stated.compatibility.checks}
-    return enforced.get("case_definition_match", True)

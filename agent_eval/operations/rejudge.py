@@ -10,7 +10,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import SHARD_CASES, RejudgedFrom, RunConfig, SuiteHeader
+from agent_eval.contracts import RejudgedFrom, RunConfig, SuiteHeader
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
@@ -28,7 +28,7 @@ from agent_eval.operations.run import RunResult, checked_run_id, judge_plan
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.document import Document, Place, RawCase, Shard
+from agent_eval.suites.document import Document, Place, RawCase, Shard, whole_shards
 from agent_eval.suites.reader import SuiteSource
 
 
@@ -37,22 +37,11 @@ class RejudgeRequest:
     """Request for `rejudge`.
 
     Attributes:
-        pack: The pack to judge again.
         output: Path and layout of the new pack.
         judging: The judges and their configuration, which never come from the pack; without judges, those
             of a suite of conversations if the pack is of one.
         identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
         redaction: What is redacted beside secrets.
-
-    Example:
-        >>> from agent_eval.config.spec import Judging, Output
-        >>> request = RejudgeRequest(
-        ...     pack=Path("runs/old"),
-        ...     output=Output(pack=Path("runs/rejudged")),
-        ...     judging=Judging(judges=("policy", "final_output")),
-        ... )
-        >>> request.identity.run_id is None
-        True
     """
 
     pack: Path
@@ -63,22 +52,7 @@ class RejudgeRequest:
 
 
 class PackDocument(Document):
-    """A suite whose cases are the trajectories of a pack.
-
-    Args:
-        path: Path of the pack.
-        pack: The pack, verified.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> document = PackDocument(Path("pack"), open_run(Path("pack")))
-        >>> document.case_count
-        2
-    """
+    """A suite whose cases are the trajectories of a pack."""
 
     is_evidence = True
 
@@ -90,10 +64,7 @@ class PackDocument(Document):
         self.problems = []
         self._ids = pack.case_ids()
         self._pack = pack
-        self.shards = [
-            Shard(index, first, min(SHARD_CASES, len(self._ids) - first))
-            for index, first in enumerate(range(0, len(self._ids), SHARD_CASES))
-        ]
+        self.shards = whole_shards(len(self._ids))
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
@@ -107,7 +78,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
-        request: The pack, the judges and the output.
         environ: The environment variables; they may pin clock and run id. Values of those whose names look
             secret are not written.
         only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
@@ -117,7 +87,6 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
         InvalidPack: The pack does not verify, or its run is not complete.
         InvalidInput: A judge or its configuration is invalid; nothing has been written.
         UsageError: No judge is named; or `out` is the pack itself, or something that is not an evidence pack.
-        StorageError: The new pack could not be written.
     """
     if os.path.realpath(request.output.pack) == os.path.realpath(request.pack):
         raise UsageError(
@@ -152,11 +121,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
 
 
 def _usual_judges(pack: Pack) -> tuple[str, ...]:
-    """Return the judges of a pack of conversations; those that a pack names are never used.
-
-    Raises:
-        UsageError: The pack is of another kind of suite.
-    """
+    """Return the judges of a pack of conversations; those that a pack names are never used."""
     if pack.config.dataset_metadata.get("format") == "aui":
         return (*OF_CONVERSATIONS, EXECUTION)
     raise UsageError(

@@ -27,13 +27,17 @@ from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
-from agent_eval.operations.agent_options import agent_options
-from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.agent_setup import agent_options
 from agent_eval.operations.environment import pinned_environment
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.parity import case_mismatch, environment_mismatches, trace_mismatch
 from agent_eval.operations.rejudge import PackDocument
-from agent_eval.operations.run import read_settings
+from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.replay_pack import (
+    case_mismatch,
+    environment_mismatches,
+    judges_for,
+    trace_mismatch,
+)
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
@@ -55,7 +59,6 @@ class ReplayExecRequest:
     """Request for `replay_exec`.
 
     Attributes:
-        pack: The pack, or an archive of one.
         out: File of the report; None for its default path in the pack.
         agent: The agent to run; if it names none, the agent that a trusted pack names is run. Of its other
             settings, only `tools`, `replay` and `parallel` count; the rest is the pack's.
@@ -63,11 +66,6 @@ class ReplayExecRequest:
         judging: Judges in place of the pack's, with their configuration.
         cases: Ids of the cases to run; all if empty.
         ignore_environment: Whether differences of the environment are only reported.
-
-    Example:
-        >>> request = ReplayExecRequest(pack=Path("runs/main"), agent=AgentSpec(command="python agent.py"))
-        >>> request.agent.names_one
-        True
     """
 
     pack: Path
@@ -81,17 +79,7 @@ class ReplayExecRequest:
 
 @dataclass(frozen=True)
 class ReplayExecResult:
-    """A report, and the file it was written to; None if it was not written.
-
-    Example:
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> agent, output = AgentSpec(name="recorded"), Output(pack=Path("pack"))
-        >>> _ = run_agent(RunSpec(suite=suite, output=output, agent=agent), environ={})
-        >>> result = replay_exec(ReplayExecRequest(pack=Path("pack")), environ={})
-        >>> result.report.trusted_by, result.exit_code.value
-        ('nothing run', 0)
-    """
+    """A report, and the file it was written to; None if it was not written."""
 
     report: ReplayExecReport
     path: Path | None
@@ -111,16 +99,12 @@ def replay_exec(
     """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Args:
-        request: The pack, and how to run its agent.
         environ: The environment variables; they locate the list of packs that were made on this machine.
-        on_progress: Called several times a second.
 
     Raises:
-        InvalidPack: The pack does not verify.
         InvalidInput: The pack is not of a run of an agent, or its judges may not be used.
         UsageError: The pack's agent is not trusted, and the request names none.
         NotEvaluable: The agent cannot be run, or is never reached.
-        StorageError: The report cannot be written.
     """
     out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
@@ -128,20 +112,23 @@ def replay_exec(
     pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
-    names, configs = _judges(request, pack, trusted_by)
+    judges = judges_for(request.judging, pack, "pack")
+    if judges.source == "pack":  # an untrusted one gets only built-in judges that run no program
+        trusted = trusted_by in (MADE_HERE, NAMED_DIGEST)
+        load_judges(judges.names, judges.configs, allow_plugins=trusted)
     agent, options = _agent(request, execution, described, trusted_by, environ)
     document = PackDocument(request.pack, pack)
     source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         judge_config = Path(directory) / "judges.json"
-        write_file(judge_config, dumps(configs))
+        write_file(judge_config, dumps(dict(judges.configs)))
         spec = RunSpec(
             suite=request.pack,
             output=Output(pack=Path(directory) / "pack", layout="compact"),
             cases=request.cases,
             agent=agent,
             judging=Judging(
-                judges=names,
+                judges=judges.names,
                 judge_config=judge_config,
                 case_policy=execution.case_policy or "all",
                 llm=request.judging.llm,
@@ -188,11 +175,7 @@ def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDe
 def _trust(
     request: ReplayExecRequest, pack: Pack, described: AgentDescription, environ: Mapping[str, str]
 ) -> str:
-    """Return the reason why the agent may be run.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """Return the reason why the agent may be run."""
     digest = pack.manifest_sha256
     if request.trusted_digest is not None:
         if request.trusted_digest.lower() != digest:
@@ -217,24 +200,6 @@ def _trust(
         agent=described.to_json(),
         manifest_sha256=digest,
     )
-
-
-def _judges(
-    request: ReplayExecRequest, pack: Pack, trusted_by: str
-) -> tuple[tuple[str, ...], dict[str, Any]]:
-    """Choose judges and their configuration. Untrusted packs get only built-in ones that run no program."""
-    judging = request.judging
-    if judging.judges:
-        return judging.judges, read_settings(judging.judge_config) if judging.judge_config else {}
-    if judging.judge_config is not None:
-        raise UsageError(
-            "--judge-config goes with --judge",
-            remedy="Name the judges, or leave the configuration to the pack.",
-            field="judge_config",
-        )
-    names, configs = tuple(pack.config.judges), dict(pack.config.judge_configs)
-    load_judges(names, configs, allow_plugins=trusted_by in (MADE_HERE, NAMED_DIGEST))
-    return names, configs
 
 
 def _agent(

@@ -6,7 +6,7 @@ user names them, or if the user trusts the pack's commands and its signature was
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +15,15 @@ from typing import Any, Literal
 from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import REPLAY_CONTRACT, RunConfig, Tally
-from agent_eval.contracts.replay import CaseMismatch, PinnedDifference, ReplayReport
+from agent_eval.contracts import REPLAY_CONTRACT, CaseResultRow, RunConfig, Tally, TrialResult, canonical_json
+from agent_eval.contracts.replay import (
+    CaseMismatch,
+    EnvironmentMismatch,
+    PinnedDifference,
+    ReplayedVerdict,
+    ReplayReport,
+    TraceMismatch,
+)
 from agent_eval.errors import ExitCode, InvalidPack, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
@@ -25,7 +32,6 @@ from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.parity import case_mismatch, environment_mismatches
 from agent_eval.operations.rejudge import RejudgeRequest, rejudge
 from agent_eval.operations.run import read_settings
 from agent_eval.operations.trusted_packs import open_trusted
@@ -43,23 +49,27 @@ _OF_THE_AGENT = (
 """Pins in the configuration of a run that concern the agent and its inputs."""
 
 
+EVENT_FIELDS = ("idx", "actor", "type", "tool", "input", "output", "error")
+"""Fields of an event that must be equal. `ts`, `latency_ms`, call ids and attributes may differ."""
+
+RESULT_FIELDS = tuple(name for name in TrialResult.model_fields if name not in ("verdicts", "score"))
+"""Fields of a case's result that must be equal: all but the verdicts, which are compared judge by judge, and
+the score, which follows from them and from today's weights of the judges."""
+
+_MOST_CHARACTERS = 200
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplayRequest:
     """Request for `replay`.
 
     Attributes:
-        pack: The pack, or an archive of one.
         out: File of the report; None for its default path in the pack.
         judging: Judges in place of the pack's, with their configuration.
         allowed_drift: Keys of pins that may differ: `python`, or `packages` for every package, or
             `packages.orjson` for one.
         public_keys: Public keys, one of which must have signed the pack; empty not to check a signature.
         trust_commands: Whether judges of the pack may run commands and be imported; needs a public key.
-
-    Example:
-        >>> request = ReplayRequest(pack=Path("runs/main"), allowed_drift=("python",))
-        >>> request.trust_commands
-        False
     """
 
     pack: Path
@@ -72,18 +82,7 @@ class ReplayRequest:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """A report, and the file it was written to; None if it was not written. Returned by `replay`.
-
-    Example:
-        >>> from agent_eval.config.spec import RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> result = replay(ReplayRequest(pack=Path("pack")), environ={})
-        >>> result.report.replay_passed, result.path
-        (True, PosixPath('pack/compare/replay_report.json'))
-    """
+    """A report, and the file it was written to; None if it was not written. Returned by `replay`."""
 
     report: ReplayReport
     path: Path | None
@@ -98,7 +97,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Args:
-        request: The pack, its judges, and what may differ.
         environ: The environment variables; they may pin the clock. Secrets in them are not written.
 
     Raises:
@@ -107,7 +105,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
         InvalidInput: A judge of the pack is not built in or runs a command, and is not trusted; or a judge
             that the user named is unknown.
         UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
-        StorageError: The report cannot be written.
     """
     if request.trust_commands and not request.public_keys:
         raise UsageError(
@@ -118,9 +115,12 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
     if out is not None:
         clear_unfinished(out)
-    pack = _opened(request)
+    if request.public_keys:
+        pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+    else:
+        pack = open_run(request.pack)
     refuse_incomplete(pack.name, pack.manifest)
-    judges = _judges(request, pack)
+    judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
     saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
     drift = list(_drift(saved, current, request.allowed_drift))
     report = _report(pack, request.pack, judges, drift, environ)
@@ -134,11 +134,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
 def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayReport:
     """Judge a pack again that this process has made, with all of its judges; writes nothing.
 
-    Args:
-        pack: The pack, verified.
-        path: Its directory.
-        environ: The environment variables; they may pin the clock.
-
     Raises:
         AgentEvalError: It cannot be judged again.
     """
@@ -146,14 +141,12 @@ def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayR
     return _report(pack, path, judges, [], environ)
 
 
-def _opened(request: ReplayRequest) -> Pack:
-    if not request.public_keys:
-        return open_run(request.pack)
-    return open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
+    """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`.
 
-
-def _judges(request: ReplayRequest, pack: Pack) -> JudgesAgain:
-    judging = request.judging
+    Raises:
+        UsageError: There is a configuration of judges, and none is named.
+    """
     if judging.judges:
         configs = read_settings(judging.judge_config) if judging.judge_config else {}
         return JudgesAgain(judging.judges, configs, "command line")
@@ -163,18 +156,12 @@ def _judges(request: ReplayRequest, pack: Pack) -> JudgesAgain:
             remedy="Name the judges, or leave the configuration to the pack.",
             field="judge_config",
         )
-    source: JudgesFrom = "signed pack" if request.trust_commands else "pack"
     return JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, source)
 
 
 @dataclass(frozen=True)
 class JudgesAgain:
-    """The judges of a replay, their configuration, and on whose word they run.
-
-    Example:
-        >>> JudgesAgain(("policy",), {}).source
-        'pack'
-    """
+    """The judges of a replay, their configuration, and on whose word they run."""
 
     names: tuple[str, ...]
     configs: Mapping[str, Any]
@@ -187,8 +174,6 @@ def judged_again(
     """Judge the trajectories of a pack again into a new pack, and open that.
 
     Args:
-        pack: The pack, verified.
-        path: Its directory or archive.
         judges: The judges. Those from an unsigned pack must be built in, and run no command.
         directory: An empty directory for the new pack.
         environ: The environment variables; their secrets are not written into the new pack.
@@ -286,11 +271,7 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
 def _drift(
     saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
 ) -> Iterator[PinnedDifference]:
-    """Yield the pins that differ.
-
-    Raises:
-        UsageError: A key of `allowed` is no pin of the pack or of this environment.
-    """
+    """Yield the pins that differ."""
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:
@@ -316,3 +297,141 @@ def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 def _covers(key: str, pin: str) -> bool:
     return pin == key or pin.startswith(f"{key}.")
+
+
+def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:
+    """Describe how the verdicts on a case differ; None if they do not.
+
+    Compares the outcome and the kind of failure of every judge in every trial, and every field of the case's
+    result (`RESULT_FIELDS`) that both packs have.
+    """
+    judges = [
+        ReplayedVerdict(trial=trial, judge_id=judge_id, saved=before, replayed=after)
+        for trial, (first, second) in enumerate(zip(_trials(saved), _trials(replayed), strict=False))
+        for judge_id, before, after in _judges(first, second)
+    ]
+    fields = [name for name in RESULT_FIELDS if _differs(name, saved, replayed)]
+    if not fields and not judges and len(_trials(saved)) == len(_trials(replayed)):
+        return None
+    return CaseMismatch(
+        case_id=saved["case_id"],
+        saved_passed=saved["passed"],
+        replayed_passed=replayed["passed"],
+        saved_hard_failed=saved["hard_failed"],
+        replayed_hard_failed=replayed["hard_failed"],
+        judges=judges,
+        fields=fields,
+    )
+
+
+def _differs(name: str, saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> bool:
+    # A pack of an older version may not have the field.
+    return name in saved and name in replayed and saved[name] != replayed[name]
+
+
+def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:
+    """Describe how two trajectories of a case differ; None if they do not.
+
+    Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
+    attempt.
+    """
+    before, after = _recordings(saved), _recordings(replayed)
+    for trial, (first, second) in enumerate(zip(before, after, strict=False)):
+        difference = _difference(first, second)
+        if difference:
+            return _trace_mismatch(saved, trial, first, second, difference)
+    if len(before) != len(after):
+        trial = min(len(before), len(after))
+        difference = f"has {len(before)} trials, now {len(after)}"
+        return _trace_mismatch(saved, trial, before[-1], after[-1], difference)
+    return None
+
+
+def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
+    """Yield every difference between two pinned environments."""
+    if isinstance(saved, dict | None) and isinstance(current, dict | None):
+        before, now = saved or {}, current or {}
+        for name in sorted(before.keys() | now.keys()):
+            inner = f"{place}.{name}" if place else name
+            yield from environment_mismatches(before.get(name), now.get(name), inner)
+    elif saved != current:
+        yield EnvironmentMismatch(field=place, saved=saved, current=current)
+
+
+def _trials(row: CaseResultRow) -> Sequence[Mapping[str, Any]]:
+    return row.get("trials") or [row]
+
+
+def _judges(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    before, after = _outcomes(first), _outcomes(second)
+    for judge_id in dict.fromkeys([*before, *after]):
+        if before.get(judge_id) != after.get(judge_id):
+            yield judge_id, before.get(judge_id, "absent"), after.get(judge_id, "absent")
+
+
+def _outcomes(trial: Mapping[str, Any]) -> dict[str, str]:
+    """Map each judge to its outcome, with the kind of failure."""
+    return {
+        verdict["judge_id"]: verdict["outcome"] + (f" ({verdict['failure']})" if verdict["failure"] else "")
+        for verdict in trial["verdicts"]
+    }
+
+
+def _recordings(case: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """List the trials of a case; each has `trace` and `metadata`."""
+    return [case, *(case.get("trials") or [])]
+
+
+def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    before, after = _events(first), _events(second)
+    for number, (event, other) in enumerate(zip(before, after, strict=False)):
+        for name in EVENT_FIELDS:
+            if canonical_json(event.get(name)) != canonical_json(other.get(name)):
+                return f"event {number}: {name} was {_short(event.get(name))}, now {_short(other.get(name))}"
+    if len(before) != len(after):
+        return f"had {len(before)} events, now {len(after)}"
+    if _selected(first) != _selected(second):
+        return f"attempt {_selected(first)} was selected, now {_selected(second)}"
+    answers, answers_now = _answers(first), _answers(second)
+    for number, (answer, answer_now) in enumerate(zip(answers, answers_now, strict=False)):
+        if answer != answer_now:
+            return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
+    return f"took {len(answers)} attempts, now {len(answers_now)}" if len(answers) != len(answers_now) else ""
+
+
+def _trace_mismatch(
+    case: Mapping[str, Any],
+    trial: int,
+    first: Mapping[str, Any],
+    second: Mapping[str, Any],
+    difference: str,
+) -> TraceMismatch:
+    return TraceMismatch(
+        case_id=case["case_id"],
+        trial=trial,
+        saved_selected_attempt=_selected(first),
+        replayed_selected_attempt=_selected(second),
+        saved_event_count=len(_events(first)),
+        replayed_event_count=len(_events(second)),
+        difference=difference,
+    )
+
+
+def _events(recording: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(recording.get("trace") or [])
+
+
+def _selected(recording: Mapping[str, Any]) -> int | None:
+    selected = (recording.get("metadata") or {}).get("selected_attempt")
+    return selected if isinstance(selected, int) else None
+
+
+def _answers(recording: Mapping[str, Any]) -> list[Any]:
+    history = (recording.get("metadata") or {}).get("attempt_history")
+    attempts = history if isinstance(history, list) else []
+    return [attempt.get("response") if isinstance(attempt, dict) else None for attempt in attempts]
+
+
+def _short(value: Any) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"

@@ -14,6 +14,7 @@ from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.layout import RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
 from agent_eval.history.records import record_of
+from agent_eval.operations.packs import listed_digests
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 
@@ -54,14 +55,10 @@ def rerun_of(row: CaseResultRow) -> Rerun:
 def read_reruns(candidate: Pack) -> KeptReruns | None:
     """Read what the job ran again from the evidence of its first run; None where it ran nothing again.
 
-    Args:
-        candidate: The verified pack of the first run.
-
     Raises:
         InvalidInput: The record is not of this run, or does not follow from the packs of the trials.
-        InvalidPack: A pack does not verify.
     """
-    listed = {entry.path: entry.sha256 for entry in candidate.derived.files} if candidate.derived else {}
+    listed = listed_digests(candidate)
     if RERUNS not in listed:
         return None
     data = candidate.read(RERUNS)

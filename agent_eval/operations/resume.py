@@ -12,9 +12,8 @@ from agent_eval.contracts import RunConfig
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.layout import is_complete_pack
 from agent_eval.evidence.reader import Pack
-from agent_eval.operations.agent_packs import is_paid_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.replacing import FRESH
+from agent_eval.operations.replacing import FRESH, is_paid_for
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.journal import Journal
 
@@ -53,17 +52,10 @@ def open_journal(
 ) -> tuple[Journal, RunConfig]:
     """Open the journal of a run. Returns it with the configuration of the run's first start.
 
-    Args:
-        out: Path of the pack.
-        config: Configuration of the run if it starts now.
-        resume: Whether to continue an earlier start.
-        run_id: The run id that the user asked for; None if they did not.
-
     Raises:
         JournalExists: There is an earlier start, and `resume` is false.
         UsageError: The earlier start had other settings; the error lists them.
         InvalidInput: The journal is damaged.
-        StorageError: The journal cannot be written, or another process uses it.
     """
     path = journal_path(out)
     journal = Journal.resume(path) if resume else None
@@ -83,14 +75,8 @@ def open_journal(
 def finished_run(out: Path, config: RunConfig, *, run_id: str | None) -> Pack | None:
     """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None.
 
-    Args:
-        out: Path of the pack.
-        config: Configuration of the run if it starts now.
-        run_id: The run id that the user asked for; None if they did not.
-
     Raises:
         UsageError: The pack is that of a run with other settings; the error lists them.
-        InvalidPack: The pack does not verify.
     """
     if not is_complete_pack(out) or not is_paid_for(out):
         return None

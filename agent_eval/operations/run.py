@@ -20,15 +20,13 @@ from agent_eval.judges.asking import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
-from agent_eval.operations.agent_pins import agent_pins
-from agent_eval.operations.environment import JUDGING_PACKAGES, pinned_environment, redactor_for
+from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
-from agent_eval.suites.select import choose
+from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
     from agent_eval.engine.remote import Cluster
@@ -84,9 +82,6 @@ def run_suite(
         spec: Specification of the run; its agent and limits are ignored.
         environ: The environment variables; they may pin clock and run id. Values of those whose names look
             secret are not written.
-        redactor: Replaces secrets; None to replace those of `environ`.
-        source: The suite, if it is already open.
-        on_progress: Called after every few hundred cases.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
 
     Raises:
@@ -134,8 +129,6 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     """Read the configuration of the named judges, the case policy, and which model judges ask.
 
     Args:
-        judging: How cases are judged.
-        names: The judges.
         environ: The environment variables, one of which may have the model's key.
 
     Raises:

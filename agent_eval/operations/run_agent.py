@@ -41,25 +41,29 @@ from agent_eval.judges.asking import NoModel, ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
-from agent_eval.operations.agent_options import agent_options
-from agent_eval.operations.agent_packs import LOOP_MODE
-from agent_eval.operations.agent_tools import cassette_of, redaction_of, tools_of
-from agent_eval.operations.conversations import completed, literal_secrets, with_key
+from agent_eval.operations.agent_setup import (
+    agent_options,
+    cassette_of,
+    completed,
+    literal_secrets,
+    redaction_of,
+    simulation_for,
+    tools_of,
+    with_key,
+)
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
-from agent_eval.operations.replacing import refuse_to_lose
+from agent_eval.operations.replacing import LOOP_MODE, refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
-from agent_eval.operations.simulation import simulation_for
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.journal import Journal
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.filters import wanted_ids
 from agent_eval.suites.reader import SuiteSource, open_suite
-from agent_eval.suites.select import ChosenCases, choose
+from agent_eval.suites.select import ChosenCases, choose, wanted_ids
 
 
 @dataclass(frozen=True)
@@ -67,12 +71,9 @@ class RunLoopResult:
     """Result of a run of an agent. Returned by `run_agent`.
 
     Attributes:
-        config: Configuration of the run.
         summary: Counts over the cases that have been run.
-        pack: Path of the pack.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
-        progress: Counts of trials, and what they cost.
-        outage: The same, where an outage ended it.
+        outage: Why, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
     """
 
@@ -118,15 +119,11 @@ def run_agent(
 
     Args:
         spec: Specification of the run and its agent.
-        environ: The environment variables; they may pin clocks and run id.
-        redactor: Replaces secrets; None to replace those of `environ`.
-        source: The suite, if it is already open.
         options: Settings of the agent; None to make them from `spec` with `agent_options`.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
             go on. Trials that have finished by then are in the pack.
         baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
-        own_parts: Agent and model, where Python code made them.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -258,11 +255,7 @@ class _PreparedRun:
 
 
 def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: str | None) -> Pack | None:
-    """Check what earlier runs left. Returns the pack if this run is finished already.
-
-    Raises:
-        UsageError: Something would be lost, or an earlier run that is to be resumed had other settings.
-    """
+    """Check what earlier runs left. Returns the pack if this run is finished already."""
     output = spec.output
     may_be_replaced(output.pack)
     if output.fresh:
@@ -318,12 +311,7 @@ def _executed(
     on_progress: Callable[[RunProgress], None],
     stop: Callable[[], str],
 ) -> Execution:
-    """Run the trials; after an interruption, end the agents' processes.
-
-    Raises:
-        RunInterrupted: No case was done; or the complete pack of an earlier run is at `spec.output.pack`, and
-            stays there.
-    """
+    """Run the trials; after an interruption, end the agents' processes."""
     pack = run.spec.output.pack
     try:
         done = execute(run.chosen.suite, plan, journal, on_progress=on_progress, stop=stop)

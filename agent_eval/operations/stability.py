@@ -20,7 +20,7 @@ from agent_eval.evidence.reader import open_pack, refuse_incomplete
 from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from agent_eval.operations.agent_packs import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import (
     judge_names,
@@ -42,18 +42,8 @@ class StabilityRequest:
     """Request for `check_recorded` or `check_agent`.
 
     Attributes:
-        suite: The suite.
         runs: Number of runs of the agent, or of judgements of a case that was recorded once.
-        cases: Ids of the cases to check; all if empty.
-        agent: The agent to run; None for `check_recorded`.
-        judging: The judges and their configuration.
-        limits: Limits of each run.
         quarantine_min_pass_rate: The report recommends quarantine for flaky cases that pass less often.
-        out: File of the report; None to write none.
-
-    Example:
-        >>> StabilityRequest(suite=Path("orders.json"), runs=10).judging.judges
-        ()
     """
 
     suite: Path
@@ -68,18 +58,7 @@ class StabilityRequest:
 
 @dataclass(frozen=True)
 class StabilityResult:
-    """A report, and the file it was written to; None if it was not written.
-
-    Example:
-        >>> _ = Path("suite.json").write_text(
-        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": "Refunded.",'
-        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
-        ... )
-        >>> judging = Judging(judges=("final_output",))
-        >>> result = check_recorded(StabilityRequest(suite=Path("suite.json"), judging=judging))
-        >>> result.report.flaky_case_ids, result.exit_code.value
-        ([], 0)
-    """
+    """A report, and the file it was written to; None if it was not written."""
 
     report: StabilityReport
     path: Path | None
@@ -103,7 +82,6 @@ def check_recorded(
         NotEvaluable: No case could be judged.
         NothingMeasured: There is no case, or no judge had anything to judge.
         UsageError: Fewer than two runs are requested.
-        StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
     source = choose(open_suite(request.suite), request.cases, None).suite
@@ -159,7 +137,6 @@ def check_agent(
         NothingMeasured: There is no case.
         NotEvaluable: The agent cannot be run or is never reached, or a limit ended a run early.
         UsageError: Fewer than two runs are requested, or the agent's tools are to be recorded.
-        StorageError: The report could not be written.
     """
     _refuse_too_few(request.runs)
     agent = request.agent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,14 @@ from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
-from agent_eval.suites.migrate_back import migrate_to
+from agent_eval.suites.migrate import migrate_to
 from agent_eval.suites.reader import read_payload
 from agent_eval.suites.validate import ValidationReport, validate_suite
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A migrated suite, and the validation of the result. Returned by `migrate_suite`.
-
-    Example:
-        >>> _ = Path("old.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> migration = migrate_suite(Path("old.json"), Path("new.jsonl"))
-        >>> migration.validation.passed, len(Path("new.jsonl").read_text().splitlines())
-        (True, 2)
-    """
+    """A migrated suite, and the validation of the result. Returned by `migrate_suite`."""
 
     source: Path
     target: Path
@@ -47,24 +41,31 @@ def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> 
     Raises:
         InvalidInput: The source is not a suite that can be migrated, or has what the version cannot hold.
         UsageError: The target's name ends in neither `.json` nor `.jsonl`.
-        StorageError: The target cannot be written.
     """
-    suffix = target.suffix.lower()
-    if suffix not in (".json", ".jsonl"):
-        raise UsageError(
-            f"{target}: a suite is written as .json or .jsonl",
-            remedy="Give --output such a name.",
-            file=str(target),
-        )
+    refuse_ending(target, "--output")
     try:
         migrated = migrate_to(read_payload(source), version)
     except InvalidInput as error:
         error.details.setdefault("file", str(source))
         raise
-    write_file(target, _as_lines(migrated) if suffix == ".jsonl" else dumps(migrated, indent=True))
+    write_suite(target, migrated)
     return Migration(source, target, version, validate_suite(target))
 
 
-def _as_lines(payload: dict[str, Any]) -> bytes:
+def refuse_ending(target: Path, option: str) -> None:
+    """Refuse to write a suite, which `option` names, into a file of another kind than JSON or JSON Lines."""
+    if target.suffix.lower() not in (".json", ".jsonl"):
+        raise UsageError(
+            f"{target}: a suite is written as .json or .jsonl",
+            remedy=f"Give {option} such a name.",
+            file=str(target),
+        )
+
+
+def write_suite(target: Path, payload: Mapping[str, Any]) -> None:
+    """Write a suite; `.jsonl` has a line for the header and one for each case."""
+    if target.suffix.lower() == ".json":
+        write_file(target, dumps(payload, indent=True))
+        return
     header = {name: value for name, value in payload.items() if name != "cases"}
-    return b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"]))
+    write_file(target, b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"])))

@@ -17,7 +17,7 @@ from agent_eval.attestations.keys import PublicKey, read_public_key
 from agent_eval.attestations.predicates import GATE_FIELD, check_result
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import DECISION_IN_PACK, listed_digests, open_run, outcomes_of
 from agent_eval.storage.files import read_bytes
 
 
@@ -25,15 +25,7 @@ from agent_eval.storage.files import read_bytes
 class Admission:
     """Admits packs whose attestations hold: the `admit` of `open_pack` and `open_bundle`.
 
-    Example:
-        >>> from agent_eval.evidence.reader import open_pack
-        >>> admission = Admission(Trust(allow_unsigned=True))
-        >>> open_pack(Path("nowhere"), admit=admission)
-        Traceback (most recent call last):
-        agent_eval.errors.InvalidPack: nowhere: no such directory
-
     Attributes:
-        trust: What is required of a pack.
         detached: The result's attestation from another place than the pack; None for the pack's own.
         verified: The verified statements by the name of their pack.
     """
@@ -74,22 +66,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class TrustedPack:
-    """A pack that was admitted, and the statements that vouch for it. Returned by `open_trusted`.
-
-    Example:
-        >>> from agent_eval.attestations.keys import SigningKey
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.attest import Signer, attest
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> key = SigningKey.generate()
-        >>> _ = attest(Path("pack"), Signer(key), environ={})
-        >>> trusted = open_trusted(Path("pack"), Trust(keys=(key.public,)))
-        >>> trusted.to_json()["integrity"], trusted.key_id == key.public.key_id
-        ('signature', True)
-    """
+    """A pack that was admitted, and the statements that vouch for it. Returned by `open_trusted`."""
 
     path: Path
     pack: Pack
@@ -125,8 +102,6 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
     """Open and verify a pack, or an archive of one, whose attestations hold.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
-        trust: What is required.
         attestation: Attestation of the result that is not in the pack; None for that of the pack.
 
     Raises:
@@ -143,12 +118,7 @@ def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -
 
 @dataclass(frozen=True)
 class SignerKeys:
-    """The keys with which baseline and candidate must have been signed; None where they need not be.
-
-    Example:
-        >>> SignerKeys.read(None, None) == UNSIGNED
-        True
-    """
+    """The keys with which baseline and candidate must have been signed; None where they need not be."""
 
     baseline: PublicKey | None = None
     candidate: PublicKey | None = None
@@ -172,15 +142,12 @@ def open_signed(path: Path, key: PublicKey | None) -> Pack:
 
     Raises:
         InvalidInput: There is no pack, or the archive has several.
-        InvalidPack: The pack does not verify.
         UntrustedPack: It was not signed with the key.
     """
     return open_run(path) if key is None else open_trusted(path, Trust(keys=(key,))).pack
 
 
 def _check_result(pack: Pack, verified: Verified) -> None:
-    from agent_eval.operations.attest import outcomes_of  # loads judges; most packs are not signed
-
     if differs := check_result(verified.statement.predicate, pack.config, outcomes_of(pack)):
         raise _contradicts(
             verified, f"its {differs} does not follow from the verdicts and configuration of the run"
@@ -189,13 +156,11 @@ def _check_result(pack: Pack, verified: Verified) -> None:
 
 def _check_decision(pack: Pack, verified: Verified) -> None:
     """Check that the decision in the pack, if there is one, is the one that was attested."""
-    from agent_eval.operations.attest import DECISION  # as in `_check_result`
-
-    listed = {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
     gate = verified.statement.predicate.get(GATE_FIELD)
     attested = gate.get("decisionSha256") if isinstance(gate, dict) else None
-    if listed.get(DECISION, attested) != attested:
-        raise _contradicts(verified, f"it is of another decision than {DECISION}")
+    decision = DECISION_IN_PACK.as_posix()
+    if listed_digests(pack).get(decision, attested) != attested:
+        raise _contradicts(verified, f"it is of another decision than {decision}")
 
 
 def _contradicts(verified: Verified, what: str) -> UntrustedPack:

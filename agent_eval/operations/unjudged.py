@@ -31,7 +31,6 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
 
     Args:
         name: What was judged, as the sentence names it: a suite or a pack.
-        summary: The run's.
         results: Of every case; only read where no case could be judged.
     """
     if not _is_unjudged(summary):
@@ -48,7 +47,6 @@ def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | No
     Its code may have been brought to that by what the agent said, so that a job decides nothing then.
 
     Args:
-        summary: The run's.
         results: Of every case, in suite order; only read where a judge has errors.
     """
     if not any(counts.error for counts in summary.judge_counts.values()):
@@ -67,10 +65,7 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
     """Refuse a run that judged no case, or lost too many trials. Its pack stays, with every error.
 
     Args:
-        where: The run's pack.
-        summary: The run's.
         name: What was judged: a suite or a pack.
-        remedy: What to do.
 
     Raises:
         NotEvaluable: No case could be judged; says why most could not. Or too many trials could not be.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,10 +29,6 @@ OF_EARLIER_VERSIONS = "compare/confirmation.json"
 class Signature:
     """Who vouches for a pack.
 
-    Example:
-        >>> Signature("unsigned", "it has no signature").checked
-        False
-
     Attributes:
         state: `signed`, `not checked` or `unsigned`.
         note: The same with its reason, as a clause.
@@ -54,10 +49,6 @@ class Signature:
 class Replay:
     """Whether judging the recorded trajectories again gives the same verdicts.
 
-    Example:
-        >>> Replay(None, "not checked: the run is not complete").same is None
-        True
-
     Attributes:
         same: None where that was not tried.
         note: The result with its reason, as a clause.
@@ -69,18 +60,7 @@ class Replay:
 
 @dataclass(frozen=True)
 class Verification:
-    """All that is known of a pack that is whole. Returned by `verify`.
-
-    Example:
-        >>> from agent_eval.config.spec import Output, RunSpec
-        >>> from agent_eval.demo.scaffold import scaffold
-        >>> from agent_eval.operations.run import run_suite
-        >>> suite, *_ = scaffold(Path(), platforms=())
-        >>> _ = run_suite(RunSpec(suite=suite, output=Output(pack=Path("pack"))), environ={})
-        >>> verified = verify(Path("pack"))
-        >>> verified.replay.same, verified.signature.state
-        (True, 'unsigned')
-    """
+    """All that is known of a pack that is whole. Returned by `verify`."""
 
     facts: PackFacts
     signature: Signature
@@ -90,11 +70,12 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Return what the command prints, as JSON values."""
         pack = self.facts.pack
+        version = pack.config.pinned_env.get("agent_eval")
         return {
             **self.facts.to_json(),
             "whole": True,
             "written_by": {
-                "agent_eval": _tool(pack.config.pinned_env),
+                "agent_eval": version if isinstance(version, str) else None,
                 "schema_version": pack.manifest.schema_version,
             },
             "git_commit": pack.config.git_commit,
@@ -112,7 +93,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
     """Verify a pack, or an archive of one, and judge its trajectories again with built-in judges.
 
     Args:
-        path: The pack's directory, or a zip archive of exactly one pack.
         keys: Public keys, one of which must have signed it; empty not to check a signature.
 
     Raises:
@@ -136,11 +116,6 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
     return Verification(PackFacts(path, pack), signature, _replay(pack, path), _gate(pack))
 
 
-def _tool(pinned: Mapping[str, Any]) -> str | None:
-    version = pinned.get("agent_eval")
-    return version if isinstance(version, str) else None
-
-
 def _claimed(pack: Pack) -> Signature:
     """Tell what attestations the pack has, without a key to check them with."""
     listed = listed_digests(pack)
@@ -156,11 +131,7 @@ def _claimed(pack: Pack) -> Signature:
 
 
 def _check_records(pack: Pack) -> None:
-    """Check that the records which the decision in a pack rests on are in it, as the decision names them.
-
-    Raises:
-        InvalidPack: One is missing, or another one.
-    """
+    """Check that the records which the decision in a pack rests on are in it, as the decision names them."""
     decision, listed = decision_in(pack), listed_digests(pack)
     if decision is None:
         return

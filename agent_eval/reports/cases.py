@@ -22,7 +22,7 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.contracts.conversation_change import ConversationChange
+from agent_eval.contracts.comparison import ConversationChange
 from agent_eval.contracts.verdict import EXECUTION, row_fault
 from agent_eval.reports.blocks import AMOUNTS, amount, bullets, folded, names
 from agent_eval.reports.causes import Cause, is_crash

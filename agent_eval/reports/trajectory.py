@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.contracts.advisory import advisory_in
+from agent_eval.contracts.verdict import advisory_in
 from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count

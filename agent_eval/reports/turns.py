@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_eval.comparison.conversations import cut_together
 from agent_eval.contracts import Outcome
-from agent_eval.contracts.conversation_change import (
+from agent_eval.contracts.comparison import (
     ConversationChange,
     CriterionChange,
     SpokenTurn,

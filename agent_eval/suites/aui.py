@@ -30,13 +30,8 @@ class SuiteAgent:
     """The agent that a suite of conversations is for.
 
     Attributes:
-        agent_id: Its id.
         key: Its API key, or `${NAME}` for the environment variable that has it.
         model: The model that the agent should use; None for its own.
-
-    Example:
-        >>> "API_KEY_1f" in repr(SuiteAgent("hr-assistant", "API_KEY_1f"))
-        False
     """
 
     agent_id: str

@@ -48,11 +48,7 @@ def key_reference(text: str) -> str | None:
 
 
 def faults(payload: Mapping[str, Any]) -> list[Problem]:
-    """List the faults of a suite, in the order of its format.
-
-    Args:
-        payload: The suite as plain JSON.
-    """
+    """List the faults of a suite, in the order of its format."""
     listed = [*_faults_of_values(payload), *_misspelt(payload)]
     for number, test in enumerate(_objects(payload.get("tests"))):
         listed += _faults_of_test(test, f"tests[{number}]")
@@ -180,16 +176,14 @@ def _faults_of_test(test: Mapping[str, Any], place: str) -> Iterator[Problem]:
     evaluations = list(_objects(test.get("evaluations")))
     for position, evaluation in enumerate(evaluations):
         yield from _stray_keys(evaluation, f"{place}.evaluations[{position}]")
-    if evaluations and all(_is_zero(evaluation.get("weight", 1)) for evaluation in evaluations):
+    if evaluations and all(
+        type(weight := each.get("weight", 1)) in (int, float) and weight == 0 for each in evaluations
+    ):
         yield Problem(
             "every weight is 0, so the test has no score",
             "Give one of the evaluations a weight.",
             f"{place}.evaluations",
         )
-
-
-def _is_zero(weight: Any) -> bool:
-    return type(weight) in (int, float) and weight == 0
 
 
 def _stray_keys(evaluation: Mapping[str, Any], place: str) -> Iterator[Problem]:

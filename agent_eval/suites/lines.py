@@ -21,10 +21,6 @@ _CASE_ID = re.compile(
 def lines_of_cases(path: Path, case_ids: Collection[str]) -> dict[str, int]:
     """Find where the ids of cases are written in a suite's file, as text: JSON, JSON Lines or YAML.
 
-    Args:
-        path: The suite.
-        case_ids: The cases that are looked for.
-
     Returns:
         The line of each, from 1; nothing for an id that is not found, or where the file cannot be read.
 

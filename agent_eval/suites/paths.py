@@ -3,18 +3,81 @@
 from __future__ import annotations
 
 import glob
+import re
 from collections.abc import Sequence
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 
 from agent_eval.errors import UsageError
 from agent_eval.storage.files import open_regular
-from agent_eval.suites.bundled import bundled_suite, is_bundled_name
+
+ROOT = Path(__file__).parents[1] / "bundled"
+DEMO, QUACK = ROOT / "Demo Agents", ROOT / "Quack Agents"
+
+_DATED = re.compile(r"eval_(.+)_([0-9]+)")
+"""Name of a suite's file that ends in a date, which its own name has after a hyphen."""
 
 MAX_SUITES = 500
 """Suites of one command."""
 
 _WILD = frozenset("*?[")
+
 _HEAD = 4 << 20
+
+
+def get_package_root() -> Path:
+    """Return the directory that has the bundled suites: `Demo Agents` and `Quack Agents`."""
+    return ROOT
+
+
+def get_demo_agents_path() -> Path:
+    """Return the directory of the suites of the demonstration's agents."""
+    return DEMO
+
+
+def get_quack_agents_path() -> Path:
+    """Return the directory of the suites of support teams."""
+    return QUACK
+
+
+def is_bundled_name(name: str) -> bool:
+    """Tell whether a name is that of a bundled suite, and no path.
+
+    Example:
+        >>> is_bundled_name("demo:hr"), is_bundled_name("suites/hr.json")
+        (True, False)
+    """
+    return name.startswith(("demo:", "quack:"))
+
+
+@cache
+def bundled_suites() -> dict[str, Path]:
+    """Return the file of every bundled suite by its name, sorted."""
+    demo = {f"demo:{_demo_name(path.stem)}": path for path in DEMO.rglob("*.json")}
+    quack = {
+        f"quack:{path.relative_to(QUACK).with_suffix('').as_posix()}": path for path in QUACK.rglob("*.json")
+    }
+    return dict(sorted({**demo, **quack}.items()))
+
+
+def bundled_suite(name: str) -> Path:
+    """Return the file of a bundled suite."""
+    path = bundled_suites().get(name)
+    if path is None:
+        near = get_close_matches(name, bundled_suites(), n=1, cutoff=0.5)
+        hint = f"Did you mean {near[0]}? " if near else ""
+        raise UsageError(
+            f"there is no bundled suite {name!r}",
+            remedy=f"{hint}`agent-eval list-suites` shows them all.",
+            field="suite",
+        )
+    return path
+
+
+def _demo_name(stem: str) -> str:
+    dated = _DATED.fullmatch(stem)
+    return f"{dated[1]}-{dated[2]}" if dated else stem
 
 
 def suite_paths(patterns: Sequence[str]) -> list[Path]:
@@ -61,13 +124,7 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def is_of_conversations(path: Path) -> bool:
-    """Tell from a file's text whether it may be a suite of conversations; `open_document` knows for certain.
-
-    Example:
-        >>> _ = Path("orders.jsonl").write_text('{"dataset_id": "orders"}')
-        >>> is_of_conversations(Path("orders.jsonl"))
-        False
-    """
+    """Tell from its text whether a file may be a suite of conversations; `open_document` knows for sure."""
     if path.suffix.lower() not in (".json", ".yaml", ".yml"):
         return False
     try:
@@ -85,10 +142,6 @@ def any_of_conversations(patterns: Sequence[str]) -> bool:
     """Tell whether one of the suites that the patterns name may be one of conversations.
 
     A pattern that names nothing names none; who opens the suites says so.
-
-    Example:
-        >>> any_of_conversations(["demo:hr"]), any_of_conversations(["missing/*.json"])
-        (True, False)
     """
     try:
         return any(map(is_of_conversations, suite_paths(patterns)))

@@ -88,7 +88,6 @@ class Problem:
         """Build the error that refuses the suite because of this problem.
 
         Args:
-            file: The suite, as the user named it.
             more: Number of further problems in the same case.
         """
         location = file
@@ -145,7 +144,6 @@ def problems_of(error: ValidationError, raw: Any) -> list[tuple[str, str, str]]:
     """Return `(field, message, remedy)` for each problem of a pydantic error, in document order.
 
     Args:
-        error: The error that pydantic raised.
         raw: The value that pydantic refused; distinguishes fields from the members of a union.
     """
     return problems_of_details(error.errors(include_url=False, include_context=False), raw)
@@ -170,15 +168,11 @@ def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
         if not exists:
             break
         steps.append(step)
-        value = _step_into(value, step)
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            value = None
     return steps
-
-
-def _step_into(value: Any, step: str | int) -> Any:
-    try:
-        return value[step]
-    except (LookupError, TypeError):
-        return None
 
 
 def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[str, str]:

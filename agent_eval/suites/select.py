@@ -11,10 +11,11 @@ import hashlib
 import re
 import zlib
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import pairwise
+from typing import Any
 
 from typing_extensions import override
 
@@ -35,23 +36,19 @@ _MOST_CASES = 1 << 32
 _SHARE = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
 
+TAGS = "tags"
+"""Member of a case's metadata with its tags."""
+
+_NAMES_SHOWN = 3
+
+
 @dataclass(frozen=True)
 class ChosenCases:
     """The part of a suite that a run judges, with the record of the choice for its pack.
 
     Attributes:
-        suite: The chosen cases.
         case_ids: The requested ids, sorted; None if all cases were requested.
         shard: The requested share of these; None for all of them.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.suites.reader import open_suite
-        >>> cases = '{"case_id": "refund"}, {"case_id": "order"}'
-        >>> _ = Path("suite.json").write_text(f'{{"dataset_id": "orders", "cases": [{cases}]}}')
-        >>> chosen = choose(open_suite(Path("suite.json")), ["order"], shard=None)
-        >>> chosen.suite.case_count, chosen.case_ids
-        (1, ['order'])
     """
 
     suite: SuiteSource
@@ -61,11 +58,6 @@ class ChosenCases:
 
 def choose(source: SuiteSource, cases: Collection[str], shard: str | None) -> ChosenCases:
     """Choose the requested cases of a suite.
-
-    Args:
-        source: The suite.
-        cases: Case ids; all cases if empty.
-        shard: Share of these cases, such as `3/8`; None for all.
 
     Raises:
         NothingMeasured: The suite has no such case, or the share has no cases.
@@ -167,7 +159,7 @@ def take_share(suite: SuiteSource, share: Share) -> SuiteSource:
         InvalidInput: Malformed case, or duplicate case id.
         EmptyShard: No case belongs to this share.
     """
-    part = select(suite, _positions(suite, share))
+    part = select(suite, (at for at, (_, case) in enumerate(suite.cases()) if share.holds(case.case_id)))
     if not part.case_count:
         raise EmptyShard(
             f"{suite.path}: no case falls into shard {share} of its {suite.case_count} cases",
@@ -188,17 +180,7 @@ class Selection(Document):
     Path, digest and header are those of the file.
 
     Args:
-        whole: The document that has the cases.
         positions: Rising positions of the selected cases in `whole`.
-
-    Example:
-        >>> from pathlib import Path
-        >>> payload = {"dataset_id": "orders", "cases": [{"case_id": case_id} for case_id in "abc"]}
-        >>> selection = Selection(WholeDocument(Path("suite.json"), "0" * 64, payload), [0, 2])
-        >>> [raw_case.raw["case_id"] for raw_case in selection.read_all()]
-        ['a', 'c']
-        >>> selection.case_at(1).place.position
-        2
     """
 
     def __init__(self, whole: Document, positions: Iterable[int]) -> None:
@@ -270,7 +252,6 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
     """Refuse the first case whose id an earlier case has.
 
     Args:
-        suite: The suite.
         ids: Hashes of the cases' ids, in suite order from the first case.
 
     Raises:
@@ -287,15 +268,63 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
         earlier_positions.append(position)
 
 
-def _positions(suite: SuiteSource, share: Share) -> Iterator[int]:
-    for position, (_, case) in enumerate(suite.cases()):
-        if share.holds(case.case_id):
-            yield position
-
-
 def _refuse_if_equal(suite: SuiteSource, first: int, second: int) -> None:
     # Different ids may have the same hash, so the ids themselves decide.
     first_case, second_case = suite.document.case_at(first), suite.document.case_at(second)
     case_id = second_case.raw["case_id"]
     if first_case.raw["case_id"] == case_id:
         raise duplicate_problem(case_id, first_case.place, second_case.place).to_error(str(suite.path))
+
+
+def wanted_ids(
+    source: SuiteSource, cases: Collection[str], texts: Sequence[str], tags: Sequence[str]
+) -> Collection[str]:
+    """Return the ids of the cases that are asked for, in suite order; none where all are.
+
+    Args:
+        texts: Texts of which the id has one, in any letter case; any id if empty.
+        tags: Tags of which the case has one; any case if empty.
+
+    Raises:
+        NothingMeasured: No case has such a name and such a tag.
+        InvalidInput: Malformed suite.
+    """
+    if not texts and not tags:
+        return cases
+    known: list[tuple[str, list[str]]] = [
+        (case.case_id, _tags(case.metadata.get(TAGS))) for _, case in source.cases()
+    ]
+    folded = [text.casefold() for text in texts]
+    matching = [
+        case_id
+        for case_id, own in known
+        if (not cases or case_id in cases)
+        and (not folded or any(text in case_id.casefold() for text in folded))
+        and (not tags or not set(tags).isdisjoint(own))
+    ]
+    if not matching:
+        raise _nothing(source, known, texts, tags)
+    return matching
+
+
+def _tags(value: Any) -> list[str]:
+    return [tag for tag in value if isinstance(tag, str)] if isinstance(value, list) else []
+
+
+def _nothing(
+    source: SuiteSource, known: Sequence[tuple[str, list[str]]], texts: Sequence[str], tags: Sequence[str]
+) -> NothingMeasured:
+    wanted = " and ".join(
+        [f"a name with {' or '.join(map(repr, texts))}"] * bool(texts)
+        + [f"the tag {' or '.join(map(repr, tags))}"] * bool(tags)
+    )
+    names = [case_id for case_id, _ in known]
+    all_tags = sorted({tag for _, own in known for tag in own})
+    near = [*get_close_matches(texts[0], names, n=1)] if texts else get_close_matches(tags[0], all_tags, n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    there = f"Its tags are {', '.join(all_tags[:20])}." if all_tags else "Its cases have no tags."
+    if texts and not tags:
+        there = f"Its names include {', '.join(map(repr, names[:_NAMES_SHOWN]))}."
+    return NothingMeasured(
+        f"{source.path} has no case with {wanted}", remedy=f"{hint}{there}", file=str(source.path)
+    )

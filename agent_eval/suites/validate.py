@@ -35,12 +35,6 @@ class ValidationReport:
     `error_count` and `warning_count` count all problems; `errors` and `warnings` list the first
     `LISTED_PROBLEMS` of each, in the order of the file. `schema_version` is the version that the suite names;
     `format` is that of its file, as in `Document`.
-
-    Example:
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": 7}]}')
-        >>> report = validate_suite(Path("suite.json"))
-        >>> report.passed, [problem.message for problem in report.errors]
-        (False, ['case_id must be a string, not 7'])
     """
 
     path: Path
@@ -94,7 +88,6 @@ def validate_suite(
     """Check a whole suite.
 
     Args:
-        path: The suite's file.
         strict: Report unknown fields and a missing schema version as errors; otherwise unknown fields are
             ignored, and a missing version is a warning.
         require_version: Schema version that the suite must name.
@@ -102,7 +95,6 @@ def validate_suite(
 
     Raises:
         InvalidInput: Missing, empty, or malformed, so that the suite cannot be checked.
-        StorageError: The file cannot be read.
     """
     document = open_document(path)
     report = ValidationReport(path)

@@ -15,7 +15,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from agent_eval.demo.aui_server import DemoAgents, DemoServer
-from agent_eval.suites.bundled import bundled_suite
+from agent_eval.suites.paths import bundled_suite
 
 STOPS = {"purpose": "simulate", "object": {"message": "", "done": True, "reason": "goal"}}
 PASSES = {"purpose": "judge", "object": {"reasoning": "It is so.", "evidence": [], "verdict": "passed"}}

@@ -16,7 +16,7 @@ from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.compare import compare_packs
 from agent_eval.operations.packs import open_run
-from agent_eval.suites.bundled import bundled_suite, bundled_suites
+from agent_eval.suites.paths import bundled_suite, bundled_suites
 from tests import demo_baseline
 
 REPOSITORY = Path(__file__).parents[2]

@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.exporters.otel import exported_trials
-from agent_eval.exporters.otlp_http import collector, send
+from agent_eval.exporters.otlp import collector, send
 from tests.extent import FULL
 from tests.factories import make_config, make_pack, make_result
 from tests.shared_data import shared_path

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, field_validator
 
 from agent_eval.contracts import Case, Trace, canonical_json
-from agent_eval.contracts.finish import STOPPED_SHORT, Finish
+from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import StrictModel, clipped

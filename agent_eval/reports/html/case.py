@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from agent_eval.comparison.conversations import criterion_changes
 from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
-from agent_eval.contracts.advisory import advisory_in
-from agent_eval.contracts.conversation_change import CriterionChange
+from agent_eval.contracts.comparison import CriterionChange
 from agent_eval.contracts.event import MESSAGE, USER, is_blank
 from agent_eval.contracts.suite import definition_of
-from agent_eval.contracts.verdict import EXECUTION, VerdictRow
+from agent_eval.contracts.verdict import EXECUTION, VerdictRow, advisory_in
 from agent_eval.reports.blocks import AMOUNTS, amount
 from agent_eval.reports.html.content import as_text, marked, window
 from agent_eval.reports.html.evidence import SuiteEvidence

@@ -99,7 +99,7 @@ def test_traces_do_not_change_what_is_asked() -> None:
     ("wrong", "words"),
     [
         (["--archetype", "poet", "--out", "x.json"], "poet"),
-        (["--archetype", "ops_agent", "--out", "x.yaml"], "neither .json nor .jsonl"),
+        (["--archetype", "ops_agent", "--out", "x.yaml"], "written as .json or .jsonl"),
         (["--archetype", "ops_agent", "--cases", "0", "--out", "x.json"], "0"),
         (["--archetype", "ops_agent", "--fault-rate", "0.5", "--out", "x.json"], "--fault-rate is gone"),
     ],

@@ -11,7 +11,7 @@ from agent_eval.comparison.conversations import (
     spoken_texts,
 )
 from agent_eval.contracts import Case, Verdict, case_result
-from agent_eval.contracts.conversation_change import ConversationChange
+from agent_eval.contracts.comparison import ConversationChange
 from agent_eval.evidence.writer import result_row
 from tests.factories import make_case
 from tests.unit.reports.situations import conversation

@@ -11,10 +11,9 @@ import pytest
 from agent_eval.contracts import Event, case_result
 from agent_eval.contracts.trials import case_policy, trials_result
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.exporters.answers import Answer, answers_of
+from agent_eval.exporters.answers import Answer, Times, answers_of
 from agent_eval.exporters.otel import ExportedTrial, Span, exported_trials
 from agent_eval.exporters.otlp import any_value, json_rows, logs_of, traces_of
-from agent_eval.exporters.span_times import Times
 from tests.factories import make_config, make_pack, make_result, make_verdict
 
 SECOND = 1_000_000_000

@@ -10,9 +10,9 @@ import pytest
 
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.exporters import otlp_http
+from agent_eval.exporters import otlp
 from agent_eval.exporters.otel import exported_trials
-from agent_eval.exporters.otlp_http import PartialSuccess, Sent, collector, send
+from agent_eval.exporters.otlp import PartialSuccess, Sent, collector, send
 from agent_eval.http.errors import HttpError
 from tests.factories import make_pack, make_result
 from tests.unit.exporters.receiver import receiver
@@ -29,7 +29,7 @@ def sent_to(address: str, pack: Pack) -> Sent:
 
 
 def test_every_span_and_verdict_arrives_in_batches(pack: Pack, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(otlp_http, "BATCH", 4)
+    monkeypatch.setattr(otlp, "BATCH", 4)
     with receiver() as received:
         sent = sent_to(received.address, pack)
     expected = [span.span_id for trial in exported_trials(pack) for span in trial.spans]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import Case, Outcome, Trace
-from agent_eval.contracts.advisory import advisory_in
+from agent_eval.contracts.verdict import advisory_in
 from agent_eval.engine import JudgePlan
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.judges import judge_case, load_judges, validate_case

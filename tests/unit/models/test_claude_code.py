@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts.finish import Finish
+from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
 from agent_eval.models.catalog import open_model

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts.finish import Finish
+from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models import hosted
 from agent_eval.models.anthropic import AnthropicModel

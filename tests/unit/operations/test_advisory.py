@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.config.spec import Judging, Output, RunSpec
-from agent_eval.contracts.advisory import advisory_in
+from agent_eval.contracts.verdict import advisory_in
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.history.records import history_key
 from agent_eval.operations.run import run_suite

@@ -15,8 +15,13 @@ import pytest
 
 from agent_eval import __version__
 from agent_eval.config.spec import AgentSpec, Identity, Output, RunSpec
-from agent_eval.operations.agent_pins import agent_pins, is_dirty, lock_digest
-from agent_eval.operations.environment import git_commit, pinned_environment
+from agent_eval.operations.environment import (
+    agent_pins,
+    git_commit,
+    is_dirty,
+    lock_digest,
+    pinned_environment,
+)
 from tests.e2e.program import agent_eval
 from tests.factories import make_case, make_suite
 

@@ -13,8 +13,10 @@ from agent_eval.agents.tools import CASSETTE, RESPONSES
 from agent_eval.config.spec import Judging, Output, RunSpec
 from agent_eval.contracts import Comparison
 from agent_eval.evidence.reader import open_pack
+from agent_eval.gate.procedure import Counts
+from agent_eval.history.records import record_of
 from agent_eval.operations.compare import compared
-from agent_eval.operations.judged_twice import judge_twice
+from agent_eval.operations.judged_twice import counts_of, judge_twice
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite, make_trace
 
@@ -215,3 +217,48 @@ def test_what_the_agent_did_stays_with_its_trace() -> None:
     assert comparison.regressed_case_ids == ["a"]
     assert comparison.cases.judged_twice == ["a"]
     assert comparison.new_expectations == {}
+
+
+def counted() -> Counts:
+    before, now = open_pack(Path("before")), open_pack(Path("now"))
+    main = record_of(before)
+    return counts_of(now, before, main=[main], newest=main)
+
+
+def test_a_case_that_expects_something_else_counts_as_it_is_judged_now() -> None:
+    judged("before", answer("a", "done", "."), answer("b", "done", "."))
+    judged("now", answer("a", "done", "perfect"), answer("b", "done", "."))
+    counts = counted()
+    assert counts.baseline is not None
+    assert (counts.baseline.cases["a"].passed, counts.baseline.cases["b"].passed) == (0, 1)
+    assert counts.baseline.cases["a"].definition == counts.own.cases["a"].definition
+    assert counts.main[0].cases["a"].passed == 1
+
+
+def test_an_added_judge_counts_in_the_baseline_too() -> None:
+    rules = {"policy": {"forbidden_tools": ["lookup"]}}
+    judged("before", answer("a", "done", "done", **rules))
+    judged("now", answer("a", "done", "done", **rules), judges=("regex", "policy"))
+    counts = counted()
+    assert counts.baseline is not None
+    assert counts.baseline.cases["a"].failing == {"policy": 1}
+
+
+def test_a_renamed_case_keeps_its_history() -> None:
+    asks = {"input": "Refund order 7."}
+    judged("before", answer("old", "done", "done", **asks), answer("b", "done", "done"))
+    judged("now", answer("new", "sorry", "done", **asks), answer("b", "done", "done"))
+    counts = counted()
+    for run in (counts.baseline, counts.main[0], counts.newest):
+        assert run is not None
+        assert (sorted(run.cases), run.cases["new"].passed) == (["b", "new"], 1)
+        assert run.cases["new"].definition == counts.own.cases["new"].definition
+
+
+def test_two_cases_that_ask_the_same_are_matched_with_none() -> None:
+    asks = {"input": "Refund order 7."}
+    judged("before", answer("one", "done", "done", **asks), answer("two", "done", "done", **asks))
+    judged("now", answer("three", "done", "done", **asks), answer("four", "done", "done", **asks))
+    counts = counted()
+    assert counts.baseline is not None
+    assert sorted(counts.baseline.cases) == ["one", "two"]

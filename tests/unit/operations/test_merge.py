@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.config.assembly import assemble
-from agent_eval.config.spec import RunSpec
+from agent_eval.config.spec import Layout, Output, RunSpec
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import IncompatibleRuns, InvalidInput, InvalidPack, NothingMeasured
 from agent_eval.evidence.reader import open_pack
-from agent_eval.operations.merge import merge_packs
-from agent_eval.operations.run import run_suite
+from agent_eval.operations import merge
+from agent_eval.operations.run import RunResult, run_suite
 from agent_eval.storage.files import safe_name
 from agent_eval.suites.select import decode_positions, encode_positions, parse_share, share_of
 from tests.e2e.program import tree
@@ -27,6 +27,12 @@ ENVIRON = {
     "AGENT_EVAL_RUN_ID": "r",
     "GITHUB_SHA": "0123456789abcdef0123456789abcdef01234567",
 }
+
+
+def merged_packs(
+    packs: list[Path], out: Path, *, layout: Layout = "auto", run_id: str | None = None
+) -> RunResult:
+    return merge.merge_packs(packs, Output(pack=out, layout=layout), run_id=run_id)
 
 
 def write_suite(path: Path, count: int) -> Path:
@@ -68,7 +74,7 @@ def shards(suite: Path, root: Path, count: int = 4, **more: Any) -> list[Path]:
 def test_shards_merged_are_the_whole_run(suite: Path, tmp_path: Path, layout: Any, count: int) -> None:
     whole = scored(suite, tmp_path / "whole", layout=layout)
     parts = shards(suite, tmp_path, count)
-    merge_packs(list(reversed(parts)), tmp_path / "merged", layout=layout)
+    merged_packs(list(reversed(parts)), tmp_path / "merged", layout=layout)
     assert tree(whole) == tree(tmp_path / "merged")
     assert sum(open_pack(part).manifest.case_count for part in parts) == 60
 
@@ -77,7 +83,7 @@ def test_many_shards_in_the_compact_layout(tmp_path: Path) -> None:
     suite = write_suite(tmp_path / "suite.json", 620)
     whole = scored(suite, tmp_path / "whole", layout="compact")
     parts = shards(suite, tmp_path, 3, layout="compact")
-    merge_packs(parts, tmp_path / "merged", layout="compact")
+    merged_packs(parts, tmp_path / "merged", layout="compact")
     assert tree(whole) == tree(tmp_path / "merged")
 
 
@@ -88,7 +94,7 @@ def test_artifacts_of_cases_come_along(suite: Path, tmp_path: Path, layout: Any)
     (parts[1] / "cases" / safe_name(pack.case_ids()[0]) / "artifacts").mkdir()
     (parts[1] / "cases" / safe_name(pack.case_ids()[0]) / "artifacts/stderr.txt").write_bytes(b"oh\xff")
     seal(parts[1], pack.config, layout="files", case_ids=pack.case_ids())
-    merge_packs(parts, tmp_path / "merged", layout=layout)
+    merged_packs(parts, tmp_path / "merged", layout=layout)
     merged = open_pack(tmp_path / "merged")
     found = {case_id: merged.artifacts(case_id) for case_id in merged.case_ids()}
     assert {case_id: files for case_id, files in found.items() if files} == {
@@ -99,7 +105,7 @@ def test_artifacts_of_cases_come_along(suite: Path, tmp_path: Path, layout: Any)
 def test_a_selection_can_be_divided_too(suite: Path, tmp_path: Path) -> None:
     cases = tuple(f"case {number}" for number in range(10, 30))
     whole = scored(suite, tmp_path / "whole", cases=cases)
-    merge_packs(shards(suite, tmp_path, 2, cases=cases), tmp_path / "merged")
+    merged_packs(shards(suite, tmp_path, 2, cases=cases), tmp_path / "merged")
     assert tree(whole) == tree(tmp_path / "merged")
 
 
@@ -113,23 +119,23 @@ def test_names_and_starts_of_shards_may_differ(suite: Path, tmp_path: Path) -> N
     first = scored(suite, tmp_path / "a", "1/2", run_id="one")
     later = {"AGENT_EVAL_CLOCK": "2026-01-14T09:00:00+00:00"}
     second = scored(suite, tmp_path / "b", "2/2", run_id="two", environ=later)
-    merged = merge_packs([second, first], tmp_path / "m")
+    merged = merged_packs([second, first], tmp_path / "m")
     assert merged.run_id == "one"
     assert merged.config.started_at == "2026-01-14T09:00:00+00:00"
-    assert merge_packs([first, second], tmp_path / "n", run_id="all").run_id == "all"
+    assert merged_packs([first, second], tmp_path / "n", run_id="all").run_id == "all"
     assert open_pack(tmp_path / "n").manifest.run_id == "all"
 
 
 def test_a_missing_shard_is_told(suite: Path, tmp_path: Path) -> None:
     with pytest.raises(IncompatibleRuns, match=r"cases are missing: shards 1, 2, 4 of 4 were named"):
-        merge_packs([part for part in shards(suite, tmp_path) if part.name != "s3"], tmp_path / "m")
+        merged_packs([part for part in shards(suite, tmp_path) if part.name != "s3"], tmp_path / "m")
     assert not (tmp_path / "m").exists()
 
 
 def test_a_shard_named_twice_is_told(suite: Path, tmp_path: Path) -> None:
     parts = shards(suite, tmp_path)
     with pytest.raises(IncompatibleRuns, match="overlap"):
-        merge_packs([*parts, parts[0]], tmp_path / "m")
+        merged_packs([*parts, parts[0]], tmp_path / "m")
 
 
 @pytest.mark.parametrize(
@@ -145,31 +151,31 @@ def test_mixed_settings_are_told(suite: Path, tmp_path: Path, more: dict[str, An
     first = scored(suite, tmp_path / "a", "1/2")
     second = scored(suite, tmp_path / "b", "2/2", **more)
     with pytest.raises(IncompatibleRuns, match=named):
-        merge_packs([first, second], tmp_path / "m")
+        merged_packs([first, second], tmp_path / "m")
 
 
 def test_another_suite_is_told(suite: Path, tmp_path: Path) -> None:
     first = scored(suite, tmp_path / "a", "1/2")
     second = scored(write_suite(tmp_path / "other.json", 61), tmp_path / "b", "2/2")
     with pytest.raises(IncompatibleRuns, match="suite_digest"):
-        merge_packs([first, second], tmp_path / "m")
+        merged_packs([first, second], tmp_path / "m")
 
 
 def test_other_numbers_of_shards_are_told(suite: Path, tmp_path: Path) -> None:
     with pytest.raises(IncompatibleRuns, match="number of shards"):
-        merge_packs(
+        merged_packs(
             [scored(suite, tmp_path / "a", "1/2"), scored(suite, tmp_path / "b", "1/3")], tmp_path / "m"
         )
 
 
 def test_a_whole_run_is_no_shard(suite: Path, tmp_path: Path) -> None:
     with pytest.raises(IncompatibleRuns, match="whole run"):
-        merge_packs([scored(suite, tmp_path / "a")], tmp_path / "m")
+        merged_packs([scored(suite, tmp_path / "a")], tmp_path / "m")
 
 
 def test_nothing_to_merge(tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured):
-        merge_packs([], tmp_path / "m")
+        merged_packs([], tmp_path / "m")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +198,7 @@ def test_a_shard_that_lies_is_told(tmp_path: Path, shard: Any) -> None:
     (pack / "run" / "config.json").write_bytes(pretty(stated))
     seal(pack, make_config(), layout="files", case_ids=["case-1", "case-2", "case-3"])
     with pytest.raises(InvalidPack, match=r"shard|cases"):
-        merge_packs([pack], tmp_path / "m")
+        merged_packs([pack], tmp_path / "m")
 
 
 @given(st.sets(st.integers(0, 999)), st.integers(1000, 1020))

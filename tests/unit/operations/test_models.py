@@ -10,7 +10,7 @@ import pytest
 from agent_eval.config.assembly import assemble, command_line
 from agent_eval.config.spec import Judging, LlmSpec, Output, RunSpec
 from agent_eval.errors import UsageError
-from agent_eval.operations.models import llm_key, opener
+from agent_eval.operations.models import ModelAccess, llm_key
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_key_is_the_nearest_that_is_given(
 
 def test_the_model_is_opened_once_and_not_before_it_is_needed(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
-    open_model = opener(LlmSpec(provider="scripted", script=script), {})
+    open_model = ModelAccess(LlmSpec(provider="scripted", script=script), {})
     script.write_text(json.dumps({"kind": "model_script", "schema_version": "1.2.0", "replies": []}))
     assert open_model().describe() == {"provider": "scripted", "model": "scripted"}
     assert open_model() is open_model()
@@ -39,7 +39,7 @@ def test_the_model_is_opened_once_and_not_before_it_is_needed(tmp_path: Path) ->
 
 def test_a_model_that_cannot_be_opened_says_why() -> None:
     with pytest.raises(UsageError, match="has no script"):
-        opener(LlmSpec(provider="scripted"), {})()
+        ModelAccess(LlmSpec(provider="scripted"), {})()
 
 
 def test_the_options_of_the_model_are_a_part_of_judging_and_its_key_is_never_written_as_a_flag() -> None:

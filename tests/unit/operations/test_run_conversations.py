@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 import agent_eval
+from agent_eval.contracts import case_policy, trials_result
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.reader import open_pack
+from agent_eval.operations.run_conversations import conversation_results
+from tests.factories import make_config, make_pack, make_result
+from tests.unit.reports.situations import conversation
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
 RULING = {"reasoning": "It is.", "evidence": [], "verdict": "passed"}
@@ -102,3 +106,18 @@ def test_bundled_suites_are_found_by_path_and_by_name() -> None:
     assert (agent_eval.get_package_root() / "Demo Agents" / "eval_retail-agent_140426.json").is_file()
     result = agent_eval.run_suite(Support(), "demo:hr", agent_eval.SuiteOptions(tests=("payslip",)))
     assert result.suite == "HR Assistant"
+
+
+def test_each_loop_has_its_own_turns_whichever_of_them_decides(tmp_path: Path) -> None:
+    loops = [conversation("a", (f"Question {number}", "", f"Answer {number}")) for number in range(3)]
+    case = {**loops[0], "trials": [{"trace": loop["trace"]} for loop in loops[1:]]}
+    results = [make_result("a"), make_result("a", failed="policy"), make_result("a")]
+    decided = trials_result(results, case_policy("all"))
+    assert decided.trial == 1
+    make_pack(tmp_path / "pack", [decided], cases=[case], config=make_config(), layout="compact")
+    tests = conversation_results(tmp_path / "pack").tests
+    assert [(test.loop, test.passed, test.turns[0].user, test.turns[0].agent) for test in tests] == [
+        (1, True, "Question 0", "Answer 0"),
+        (2, False, "Question 1", "Answer 1"),
+        (3, True, "Question 2", "Answer 2"),
+    ]

@@ -33,7 +33,7 @@ from agent_eval.contracts import (
     Thresholds,
     Triage,
 )
-from agent_eval.contracts.conversation_change import (
+from agent_eval.contracts.comparison import (
     ConversationChange,
     CriterionChange,
     SpokenTurn,

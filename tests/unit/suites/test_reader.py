@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError
 from agent_eval.suites import load_suite, open_suite, read_payload
-from agent_eval.suites.json_lines import _lines
+from agent_eval.suites.reader import _lines
 from agent_eval.suites.select import select
 
 HEADER = {"dataset_id": "demo", "metadata": {"schema_version": "1.0.0", "owner": "qa"}}
@@ -270,7 +270,7 @@ def test_shards_hold_every_case_once_in_order(tmp_path: Path, name: str, count: 
 def test_a_case_read_by_itself_is_the_one_that_its_shard_has(
     tmp_path: Path, name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.suites.json_lines._CACHED_BYTES", most)
+    monkeypatch.setattr("agent_eval.suites.reader._CACHED_BYTES", most)
     path = tmp_path / name
     cases: list[Any] = [case(f"c{position}") for position in range(SHARD_CASES + 7)]
     if name == "s.jsonl":
@@ -335,7 +335,7 @@ def test_unknown_format_is_refused(tmp_path: Path) -> None:
 
 
 def test_line_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.suites.json_lines.MAX_LINE_BYTES", 100)
+    monkeypatch.setattr("agent_eval.suites.reader.MAX_LINE_BYTES", 100)
     path = write(tmp_path / "s.jsonl", [case("x" * 200)])
     with pytest.raises(InvalidInput, match="longer than 100 bytes"):
         open_suite(path)

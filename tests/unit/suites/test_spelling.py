@@ -9,7 +9,7 @@ import pytest
 import agent_eval
 from agent_eval.contracts import Case
 from agent_eval.contracts.suite import COMMON_METADATA_KEYS, METADATA_KEYS, RECORDED_METADATA
-from agent_eval.suites.spelling import misspelt_in_case, misspelt_in_header
+from agent_eval.suites.document import misspelt_in_case, misspelt_in_header
 
 CALL = {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "pay"}
 

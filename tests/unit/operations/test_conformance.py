@@ -10,7 +10,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from agent_eval.errors import InvalidInput
-from agent_eval.operations.contracts_check import check_contracts
+from agent_eval.operations.conformance import check_contracts
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SUITES, ADAPTERS = FIXTURES / "schema_backcompat", FIXTURES / "adapters"
