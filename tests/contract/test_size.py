@@ -22,7 +22,7 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 95_100),
+    "lines of the package": (lines(SOURCES), 90_700),
     "modules of the package": (len(SOURCES), 474),
     "lines of tests": (lines(TESTS), 86_000),
     "names of options": (len({option.name for option in OPTIONS}), 189),
