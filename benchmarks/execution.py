@@ -150,7 +150,7 @@ def commands(place: Path) -> dict[str, Any]:
 
 def durable(place: Path) -> dict[str, Any]:
     """Trials a second of an agent that costs nothing, beside a loop that writes and syncs the same bytes."""
-    from agent_eval.storage.records import encode
+    from agent_eval.storage.journal import encode
 
     cases = 4000
     suite = write_suite(place / "suite.jsonl", cases)

@@ -132,7 +132,7 @@ def agents(place: Path) -> dict[str, float]:
 
 def request(_: Path) -> dict[str, float]:
     """Processor time of one request: of ours, through requests, and through http.client by hand."""
-    from agent_eval.agents.http_transport import Address
+    from agent_eval.agents.http import Address
 
     body = {"case_id": "case-1", "input": "Refund it."}
     with served(0.0) as port:

@@ -20,9 +20,8 @@ from typing_extensions import override
 
 from agent_eval.agents.aui import AuiAgent
 from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
+from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
-from agent_eval.agents.session_so_far import SessionSoFar
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
 from agent_eval.contracts.conversation import AUI, TURN_SECONDS
@@ -52,10 +51,6 @@ class AgentResponse:
         executed_workflows: Names of workflows or tools that ran; None where that is not known.
         trace_info: What the agent understood and decided, as an AUI agent reports it; None where unknown.
         raw: The answer as it came, for readers of the evidence.
-
-    Example:
-        >>> AgentResponse("Refunded.", executed_workflows=["REFUND"]).text
-        'Refunded.'
     """
 
     text: str
@@ -88,8 +83,6 @@ class AgentAdapter(ABC):
         """Begin a conversation, and return the key of its session.
 
         Args:
-            agent_id: The agent of the suite.
-            api_key: Its key.
             label: Name of the test.
             model: The model that the suite wants the agent to use.
         """
@@ -105,9 +98,6 @@ class AgentAdapter(ABC):
         """Send a message of the user, and return the agent's answer.
 
         Args:
-            session_key: From `spawn_session`.
-            message: What the user says.
-            user_info: What the agent may know of the user.
             timeout: Seconds that the agent has; raise `TimeoutError` after them.
 
         Raises:
@@ -125,14 +115,7 @@ class AgentAdapter(ABC):
 
 
 def settled(value: T | Awaitable[T]) -> T:
-    """Return the result of a function that may be `async`.
-
-    Example:
-        >>> async def answer():
-        ...     return "Hello!"
-        >>> settled(answer()), settled("Hello!")
-        ('Hello!', 'Hello!')
-    """
+    """Return the result of a function that may be `async`."""
     if not inspect.isawaitable(value):
         return value
 
@@ -144,18 +127,7 @@ def settled(value: T | Awaitable[T]) -> T:
 
 
 class AdapterAgent(Agent):
-    """The agent of an adapter, for the loop of turns.
-
-    Args:
-        adapter: The adapter.
-        agent_id: The agent that conversations are begun with.
-        api_key: Its key, never recorded.
-        model: The model that the suite wants the agent to use.
-
-    Example:
-        >>> AdapterAgent.__init__.__annotations__["adapter"]
-        'AgentAdapter'
-    """
+    """The agent of an adapter, for the loop of turns."""
 
     def __init__(self, adapter: AgentAdapter, agent_id: str, api_key: str, model: str | None = None) -> None:
         self._adapter, self._agent_id, self._key, self._model = adapter, agent_id, api_key, model
@@ -264,12 +236,7 @@ class AdapterModel(Model):
     """The model of an adapter, which judges and plays users.
 
     Args:
-        adapter: The adapter.
         model: The model that is asked; empty for the adapter's own.
-
-    Example:
-        >>> AdapterModel.kind
-        'adapter'
     """
 
     kind = "adapter"
@@ -322,14 +289,6 @@ class AuiAdapter(AgentAdapter):
 
     Args:
         api_key: Key of the AUI network, used where a suite has none.
-        model: The model that judges and plays users.
-        base_url: Address of the AUI API; None for AUI's own.
-
-    Example:
-        >>> from agent_eval.models.scripted import ScriptedModel
-        >>> adapter = AuiAdapter("API_KEY_1", ScriptedModel([{"text": "Hello!"}]))
-        >>> adapter.generate_user_message("Say hello.")
-        'Hello!'
     """
 
     def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:
@@ -414,12 +373,10 @@ def create_aui_adapter(
     """Make an adapter of an AUI agent and a hosted model.
 
     Args:
-        api_key: Key of the AUI network.
         llm_key: Key of the model that judges and plays users.
         provider: Its provider: `openai`, `anthropic`, `claude-code` or `scripted`.
         base_url: Address of the AUI API; None for AUI's own.
         llm_model: Name of the model; None for the provider's default.
-        llm_script: File of a `scripted` model.
 
     Raises:
         UsageError: There is no such provider, or the model cannot be used.

@@ -10,8 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer
-from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel
+from agent_eval.agents.hosted import HostedModel, ModelCall, Question, Turn, tool_text
 from agent_eval.models.reply import Reply
 from agent_eval.models.sdk import receive, unreadable
 from agent_eval.models.usage import AnswerFacts, facts_of, whole_usage_of
@@ -24,10 +23,6 @@ class AnthropicAgent(HostedModel):
     """A model behind Anthropic's Messages API, or an endpoint that speaks the same protocol.
 
     System messages in a case's input are appended to the system prompt.
-
-    Example:
-        >>> AnthropicAgent("claude-sonnet-4-5").describe()["parameters"]
-        {'max_tokens': 4096}
     """
 
     kind = "anthropic"

@@ -21,7 +21,7 @@ from typing_extensions import override
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
 from agent_eval.agents.aui_requests import KEY_VARIABLE, Renew, RequestFailed, Requests
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
-from agent_eval.agents.http_transport import HttpRequest, Service
+from agent_eval.agents.http import HttpRequest, Service
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, UsageError
@@ -46,10 +46,6 @@ class AuiAgent(Agent):
 
     Raises:
         UsageError: `base_url` is not a usable address, or a parameter is unknown.
-
-    Example:
-        >>> AuiAgent("agent-7", base_url="http://localhost:8600").describe()["agent_id"]
-        'agent-7'
     """
 
     kind: ClassVar[str] = "aui"
@@ -201,12 +197,7 @@ _TRACE_FLAGS = {"include_business_logic": "true", "include_context_logic": "true
 
 
 class AuiV3Agent(AuiAgent):
-    """An agent behind the AUI API of the later generation, which records no workflows and no parameters.
-
-    Example:
-        >>> AuiV3Agent(base_url="http://localhost:8600", parameters={"user_id": "u-1"}).describe()["agent"]
-        'aui-v3'
-    """
+    """An agent behind the AUI API of the later generation, which records no workflows and no parameters."""
 
     kind = "aui-v3"
     api = "v3"
@@ -240,9 +231,7 @@ class AuiV3Agent(AuiAgent):
         seconds = requests.last_seconds
         thread_id = _text(answer, "thread_id") or place.get("thread_id")
         if thread_id is None:
-            raise RequestFailed(
-                Reply(failure=FailureKind.TYPE_ERROR, problem="answered without the thread's id")
-            )
+            raise _without("the thread's id")
         place["thread_id"] = thread_id
         path = f"{_V3}/threads/{quote(thread_id, safe='')}/trace"
         traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
@@ -263,9 +252,7 @@ class AuiV3Agent(AuiAgent):
         )
         token, lasts = _text(granted, "access_token"), figure_of(granted.get("expires_in"))
         if token is None:
-            raise RequestFailed(
-                Reply(failure=FailureKind.TYPE_ERROR, problem="answered without an access_token")
-            )
+            raise _without("an access_token")
         seconds = _TOKEN_SECONDS if lasts is None else lasts
         self._token_until = time.monotonic() + seconds * 0.9
         return Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})

@@ -29,13 +29,8 @@ class AuiAnswer:
     """One answer of an AUI agent.
 
     Attributes:
-        message: The message as it came.
         trace_info: The trace of the answer; None where the API gave none.
         api: The generation of the API: `v1` or `v3`.
-
-    Example:
-        >>> AuiAnswer({"text": "Refunded.", "executed_workflows": ["REFUND"]}).text
-        'Refunded.'
     """
 
     message: Mapping[str, Any]
@@ -80,11 +75,7 @@ class AuiAnswer:
 
 
 def record_aui_answer(recorder: Recorder, answer: AuiAnswer, seconds: float) -> None:
-    """Record what an answer says of the agent's work, then the message.
-
-    Raises:
-        LimitReached: The agent called more tools than it may.
-    """
+    """Record what an answer says of the agent's work, then the message."""
     _record_understanding(recorder, object_of(answer.info.get("understanding")))
     for decision in items_of(answer.info.get("decisions")):
         _record_decision(recorder, object_of(decision))

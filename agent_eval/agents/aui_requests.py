@@ -7,7 +7,7 @@ from typing import Any
 
 from agent_eval.agents.aui_events import items_of, object_of
 from agent_eval.agents.base import Surroundings, Task
-from agent_eval.agents.http_transport import HttpRequest, Service, status_in_words, unavailable
+from agent_eval.agents.http import HttpRequest, Service, status_in_words, unavailable
 from agent_eval.agents.recorder import Recorder
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
 from agent_eval.http.client import Answer
@@ -34,11 +34,7 @@ Renew = Callable[[Service], Service]
 
 
 class RequestFailed(Exception):
-    """A request has no usable answer, which ends the turn.
-
-    Attributes:
-        reply: Why there is none.
-    """
+    """A request has no usable answer, which ends the turn."""
 
     def __init__(self, reply: Reply[Any]) -> None:
         super().__init__(reply.problem)
@@ -46,21 +42,7 @@ class RequestFailed(Exception):
 
 
 class Requests:
-    """The requests of one turn: within its time, repeated where that may help, and counted.
-
-    Args:
-        recorder: Counts the time and the repetitions.
-        task: Has the limits.
-        surroundings: Has clocks and retries.
-
-    Example:
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.contracts import Case
-        >>> task = Task(Case(case_id="refund"))
-        >>> surroundings = Surroundings(CaseTools(task.case))
-        >>> Requests(Recorder(task, surroundings), task, surroundings).last_seconds
-        0.0
-    """
+    """The requests of one turn: within its time, repeated where that may help, and counted."""
 
     def __init__(self, recorder: Recorder, task: Task, surroundings: Surroundings) -> None:
         self._recorder, self._limits, self._surroundings = recorder, task.limits, surroundings
@@ -72,8 +54,6 @@ class Requests:
         """Send a request and return the object in its answer.
 
         Args:
-            service: The service that is asked.
-            request: The request.
             is_first: Whether it is the first of a conversation, so that a refusal is one of all.
             renew: Returns the service with another token, to be asked once more after 401.
 
@@ -140,12 +120,7 @@ def _refuse_all(answer: Answer, is_first: bool) -> None:
 
 
 def read_object(answer: Answer) -> Reply[Any]:
-    """Read the JSON object in an answer of the API; any other answer is a failure.
-
-    Example:
-        >>> read_object(Answer(200, {}, b"<html>")).failure.value
-        'infrastructure'
-    """
+    """Read the JSON object in an answer of the API; any other answer is a failure."""
     if answer.status >= 400:
         return Reply(failure=FailureKind.AGENT_ERROR, problem=_in_words(answer), received=answer.body)
     if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":

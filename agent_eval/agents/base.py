@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
-from agent_eval.agents.session_so_far import SessionSoFar
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.errors import FailureKind
 from agent_eval.models.reply import Retry, send_once
@@ -25,16 +24,35 @@ SHARE_EXPECTED_OUTPUT = "share_expected_output"
 
 
 @dataclass(frozen=True, slots=True)
+class SessionSoFar:
+    """The turns before the present one of a conversation.
+
+    Attributes:
+        session_id: The same in each turn of one attempt, and in no other attempt; never recorded.
+        turn: Number of the present turn, from 1.
+        history: For each turn before, its `input`, and the agent's `assistant_output` and `tool_calls`.
+        conversation: What the agent's `AttemptResult.conversation` was in the turn before.
+    """
+
+    session_id: str
+    turn: int
+    history: Sequence[Mapping[str, Any]] = ()
+    conversation: Sequence[Any] = ()
+
+    def payload(self) -> dict[str, Any]:
+        """Return what a task of a conversation has beside the fields of every task."""
+        return {"session_id": self.session_id, "turn": self.turn, "history": list(self.history)}
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
     """One attempt at a case, or one turn of it.
 
     Attributes:
         case: The case; its trace is ignored.
-        mode: Whether this is the first attempt or a repair of earlier ones.
         attempt: Number of the attempt, from 0.
         previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
         share_expected_output: Whether the agent receives the expected output, which makes it no evaluation.
-        limits: Limits of the attempt.
         session: The conversation so far, where the task is one turn of a case with `turns`.
 
     Example:
@@ -57,30 +75,26 @@ class Task:
         It has nothing of the metadata, which holds the answers of the tools and what judges expect.
         """
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
+        shares = self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
+        conversation = self.case.conversation
+        of_user: dict[str, Any] = {}
+        if conversation is not None:
+            of_user["user_info"] = conversation.user_info
+            if conversation.system_prompt is not None:
+                of_user["system_prompt"] = conversation.system_prompt
         return {
             **(self.session.payload() if self.session is not None else {}),
-            **self._about_the_user(),
+            **of_user,
             "mode": self.mode,
             "case_id": self.case.case_id,
             "input": self.case.input,
-            "expected_output": self.case.expected_output if self._shares() else None,
+            "expected_output": self.case.expected_output if shares else None,
             "attempt": self.attempt,
             "previous_attempts": list(self.previous_attempts),
             "contracts": contracts,
             "tool_contracts": contracts,  # the name that the suite uses
             "policy": self.case.policy.to_json(),
         }
-
-    def _about_the_user(self) -> dict[str, Any]:
-        """Return what a conversation tells the agent of its user, and the prompt that the case sets."""
-        if self.case.conversation is None:
-            return {}
-        prompt = self.case.conversation.system_prompt
-        stated = {} if prompt is None else {"system_prompt": prompt}
-        return {"user_info": self.case.conversation.user_info, **stated}
-
-    def _shares(self) -> bool:
-        return self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +104,6 @@ class Clocks:
     Attributes:
         wall: Returns the current time, with its offset.
         monotonic: Returns seconds that never decrease; a pinned clock is constant, and latencies are then 0.
-        sleep: Waits for that many seconds.
-
-    Example:
-        >>> pinned = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0)
-        >>> pinned.stamp()
-        '2026-01-01T00:00:00.000+00:00'
     """
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -119,10 +127,6 @@ class ToolAnswer:
         delay_ms: Milliseconds to wait before the agent receives the answer.
         retries: How often the call of a live tool was repeated.
         waited: Seconds spent waiting between these repetitions; they do not count as the agent's time.
-
-    Example:
-        >>> ToolAnswer(error="card declined", source="tool_responses").output is None
-        True
     """
 
     output: Any = None
@@ -137,11 +141,7 @@ class Tools(Protocol):
     """Answers the tool calls of one attempt."""
 
     def answer(self, tool: str, arguments: Any) -> ToolAnswer:
-        """Answer a call.
-
-        Raises:
-            ToolFault: There is no answer, and the attempt cannot continue without one.
-        """
+        """Answer a call."""
         ...
 
     def recorded(self) -> Sequence[dict[str, Any]]:
@@ -149,17 +149,16 @@ class Tools(Protocol):
         ...
 
 
-class ToolFault(Exception):
-    """A tool call has no answer, and the attempt cannot continue without one.
-
-    Attributes:
-        failure: Kind of failure of the attempt.
-        problem: What is missing, in one sentence.
-    """
+class AttemptEnded(Exception):
+    """Why an attempt cannot go on: the kind of failure, and the problem in words."""
 
     def __init__(self, failure: FailureKind, problem: str) -> None:
         super().__init__(problem)
         self.failure, self.problem = failure, problem
+
+
+class ToolFault(AttemptEnded):
+    """A tool call has no answer, and the attempt cannot continue without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +166,7 @@ class Surroundings:
     """What an attempt needs besides its task.
 
     Attributes:
-        tools: Answers the attempt's tool calls.
         retry: Repeats requests; agents repeat nothing themselves.
-        clocks: The clocks of the run.
-
-    Example:
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> surroundings = Surroundings(CaseTools(Case(case_id="refund")))
-        >>> surroundings.tools.answer("lookup", {"id": 1}).error
-        'unknown_tool'
     """
 
     tools: Tools
@@ -189,23 +180,15 @@ class AttemptResult:
 
     Attributes:
         events: Events in order, from index 0; a failed attempt has those up to its failure.
-        output: The agent's final output.
         tool_calls: `{"tool", "arguments"}` in call order.
         failure: Why the attempt failed, regardless of what judges would say; None if the agent finished by
             itself. Requests that failed with `INFRASTRUCTURE` have been repeated already.
-        problem: The failure in words.
         seconds: Time that the agent took, without waiting for retries.
-        retries: Number of repeated requests.
         steps: Answers of a model.
         tokens: Tokens of a model, as far as its provider reports them.
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
         conversation: What the agent needs to continue the conversation in a further turn.
         turns: Of a conversation, the output and tool calls of each turn.
-
-    Example:
-        >>> result = AttemptResult([], failure=FailureKind.TIMEOUT, problem="did not end within 30 s")
-        >>> result.response()["error"]
-        'did not end within 30 s'
     """
 
     events: list[Event]
@@ -240,17 +223,10 @@ class AgentOptions:
         environ: This program's environment, which holds the keys of models; child processes get a part of it.
         repair_command: Command that a `command` agent runs for repairs.
         pass_on: Names of further variables that a `command` agent gets.
-        cwd: Working directory of a `command` agent.
         keep_alive: Whether a `command` agent stays alive for a conversation.
         headers: Headers of every request to an `http` agent; never shown or recorded.
         gateway: Whether a gateway answers at the address of an `http` agent, which is not the agent's own.
-        base_url: Endpoint of a hosted model.
-        system: System prompt of a hosted model.
         parameters: Further fields of requests to a hosted model.
-
-    Example:
-        >>> AgentOptions(system="Answer in one word.").system
-        'Answer in one word.'
     """
 
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -366,11 +342,7 @@ class LocalAgent(Agent):
 
 @runtime_checkable
 class HasAccount(Protocol):
-    """An agent whose provider limits the requests of an account, whichever agent sends them.
-
-    Attributes:
-        account: From `account_name`.
-    """
+    """An agent whose provider limits the requests of an account, whichever agent sends them."""
 
     account: str
 

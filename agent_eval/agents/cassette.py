@@ -42,11 +42,7 @@ class LiveTools(Protocol):
     """Tools that are really called, rather than answered from a recording."""
 
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
-        """Call a tool.
-
-        Raises:
-            ToolFault: The tool cannot be called.
-        """
+        """Call a tool."""
         ...
 
 
@@ -88,7 +84,6 @@ class Cassette:
     Args:
         mode: `replay` answers from the file only, and fails attempts that make other calls. `record` calls
             live tools. `update` does the same, and keeps rows of the file whose calls did not happen again.
-        rows: The rows of the file.
         live: The live tools; not needed for `replay`.
         name: Name of the cassette in messages.
         redacted: Replaces secrets in arguments, as they were replaced when the file was written.
@@ -182,14 +177,7 @@ class Cassette:
 
 
 class CassetteTools(Tools):
-    """The tools of one attempt, answered through a cassette; counts repetitions of calls.
-
-    Example:
-        >>> rows = [{"tool": "dice", "response": 3}, {"tool": "dice", "response": 5}]
-        >>> tools = CassetteTools(Cassette("replay", rows), "refund")
-        >>> [tools.answer("dice", {}).output for _ in range(3)]
-        [3, 5, 5]
-    """
+    """The tools of one attempt, answered through a cassette; counts repetitions of calls."""
 
     def __init__(self, cassette: Cassette, case_id: str) -> None:
         self._cassette, self._case_id = cassette, case_id
@@ -221,12 +209,6 @@ def open_cassette(
     redacted: Callable[[Any], Any] = unchanged,
 ) -> Cassette:
     """Open the cassette in a file, or a new one that is to be written there.
-
-    Args:
-        path: The file.
-        mode: As for `Cassette`.
-        live: As for `Cassette`.
-        redacted: As for `Cassette`.
 
     Raises:
         UsageError: `replay` without a file, `record` over a file, or no live tools to record from.

@@ -27,10 +27,6 @@ class AgentKind:
         schemes: URL schemes that name this kind; the whole URL then names the agent.
         in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses such
             agents, because that process holds the job's token.
-
-    Example:
-        >>> AGENTS["python"].in_this_process, AGENTS["command"].load().__name__
-        (True, 'CommandAgent')
     """
 
     name: str
@@ -89,7 +85,6 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
 
     Args:
         spec: The agent in one of the forms of `agent_forms`.
-        options: Settings; the defaults when None.
 
     Raises:
         UsageError: `spec` names no kind of agent, or an agent that cannot be used.

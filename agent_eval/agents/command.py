@@ -1,19 +1,22 @@
-"""The `command` agent: a program, run once per attempt, with JSON on standard input and output."""
+"""The `command` agent: a program, run per attempt or kept alive, with JSON on standard input and output."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
-from agent_eval.agents.living_command import LivingPrograms, Starter
-from agent_eval.agents.recorder import LimitReached, Recorder, UnusableAnswer, read_answer, record_answer
+from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.reply import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
@@ -28,10 +31,59 @@ _UNLIMITED = 24 * 3600.0
 _LAST_LINE_LIMIT = 500
 
 
+Starter = Callable[[Mapping[str, str]], ConversingChild]
+"""Starts the program, with further variables in its environment."""
+
+
+@dataclass
+class LivingProgram:
+    """One program with the address of its tools."""
+
+    child: ConversingChild
+    tools: ToolAddress
+    stack: ExitStack = field(default_factory=ExitStack)
+
+
+class LivingPrograms:
+    """The programs of the conversations in progress, by the ids of their sessions. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._programs: dict[str, LivingProgram] = {}
+        self._lock = threading.Lock()
+
+    def of_session(self, session_id: str, recorder: Recorder, start: Starter) -> LivingProgram:
+        """Return the program of a session, which is started for its first turn."""
+        with self._lock:
+            program = self._programs.get(session_id)
+        if program is not None:
+            program.tools.record_with(recorder)
+            return program
+        with ExitStack() as stack:
+            tools = stack.enter_context(ToolAddress(recorder))
+            child = start({TOOLS_VARIABLE: tools.url})
+            stack.callback(child.close)
+            program = LivingProgram(child, tools, stack.pop_all())
+        with self._lock:
+            self._programs[session_id] = program
+        return program
+
+    def end(self, session_id: str) -> None:
+        """End the program of a session, with everything that it started."""
+        with self._lock:
+            program = self._programs.pop(session_id, None)
+        if program is not None:
+            program.stack.close()
+
+    def end_all(self) -> None:
+        """End every program."""
+        for session_id in list(self._programs):
+            self.end(session_id)
+
+
 class CommandAgent(Agent):
     """Runs a program for every attempt.
 
-    The program reads `Task.payload` from standard input and writes its answer (see `recorder.read_answer`) to
+    The program reads `Task.payload` from standard input and writes its answer (see `answer.read_answer`) to
     standard output. Its standard error becomes an artifact of the case. While it runs, it can call the
     attempt's tools at the address in `AGENT_EVAL_TOOLS` (see `tool_address`).
 
@@ -40,12 +92,7 @@ class CommandAgent(Agent):
         repair: The program and arguments that repairs run instead.
         environ: The environment of agent-eval; the program gets an allow-listed part of it.
         pass_on: Names of further variables that the program gets (`--agent-env`).
-        cwd: The program's working directory.
         keep_alive: Whether the program stays alive for a conversation, with one line of JSON a turn.
-
-    Example:
-        >>> CommandAgent(["python", "agent.py"]).describe()["command"]
-        ['python', 'agent.py']
     """
 
     def __init__(
@@ -123,13 +170,15 @@ class CommandAgent(Agent):
         stdin = dumps(task.payload())
         if self._programs is not None and task.session is not None:
             session_id = task.session.session_id
-            program = self._programs.of_session(session_id, recorder, self._starter(argv))
+            program = self._programs.of_session(
+                session_id,
+                recorder,
+                lambda variables: ConversingChild(argv, env={**self._env, **variables}, cwd=self._cwd),
+            )
             began = surroundings.clocks.monotonic()
             result = program.child.ask(stdin, limits)
             recorder.seconds = surroundings.clocks.monotonic() - began
             return _record(recorder, result, program.tools.failure)
-
-        from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress  # a server, only for programs
 
         with ToolAddress(recorder) as tools:
             env = {**self._env, TOOLS_VARIABLE: tools.url}
@@ -145,9 +194,6 @@ class CommandAgent(Agent):
         assert reply.value is not None
         return _record(recorder, reply.value, tools.failure)
 
-    def _starter(self, argv: Sequence[str]) -> Starter:
-        return lambda variables: ConversingChild(argv, env={**self._env, **variables}, cwd=self._cwd)
-
 
 def _record(
     recorder: Recorder, result: ChildResult, tool_failure: ToolFault | LimitReached | None
@@ -159,7 +205,10 @@ def _record(
     if result.failure is not None:
         if result.stdout:
             recorder.artifacts["stdout.txt"] = result.stdout
-        return recorder.result(None, result.failure, result.problem + _last_line(result))
+        # For most programs the last line of standard error says why they failed.
+        failed = result.failure is FailureKind.AGENT_ERROR
+        words = last_line(result.stderr, limit=_LAST_LINE_LIMIT) if failed else ""
+        return recorder.result(None, result.failure, result.problem + words)
     try:
         answer = read_answer(result.stdout, what="standard output")
     except UnusableAnswer as unusable:
@@ -167,13 +216,6 @@ def _record(
             recorder.artifacts["stdout.txt"] = result.stdout
         return recorder.result(None, unusable.failure, unusable.problem)
     return record_answer(recorder, answer, recorder.seconds)
-
-
-def _last_line(result: ChildResult) -> str:
-    """Return the last line of standard error, which for most programs says why they failed."""
-    if result.failure is not FailureKind.AGENT_ERROR:
-        return ""
-    return last_line(result.stderr, limit=_LAST_LINE_LIMIT)
 
 
 def split_command(command: str) -> list[str]:

@@ -8,9 +8,8 @@ A function may take the case's id as a third argument, and may raise. An address
 
 from __future__ import annotations
 
-import inspect
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +17,8 @@ from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import LiveTools
-from agent_eval.agents.http_transport import Address
-from agent_eval.agents.load import load_function
+from agent_eval.agents.http import Address
+from agent_eval.agents.load import accepts, load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
 from agent_eval.errors import FailureKind, InvalidInput
@@ -48,7 +47,7 @@ class FunctionTools(LiveTools):
 
     def __init__(self, spec: str) -> None:
         self._function = load_function(spec, what="tool server")
-        self._takes_case_id = _accepts(self._function, 3)
+        self._takes_case_id = accepts(self._function, 3)
 
     @override
     def call(self, case_id: str, tool: str, arguments: Any) -> ToolAnswer:
@@ -65,15 +64,9 @@ class HttpTools(LiveTools):
     """Tools behind an address.
 
     Args:
-        url: The address.
         headers: Headers of every request; never shown or recorded.
         retry: Repeats calls that the server refused because of too many requests.
         seconds: Time limit of one call.
-
-    Example:
-        >>> HttpTools("http://localhost:1").call("refund", "lookup", {"id": 1})
-        Traceback (most recent call last):
-        agent_eval.agents.base.ToolFault: called lookup, and the tool server could not be reached: ...
     """
 
     def __init__(
@@ -132,22 +125,9 @@ def open_tool_server(
 ) -> LiveTools:
     """Open the tools behind an address, or those that a function implements.
 
-    Args:
-        spec: An address, or `module:function`.
-        headers: Headers of every request to an address.
-        retry: Repeats calls that an address refused because of too many requests.
-
     Raises:
         UsageError: `spec` is neither.
     """
     if "://" in spec:
         return HttpTools(spec, headers=headers, retry=retry)
     return FunctionTools(spec)
-
-
-def _accepts(function: Callable[..., Any], count: int) -> bool:
-    try:
-        inspect.signature(function).bind(*(None,) * count)
-    except (TypeError, ValueError):
-        return False
-    return True

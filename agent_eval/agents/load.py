@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -21,11 +22,6 @@ def check_function(spec: str, *, what: str) -> None:
 
     Raises:
         UsageError: `spec` names no function, or its package does not exist.
-
-    Example:
-        >>> check_function("no_such_module:agent", what="agent")
-        Traceback (most recent call last):
-        agent_eval.errors.UsageError: the agent 'no_such_module:agent' cannot be loaded: ...
     """
     _add_working_directory()
     module_name, _, path = spec.partition(":")
@@ -66,6 +62,15 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
             f"the {what} {spec!r} is not a function", remedy="Name a function, as module:function."
         )
     return function  # type: ignore[no-any-return]
+
+
+def accepts(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function can be called with so many arguments; one that cannot be inspected is not."""
+    try:
+        inspect.signature(function).bind(*(None,) * count)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _add_working_directory() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer
-from agent_eval.agents.chat import ModelCall, Question, Turn, tool_text
-from agent_eval.agents.hosted import HostedModel
+from agent_eval.agents.hosted import HostedModel, ModelCall, Question, Turn, tool_text
 from agent_eval.agents.recorder import storable
 from agent_eval.errors import InvalidInput
 from agent_eval.models.reply import Reply
@@ -21,12 +20,7 @@ from agent_eval.storage.json import Limits, parse
 
 
 class OpenAiCompatibleAgent(HostedModel):
-    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol.
-
-    Example:
-        >>> OpenAiCompatibleAgent("gpt-4o-mini", parameters={"temperature": 0}).describe()["parameters"]
-        {'temperature': 0}
-    """
+    """A model behind OpenAI's chat completions, or an endpoint that speaks the same protocol."""
 
     kind = "openai"
     key_variable = "OPENAI_API_KEY"
@@ -118,13 +112,10 @@ def _call(call: Mapping[str, Any], number: int) -> ModelCall:
     if not arguments.strip():
         return ModelCall(str(call_id), tool, {})
     try:
-        return ModelCall(str(call_id), tool, _parsed(arguments))
+        value = parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
+        return ModelCall(str(call_id), tool, value)
     except InvalidInput:
         return ModelCall(str(call_id), tool, storable(arguments), is_readable=False)
-
-
-def _parsed(arguments: str) -> Any:
-    return parse(arguments.encode(), source="arguments", limits=Limits(wide_integers=True))
 
 
 def _facts(body: Mapping[str, Any], stop_reason: str) -> AnswerFacts:

@@ -21,17 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
+from agent_eval.agents.answer import UnusableAnswer, check_answer, record_answer
 from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
-from agent_eval.agents.load import check_function, load_function
-from agent_eval.agents.recorder import (
-    LimitReached,
-    Recorder,
-    UnusableAnswer,
-    check_answer,
-    plain,
-    record_answer,
-    sort_keys,
-)
+from agent_eval.agents.load import accepts, check_function, load_function
+from agent_eval.agents.recorder import LimitReached, Recorder, plain, sort_keys
 from agent_eval.contracts import canonical_json
 from agent_eval.errors import FailureKind
 from agent_eval.processes.helper_thread import NAME, HelperThread
@@ -54,10 +47,6 @@ class PythonAgent(LocalAgent):
 
     Raises:
         UsageError: The function's package does not exist.
-
-    Example:
-        >>> PythonAgent("json:loads").describe()
-        {'agent': 'python', 'function': 'json:loads'}
     """
 
     def __init__(self, spec: str) -> None:
@@ -74,7 +63,7 @@ class PythonAgent(LocalAgent):
         with self._loading:
             if self._function is None:
                 function = load_function(self._spec, what="agent")
-                self._calls_tools = _takes_two(function)
+                self._calls_tools = accepts(function, 2)
                 self._function = function
         if alone:
             self._alarm = Alarm()
@@ -155,12 +144,6 @@ class Alarm:
 
     A function that catches the interruption is interrupted again. An alarm takes over SIGALRM. Code of a C
     extension that does not check for signals cannot be interrupted.
-
-    Example:
-        >>> previous = signal.getsignal(signal.SIGALRM)
-        >>> Alarm().call(lambda: threading.Event().wait(9), seconds=0.01)
-        False
-        >>> _ = signal.signal(signal.SIGALRM, previous)
     """
 
     AGAIN_SECONDS = 0.5
@@ -191,16 +174,7 @@ class Alarm:
 
 
 class EventLoop:
-    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed.
-
-    Example:
-        >>> async def agent(task):
-        ...     return f"Hello {task}"
-        >>> loop = EventLoop()
-        >>> loop.submit(agent("Ada")).result()
-        ('Hello Ada', None)
-        >>> loop.close()
-    """
+    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed."""
 
     PATIENCE_SECONDS = 0.5
     """How long `responds` waits for the loop."""
@@ -348,11 +322,3 @@ def _size(answer: Any) -> int:
         return len(canonical_json(answer))
     except TypeError:
         return len(canonical_json(within_64_bits(answer)))
-
-
-def _takes_two(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(None, None)
-    except (TypeError, ValueError):
-        return False
-    return True

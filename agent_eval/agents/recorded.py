@@ -11,12 +11,7 @@ from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundi
 
 
 class RecordedAgent(Agent):
-    """Replays each case's own trace, the same at every attempt.
-
-    Example:
-        >>> RecordedAgent().describe()
-        {'agent': 'recorded'}
-    """
+    """Replays each case's own trace, the same at every attempt."""
 
     replays = True
 

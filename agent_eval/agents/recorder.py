@@ -1,22 +1,15 @@
-"""Record an attempt as events.
-
-`Recorder` appends events, calls tools and enforces the attempt's limits. `read_answer` and `record_answer`
-serve agents that answer in one piece: they parse the answer and record it.
-"""
+"""Record an attempt as events: `Recorder` appends them, calls tools and enforces the attempt's limits."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
-from agent_eval.agents.answer_keys import problem_of_answer_keys, problem_of_call_keys
-from agent_eval.agents.base import AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
-from agent_eval.agents.own_events import has_result, problem_of_events, record_events, record_result
+from agent_eval.agents.base import AttemptEnded, AttemptResult, Surroundings, Task, ToolAnswer, ToolFault
 from agent_eval.contracts import Event, Trace, canonical_json
 from agent_eval.contracts.trace import MESSAGE, TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.models.usage import NO_FACTS, AnswerFacts, facts_of
+from agent_eval.models.usage import NO_FACTS, AnswerFacts
 from agent_eval.storage.json import Limits, parse, within_64_bits
 
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
@@ -27,38 +20,12 @@ FINAL_OUTPUT = "final_output"
 """The same attribute of a call, and the origin of its answer: the call is the agent's answer itself."""
 
 
-class LimitReached(Exception):
-    """The attempt exceeds one of its limits.
-
-    Attributes:
-        failure: Kind of failure of the attempt.
-        problem: The limit, in words.
-    """
-
-    def __init__(self, failure: FailureKind, problem: str) -> None:
-        super().__init__(problem)
-        self.failure, self.problem = failure, problem
-
-
-class UnusableAnswer(Exception):
-    """An agent's answer does not have the required form.
-
-    Attributes:
-        failure: Kind of failure of the attempt.
-        problem: What is wrong with the answer, in words.
-    """
-
-    def __init__(self, failure: FailureKind, problem: str) -> None:
-        super().__init__(problem)
-        self.failure, self.problem = failure, problem
+class LimitReached(AttemptEnded):
+    """The attempt exceeds one of its limits."""
 
 
 class Recorder:
     """Records the events of one attempt and enforces its limits.
-
-    Args:
-        task: The attempt.
-        surroundings: Clocks and tools of the attempt.
 
     Example:
         >>> from agent_eval.agents.tools import CaseTools
@@ -129,9 +96,6 @@ class Recorder:
 
         It is generated if the agent set none, and made unique if the agent used it before: some models number
         the calls of each answer from the beginning.
-
-        Raises:
-            LimitReached: The agent may not call any more tools.
         """
         call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
         self.count_call(tool, arguments)
@@ -218,21 +182,13 @@ class Recorder:
         )
 
     def check_time(self) -> None:
-        """Check the attempt's time limit.
-
-        Raises:
-            LimitReached: The attempt has taken too long.
-        """
+        """Check the attempt's time limit."""
         limit = self._task.limits.seconds
         if limit is not None and self.seconds > limit:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def count_step(self, tokens: float | None) -> None:
-        """Count an answer of a model, and the tokens it took.
-
-        Raises:
-            LimitReached: The attempt has taken too long, or too many tokens.
-        """
+        """Count an answer of a model, and the tokens it took."""
         limits = self._task.limits
         self.steps += 1
         self.tokens += tokens or 0
@@ -243,11 +199,7 @@ class Recorder:
             )
 
     def begin_step(self) -> None:
-        """Check, before a request to a model, that the attempt may have another one.
-
-        Raises:
-            LimitReached: The attempt has had all its steps.
-        """
+        """Check, before a request to a model, that the attempt may have another one."""
         limit = self._task.limits.steps
         if limit is not None and self.steps >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"did not come to an end within {limit} steps")
@@ -263,9 +215,6 @@ class Recorder:
         """Return the attempt's result; a failure is also recorded, as an error of the agent.
 
         Args:
-            output: The agent's final output, if it is a message.
-            failure: Why the attempt failed; None if it did not.
-            problem: The failure in words.
             block_reason: What kept the agent's answer back.
         """
         if self._task.case.final_output_tool is not None:
@@ -289,109 +238,6 @@ class Recorder:
 def milliseconds(seconds: float | None) -> float | None:
     """Convert seconds to milliseconds, rounded to the microsecond."""
     return None if seconds is None else round(seconds * 1000, 3)
-
-
-def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
-    """Parse an agent's answer.
-
-    Args:
-        data: JSON of an object with `assistant_output`, `tool_calls`, `error`, `model`, `usage` and
-            `cost_usd`, all of them optional.
-        what: Name of the data in messages, such as `standard output`.
-
-    Raises:
-        UnusableAnswer: `MISSING_OUTPUT` if the data is empty, `PARSE_ERROR` if it is not JSON, `TYPE_ERROR`
-            if it is not an object, or has malformed tool calls or misspelt keys.
-    """
-    if not data.strip():
-        raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
-    try:
-        value = parse(data, source=what, limits=Limits(max_bytes=len(data), wide_integers=True))
-    except InvalidInput as error:
-        hint = "; there is text before the JSON: logs belong on stderr" if _ends_in_an_object(data) else ""
-        raise UnusableAnswer(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}{hint}") from None
-    return check_answer(value)
-
-
-def _ends_in_an_object(data: bytes) -> bool:
-    """Tell whether an object begins at the start of a later line and goes on to the end of the data."""
-    for begin in re.finditer(rb"(?<=\n)[ \t]*\{", data[-_LARGEST_SEARCHED:]):
-        try:
-            value = parse(data[-_LARGEST_SEARCHED:][begin.start() :], source="answer")
-        except InvalidInput:
-            continue
-        return isinstance(value, dict)
-    return False
-
-
-_LARGEST_SEARCHED = 1 << 16
-
-
-def check_answer(value: Any) -> dict[str, Any]:
-    """Check that a value has the form of an agent's answer, and return it.
-
-    Raises:
-        UnusableAnswer: `TYPE_ERROR` if it has another form.
-    """
-    if not isinstance(value, dict):
-        raise UnusableAnswer(
-            FailureKind.TYPE_ERROR,
-            f"answered with {_type_name(value)} instead of an object with assistant_output",
-        )
-    if problem := problem_of_answer_keys(value):
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    calls = value.get("tool_calls")
-    if calls is not None and not isinstance(calls, list):
-        problem = f"gave {_type_name(calls)} as tool_calls instead of a list"
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    for number, call in enumerate(calls or []):
-        if not isinstance(call, dict) or not isinstance(call.get("tool", call.get("name")), str):
-            raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave tool_calls[{number}] without a tool's name")
-        if problem := problem_of_call_keys(call, number):
-            raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    if value.get("events") is not None and (problem := problem_of_events(value["events"])):
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    return value
-
-
-def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) -> AttemptResult:
-    """Record an agent's answer: its tool calls with the tools' results, and its output.
-
-    Results of tools that the agent ran itself, and events that it reports, are recorded as they were. An
-    answer without output and calls fails the attempt, because an agent that does nothing breaks no rule and
-    would pass.
-
-    Args:
-        recorder: Recorder of the attempt; has the user's message already.
-        answer: The answer, from `read_answer` or `check_answer`.
-        seconds: Time that the agent took.
-    """
-    try:
-        for call in answer.get("tool_calls") or []:
-            tool = call.get("tool", call.get("name"))
-            arguments = call.get("arguments", call.get("input", {}))
-            own_id = call.get("id", call.get("call_id"))
-            call_id = recorder.record_call(tool, arguments, own_id if isinstance(own_id, str) else None)
-            if has_result(call):
-                record_result(recorder, call, tool, call_id)
-            else:
-                recorder.call_tool(tool, arguments, call_id)
-        last_output = record_events(recorder, answer.get("events") or [])
-    except (ToolFault, LimitReached) as problem:
-        return recorder.result(None, problem.failure, problem.problem)
-    output = answer.get("assistant_output", answer.get("output"))
-    if output is None and answer.get("error") is None and last_output is not None:
-        return recorder.result(last_output)
-    error = answer.get("error")
-    if error is None and output in (None, "") and not recorder.calls:
-        return recorder.result(
-            None, FailureKind.MISSING_OUTPUT, "answered with neither an output nor tool calls"
-        )
-    recorder.record_message(output, seconds=seconds, facts=facts_of(answer))
-    if error is not None:
-        words = error if isinstance(error, str) else json.dumps(error)
-        return recorder.result(output, FailureKind.AGENT_ERROR, f"reported an error: {words[:2000]}")
-    return recorder.result(output)
 
 
 def plain(value: Any) -> Any:
@@ -435,8 +281,3 @@ def sort_keys(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: sort_keys(value[key]) for key in sorted(value)}
     return [sort_keys(item) for item in value] if isinstance(value, list) else value
-
-
-def _type_name(value: Any) -> str:
-    names = {str: "a string", list: "a list", type(None): "null", bool: "true or false"}
-    return names.get(type(value), "a number" if isinstance(value, int | float) else type(value).__name__)

@@ -27,9 +27,6 @@ class ToolAddress:
 
     A program posts `{"tool": "lookup", "arguments": {"id": 7}}` and receives `{"output": …, "error": …}`.
 
-    Args:
-        recorder: Records the calls, and makes them.
-
     Attributes:
         url: The address, with a path that cannot be guessed.
         failure: What ended the attempt during a call; None if nothing did.

@@ -52,7 +52,6 @@ class CaseTools(Tools):
     """The tools of one attempt, answered from the case. Each attempt needs an object of its own.
 
     Args:
-        case: The case.
         strict: Whether a call without an answer fails the attempt (`--strict-side-effects`).
         beyond: Answers the calls that the case does not; without it they get the error `unknown_tool`.
         redacted: Replaces secrets in arguments: the answers of a case from a pack are found by those.
@@ -107,11 +106,7 @@ class CaseTools(Tools):
 
 
 def check_tools(case: Case) -> None:
-    """Refuse a case whose tool answers are malformed, before anything runs.
-
-    Raises:
-        InvalidInput: Malformed; names case and field.
-    """
+    """Refuse a case whose tool answers are malformed, before anything runs."""
     CaseTools(case)
 
 

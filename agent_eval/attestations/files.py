@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from agent_eval.attestations.bundle import read_bundle, read_envelope
-from agent_eval.attestations.dsse import Envelope
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import Envelope, UntrustedPack, read_bundle, read_envelope
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.attestations.statement import (
     TEST_RESULT,
@@ -61,7 +59,6 @@ class Trust:
         secret: Shared secret with which the statement must have been authenticated; None for none.
         require_signature: Whether a shared secret is not enough.
         allow_unsigned: Whether a pack is accepted without any check of its origin.
-        expected: Of which commit, dataset and run the pack must be.
         gate: Whether there must also be an attestation that the gate passed.
     """
 
@@ -98,8 +95,6 @@ def admit(read: ReadFile, manifest_sha256: str, trust: Trust, *, pack: str) -> t
     Args:
         read: Reads the attestations. Each is read once.
         manifest_sha256: Digest of the bytes of `manifest.json` that are used from now on.
-        trust: What is required.
-        pack: Name of the pack in errors.
 
     Returns:
         The verified statements; empty where `trust` allows an unsigned pack and gives no credential.

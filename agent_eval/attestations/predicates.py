@@ -41,11 +41,6 @@ def result_predicate(
     A failed case, or one that could not be judged, makes the result FAILED; one that is inconclusive or
     skipped makes it WARNED. Only a run in which every case passed is PASSED.
 
-    Args:
-        config: Configuration of the run.
-        outcomes: Id and outcome of every case, in suite order.
-        url: Page of the CI run; None for none.
-
     Example:
         >>> config = RunConfig(
         ...     run_id="run-1", dataset_id="shop", started_at="2026-01-14T10:00:00+00:00", judges=[]
@@ -71,11 +66,6 @@ def result_predicate(
 
 def gate_predicate(config: RunConfig, decision: GateDecision, decision_sha256: str) -> dict[str, Any]:
     """Build the predicate of a gate that passed.
-
-    Args:
-        config: Configuration of the candidate.
-        decision: The decision.
-        decision_sha256: Digest of the file that holds the decision.
 
     Raises:
         InvalidInput: The gate did not pass, which is never attested.

@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.attestations.dsse import MAX_ATTESTATION_BYTES, as_object, malformed
-from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.dsse import (
+    MAX_ATTESTATION_BYTES,
+    MalformedAttestation,
+    UntrustedPack,
+    as_object,
+    malformed,
+)
 from agent_eval.errors import InvalidInput
 from agent_eval.storage.json import Limits, dumps, parse
 
@@ -34,7 +39,6 @@ class Subject:
     """An artifact, by its digest.
 
     Attributes:
-        name: For readers.
         digest: Lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
     """
 
@@ -107,13 +111,7 @@ def _subject(value: object, source: str) -> Subject:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a verifier expects of a run. A signature says who made a pack, not that it is the right one.
-
-    Attributes:
-        commit: Commit of the agent; None for any.
-        dataset_id: Id of the dataset; None for any.
-        run_id: Id of the run; None for any.
-    """
+    """What a verifier expects of a run. A signature says who made a pack, not that it is the right one."""
 
     commit: str | None = None
     dataset_id: str | None = None

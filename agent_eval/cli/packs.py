@@ -170,8 +170,13 @@ def attest(
 def _signer(
     key_file: Path | None, secret: str | None, secret_file: Path | None, environ: Mapping[str, str]
 ) -> Signer:
-    from agent_eval.attestations.keys import parse_signing_key, read_signing_key
-    from agent_eval.attestations.secrets import SIGNING_KEY_VARIABLE, key_from_environment, shared_secret
+    from agent_eval.attestations.keys import (
+        SIGNING_KEY_VARIABLE,
+        key_from_environment,
+        parse_signing_key,
+        read_signing_key,
+        shared_secret,
+    )
     from agent_eval.operations.attest import Signer
 
     shared = shared_secret(secret, secret_file, environ)
@@ -182,7 +187,7 @@ def _signer(
 
 
 def _attested_text(attested: Attested) -> list[str]:
-    from agent_eval.attestations.secrets import SAFE_BYTES
+    from agent_eval.attestations.keys import SAFE_BYTES
 
     key = attested.signer.key
     how = _INTEGRITY[attested.signer.integrity].format(key=key.public.key_id if key is not None else "")
@@ -220,8 +225,7 @@ def verify_attestation(
     from pathlib import Path
 
     from agent_eval.attestations.files import Trust
-    from agent_eval.attestations.keys import read_public_key
-    from agent_eval.attestations.secrets import shared_secret
+    from agent_eval.attestations.keys import read_public_key, shared_secret
     from agent_eval.attestations.statement import Expected
     from agent_eval.operations.trusted_packs import open_trusted
 
@@ -252,7 +256,7 @@ def verify_attestation(
 
 def is_unreadable(error: InvalidPack) -> bool:
     """Tell whether there is no pack to judge: nothing at the path, or no manifest in it."""
-    from agent_eval.attestations.errors import UntrustedPack
+    from agent_eval.attestations.dsse import UntrustedPack
 
     return not isinstance(error, UntrustedPack) and error.details.get("file") is None
 

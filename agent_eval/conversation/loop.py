@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_eval.agents.base import Agent, AttemptResult, Surroundings, Task
-from agent_eval.agents.session_so_far import SessionSoFar
+from agent_eval.agents.base import Agent, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.contracts.conversation import (
     CONVERSATION_END,

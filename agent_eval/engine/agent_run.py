@@ -39,8 +39,7 @@ from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.models.limits import AdaptiveLimit, limit_of
 from agent_eval.models.retries import Retries
 from agent_eval.storage.background import BackgroundWriter
-from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged
-from agent_eval.storage.records import record_digest
+from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 from typing_extensions import override
 
-from agent_eval.agents.own_events import unanswered_calls
+from agent_eval.agents.answer import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import CaseResult, definition_of
 from agent_eval.contracts.suite import RecordedTrial
@@ -27,9 +27,8 @@ from agent_eval.errors import InvalidInput
 from agent_eval.evidence.attachments import storable
 from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import result_row
-from agent_eval.storage.journal import JournalReader
+from agent_eval.storage.journal import DIGEST_BYTES, JournalReader, encode
 from agent_eval.storage.json import dumps
-from agent_eval.storage.records import DIGEST_BYTES, encode
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.document import Document, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
@@ -58,7 +57,7 @@ class Slots:
 
     Example:
         >>> slots = Slots(cases=2, trials=1)
-        >>> from agent_eval.storage.records import record_digest
+        >>> from agent_eval.storage.journal import record_digest
         >>> slots.put(1, 64, record_digest(encode({"case_id": "refund"})))
         >>> slots.has_any(0), slots.has_any(1), slots.missing()
         (False, True, 1)

@@ -28,7 +28,7 @@ class TrialThreads(TrialRunner):
         >>> from pathlib import Path
         >>> from agent_eval.engine.scheduler import FixedLimit
         >>> from agent_eval.storage.journal import Journal
-        >>> from agent_eval.storage.records import encode
+        >>> from agent_eval.storage.journal import encode
         >>> def run_one(number):
         ...     return FinishedTrial(number, "passed", None, 0, [], encode({"trial": number}))
         >>> recorded = []

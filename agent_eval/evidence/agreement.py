@@ -34,12 +34,6 @@ def check_agreement(pack: str, seal: Seal, judges: set[str], cases: Iterable[Cas
     deciding trial. Each trial must have a trace. Each verdict must refer to events that exist, and each judge
     must have judged each trial. Files that repeat cases must repeat what they are.
 
-    Args:
-        pack: Name of the pack in errors.
-        seal: Its manifests.
-        judges: Ids of the judges of the run.
-        cases: The cases in suite order.
-
     Raises:
         InvalidPack: They disagree; the error names the case and the field.
     """

@@ -36,7 +36,6 @@ def write_bundle(
 
     Args:
         packs: Each pack, or only its directory, by slug, a relative path of one part or more.
-        out: The zip to write.
         extra: Other files, such as a report, by their name in the archive.
 
     Raises:
@@ -84,8 +83,6 @@ def open_bundle(
     Args:
         where: Path or content of a zip: one that `write_bundle` wrote; one whose only zip is such an archive,
             as artifact stores deliver it; or one with the files of a single pack.
-        source: Name of the archive in errors.
-        limits: Limits for the archive, and again for the inner one.
         admit: Check of each pack's origin, made before its content is parsed; None for none.
 
     Returns:
@@ -152,8 +149,6 @@ class Conversion:
     """Result of `expand` and `compact`.
 
     Attributes:
-        out: Path of the new pack.
-        layout: Layout of the new pack.
         left_behind: Files that were written into the old pack after the run; they are not converted.
     """
 

@@ -123,13 +123,7 @@ def artifact_line(case_id: str, name: str, data: bytes) -> bytes:
 
 
 class ArtifactReader:
-    """Read the artifacts of a verified pack, case by case. `Pack.artifacts` uses it.
-
-    Args:
-        pack: Name of the pack in errors.
-        manifest: Manifest of the pack.
-        paths: Paths of all files of the run part.
-    """
+    """Read the artifacts of a verified pack, case by case. `Pack.artifacts` uses it."""
 
     def __init__(self, pack: str, manifest: Manifest, paths: Iterable[str]) -> None:
         self._pack = pack
@@ -141,7 +135,6 @@ class ArtifactReader:
         """Return the artifacts of a case as bytes by name, sorted by name.
 
         Args:
-            case_id: A case of the pack.
             shard: Number of the case's shard, which counts where the pack is compact.
             read: Function that returns the bytes of a file of the pack, verified again.
         """

@@ -150,10 +150,6 @@ def remove_unlisted(pack: Path, names: Iterable[str]) -> None:
     Call it before making the same files again, with their names only; every other file that is not listed is
     still refused when the pack is opened.
 
-    Args:
-        pack: Directory of the pack.
-        names: Paths of the files, relative to the pack.
-
     Raises:
         UsageError: A name is part of the sealed run, or that of a manifest.
         InvalidPack: The pack's manifests are broken.

@@ -32,11 +32,6 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
     Tokens and cost are the sums over the events (their `usage` and `cost_usd`, or attributes), else the
     values in the case's `metadata` (`usage`, `cost_usd`). Latency is the sum of the events' `latency_ms`,
     else last minus first `ts`. Figures that are in neither are null.
-
-    Args:
-        raw: The case as read from the suite.
-        case: The same case as a contract.
-        trace: Trace of the case.
     """
     output = trace.final_output
     usage = case.metadata.get("usage")

@@ -185,11 +185,7 @@ def may_be_replaced(out: Path) -> bool:
 
 
 def refuse_to_lose_outputs(out: Path) -> None:
-    """Refuse a pack at `out` into which files were written after its run: replacing it would lose them.
-
-    Raises:
-        UsageError: The pack contains such files.
-    """
+    """Refuse a pack at `out` into which files were written after its run: replacing it would lose them."""
     written = _derived_paths(out)
     written += [name for name in (COMPARE, ATTESTATIONS) if not written and (out / name).exists()]
     if written:

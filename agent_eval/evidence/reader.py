@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import orjson
 from pydantic import ValidationError
 from typing_extensions import override
 
@@ -29,15 +30,7 @@ from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.agreement import check_agreement
 from agent_eval.evidence.attachments import ArtifactReader
-from agent_eval.evidence.row_cache import (
-    CompactResult,
-    IndexTable,
-    IndexTableView,
-    ResultTable,
-    Rows,
-    RowsById,
-)
-from agent_eval.evidence.rows import ResultChecker, first_problem, index_rows, parse_json
+from agent_eval.evidence.rows import ResultChecker, Rows, RowsById, first_problem, index_lines, parse_json
 from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
 from agent_eval.evidence.verify import (
     Admit,
@@ -97,11 +90,7 @@ def verify_pack(where: Path) -> Seal:
 
 
 def refuse_incomplete(pack: str, manifest: Manifest) -> None:
-    """Refuse the pack of a run that was stopped: cases that did not run might have failed.
-
-    Raises:
-        InvalidPack: The run is not complete.
-    """
+    """Refuse the pack of a run that was stopped: cases that did not run might have failed."""
     if not manifest.complete:
         what = "belongs to a run that is not complete, so nothing can be decided on it"
         remedy = "Finish the run with the command that began it and --resume, or run the suite to its end."
@@ -132,8 +121,7 @@ class _Contents(Keeper):
         self._layout = manifest.layout
         self.checker = ResultChecker(pack)
         self.small: dict[str, bytes] = {}
-        self.index: list[bytes] = []
-        self.results: dict[str, list[tuple[str, CompactResult]]] = {}
+        self.results: dict[str, list[tuple[str, bytes]]] = {}
         self.line_counts: dict[str, int] = {}
 
     @override
@@ -148,24 +136,17 @@ class _Contents(Keeper):
         return len(parts) == 3 and parts[2] == at.VERDICTS
 
     @override
-    def take(self, path: str, pieces: list[bytes]) -> None:
-        if path == at.INDEX:
-            self.index = pieces
-            return
-        data = b"".join(pieces)
-        if path in (at.CONFIG, at.SUMMARY):
+    def take(self, path: str, data: bytes) -> None:
+        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
             self.small[path] = data
-        elif self._layout == "compact" and path.startswith(_TRAJECTORIES):
+        elif self._layout == "files":
+            self.results[path] = [self.checker.check(parse_json(data, pack=self._pack, path=path), path)]
+        elif not path.startswith(_TRAJECTORIES):
+            self.results[path] = self.checker.check_lines(data, path)
+        else:
             if data and not data.endswith(b"\n"):
                 raise invalid_pack(self._pack, path, "does not end with a line feed")
             self.line_counts[path] = data.count(b"\n")
-        else:
-            self.results[path] = self._rows(path, data)
-
-    def _rows(self, path: str, data: bytes) -> list[tuple[str, CompactResult]]:
-        if self._layout == "compact":
-            return self.checker.read_lines(data, path)
-        return [self.checker.check(parse_json(data, pack=self._pack, path=path), path)]
 
 
 _TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
@@ -176,11 +157,8 @@ class Pack:
 
     Attributes:
         name: Name of the pack in errors: its path.
-        manifest: Manifest of the run.
         manifest_sha256: Digest of the bytes of `manifest.json`, which identifies the pack.
         derived: Manifest of the files that were written into it after the run; None without any.
-        config: Configuration of the run.
-        summary: Summary of the run; it follows from the verdicts.
     """
 
     def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
@@ -193,11 +171,11 @@ class Pack:
         small = contents.small
         self.config = parse_contract(RunConfig, small[at.CONFIG], pack=self.name, path=at.CONFIG)
         self.summary = parse_contract(RunSummary, small[at.SUMMARY], pack=self.name, path=at.SUMMARY)
-        self._index = IndexTable(index_rows(contents.index, pack=self.name, path=at.INDEX))
+        self._index = index_lines(small[at.INDEX], pack=self.name, path=at.INDEX)
         self._check_run()
-        self._positions = {row.case_id: number for number, row in enumerate(self._index.rows)}
+        self._positions = {case_id: number for number, case_id in enumerate(self._index)}
         self._shards = self._shard_starts(contents.line_counts)
-        self._results = ResultTable(self.case_ids(), self._ordered(contents))
+        self._results = dict(zip(self._index, self._ordered(contents), strict=True))
         self._check_summary(contents.checker.tally())
         self._check_judges()
         self._last_shard: tuple[str, list[bytes]] = ("", [])
@@ -218,15 +196,12 @@ class Pack:
         return Rows(self._results)
 
     def index_by_id(self) -> Mapping[str, CaseIndexRow]:
-        """Return the rows of the index by the id of their case. Use it to read a few fields of many rows.
-
-        The rows are read like dictionaries but are none: `dict(row)` makes one.
-        """
-        return RowsById(self._positions, IndexTableView(self._index))
+        """Return the rows of the index by the id of their case; each is built on access."""
+        return RowsById(self._index)
 
     def results_by_id(self) -> Mapping[str, CaseResultRow]:
         """Return the result of every case by the id of the case; each is built on access."""
-        return RowsById(self._positions, self._results)
+        return RowsById(self._results)
 
     def case_ids(self) -> list[str]:
         """List the ids of all cases, in suite order."""
@@ -256,7 +231,6 @@ class Pack:
         """Read a case with the trace of one of its trials, as it was judged.
 
         Args:
-            case_id: The case.
             trial: Number of the trial, from 0; None for the one that decides the case.
 
         Raises:
@@ -265,7 +239,7 @@ class Pack:
         """
         raw, path = self._raw_trajectory(case_id)
         if trial is None:
-            trial = self._results.row(self._positions[case_id])["trial"]
+            trial = orjson.loads(self._results[case_id])["trial"]
         try:
             return Case.model_validate(raw, context=EARLIER).of_trial(trial)
         except ValidationError as error:
@@ -351,12 +325,12 @@ class Pack:
             raise invalid_pack(self.name, shards[-1][0], what)
         return shards
 
-    def _ordered(self, contents: _Contents) -> list[CompactResult]:
+    def _ordered(self, contents: _Contents) -> list[bytes]:
         """List all results in suite order; check that each belongs to the case that the index has there."""
         if self.manifest.layout == "compact":
             return self._ordered_shards(contents)
         directories = self.manifest.case_directories
-        results: list[CompactResult] = []
+        results: list[bytes] = []
         for case_id in self._positions:
             directory = directories.get(case_id)
             if directory is None:
@@ -370,8 +344,8 @@ class Pack:
             )
         return results
 
-    def _ordered_shards(self, contents: _Contents) -> list[CompactResult]:
-        results: list[CompactResult] = []
+    def _ordered_shards(self, contents: _Contents) -> list[bytes]:
+        results: list[bytes] = []
         case_ids = self.case_ids()
         for number, (_, start, count) in enumerate(self._shards):
             path = at.verdicts_shard(number)
@@ -384,9 +358,7 @@ class Pack:
             raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
         return results
 
-    def _of_cases(
-        self, path: str, rows: list[tuple[str, CompactResult]], case_ids: list[str]
-    ) -> Iterator[CompactResult]:
+    def _of_cases(self, path: str, rows: list[tuple[str, bytes]], case_ids: list[str]) -> Iterator[bytes]:
         """Yield the results of a file, which must belong to these cases."""
         for (actual_id, result), case_id in zip(rows, case_ids, strict=True):
             if actual_id != case_id:

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType
-from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
+import orjson
 from pydantic import BaseModel
 from typing_extensions import override
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, RunConfig
 from agent_eval.contracts.base import Contract
 from agent_eval.evidence.reader import Pack
-from agent_eval.evidence.row_cache import Rows, RowsById, RowTable
+from agent_eval.evidence.rows import Rows, RowsById
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import KEPT, Redactor, Shape
 
@@ -30,7 +31,6 @@ _OURS = re.compile(
 )
 """Fields of contracts that are texts and yet no free ones: ids, and words of open vocabularies."""
 
-Row = TypeVar("Row")
 Model = TypeVar("Model", bound=Contract)
 
 
@@ -82,30 +82,24 @@ class RedactedPack(Pack):
 
     The run of a pack replaces the secrets that it knows. A pack of another machine, or of an earlier version,
     may hold those of this one. Do not judge or verify what is read here: judges need what was recorded.
-
-    Args:
-        pack: The pack.
-        redactor: Knows the secrets.
     """
 
     def __init__(self, pack: Pack, redactor: Redactor) -> None:
         vars(self).update(vars(pack))
         self._redactor = redactor
-        self._shown_index = _RedactedRows(self._index, redactor)
-        self._shown_results = _RedactedRows(self._results, redactor)
         self.config = RunConfig.model_validate(_redacted(pack.config.to_json(), redactor))
 
     @override
     def index(self) -> Rows[CaseIndexRow]:
-        return Rows(self._shown_index)
+        return Rows(self._index, self._row_without_secrets)
 
     @override
     def results(self) -> Rows[CaseResultRow]:
-        return Rows(self._shown_results)
+        return Rows(self._results, self._row_without_secrets)
 
     @override
     def results_by_id(self) -> Mapping[str, CaseResultRow]:
-        return RowsById(self._positions, self._shown_results)
+        return RowsById(self._results, self._row_without_secrets)
 
     @override
     def artifacts(self, case_id: str) -> dict[str, bytes]:
@@ -116,20 +110,8 @@ class RedactedPack(Pack):
         raw, path = super()._raw_trajectory(case_id)
         return _redacted(raw, self._redactor, numbers=True), path
 
-
-class _RedactedRows(Generic[Row]):
-    """Rows of a table without secrets; each is built on access."""
-
-    def __init__(self, table: RowTable[Row], redactor: Redactor) -> None:
-        self._table, self._redactor = table, redactor
-
-    def __len__(self) -> int:
-        return len(self._table)
-
-    def row(self, position: int) -> Row:
-        """Build the row at a position from 0."""
-        row: Row = _redacted(self._table.row(position), self._redactor)
-        return row
+    def _row_without_secrets(self, line: bytes) -> Any:
+        return _redacted(orjson.loads(line), self._redactor)
 
 
 def _redacted(value: Any, redactor: Redactor, *, numbers: bool = False) -> Any:

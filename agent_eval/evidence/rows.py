@@ -1,17 +1,19 @@
 """Rows of a pack: parsed strictly, and checked against the contract and for contradictions.
 
 Rows are plain dictionaries, because building models for every verdict of a large run takes longer than
-comparing runs. They keep the JSON of the file, unknown fields included.
+comparing runs. They keep the JSON of the file, unknown fields included. A pack keeps them as JSON, in
+a fraction of the memory, and builds each when it is asked for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
+from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any, TypeVar, overload
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from agent_eval.contracts import (
@@ -26,8 +28,7 @@ from agent_eval.contracts import (
 from agent_eval.contracts.run import judging_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import FAULT, TrialResult, fault_of, is_lost
-from agent_eval.errors import FailureKind, InvalidInput, InvalidPack
-from agent_eval.evidence.row_cache import CompactResult, IndexRow, KnownLines, PieceTable
+from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.sources import invalid_pack
 from agent_eval.storage.json import dumps, parse
 
@@ -53,14 +54,7 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
 
 
 def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> list[Any]:
-    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others.
-
-    Args:
-        data: Content of the file, or whole lines of it.
-        pack: Name of the pack in errors.
-        path: Path of the file in errors.
-        first_line: Number of the first line in `data`.
-    """
+    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others."""
     if not data:
         return []
     if not data.endswith(b"\n"):
@@ -80,60 +74,18 @@ def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> li
     ]
 
 
-class _Shape:
-    """Check that plain JSON objects have the fields and types of a TypedDict.
-
-    pydantic needs microseconds for every field, and the types of a row's values are the same in nearly all
-    rows. So pydantic validates one row of every combination of types. The callers check the items of lists in
-    every row.
-
-    Args:
-        kind: The TypedDict.
-        rare: Fields that most rows lack.
-    """
-
-    def __init__(self, kind: type, rare: frozenset[str] = frozenset()) -> None:
-        self._names = tuple(kind.__annotations__)
-        usual = [name for name in self._names if name not in rare]
-        self._usual_length = len(usual)
-        self._values = itemgetter(*usual)
-        self._right: set[tuple[type, ...]] = set()
-        self._kind = kind
-
-    @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
-        return TypeAdapter(self._kind)
-
-    def problem(self, row: Any) -> str | None:
-        """Find the first problem of a row; None without any."""
-        types = self._types(row)
-        if types in self._right:
-            return None
-        try:
-            self._adapter.validate_python(row, strict=True)
-        except ValidationError as error:
-            return first_problem(error)
-        self._right.add(types)
-        return None
-
-    def _types(self, row: Any) -> tuple[type, ...]:
-        if type(row) is not dict:
-            return ()
-        try:
-            if len(row) == self._usual_length:
-                return tuple(map(type, self._values(row)))
-        except KeyError:
-            pass
-        # Older versions wrote fewer fields, and some rows have more. A valid row lacks no required one.
-        return tuple(type(row.get(name, _ABSENT)) for name in self._names)
+@cache
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
-_ABSENT = object()
-"""Placeholder for a missing field; its type is none of JSON's."""
-
-_VERDICT = _Shape(VerdictRow)
-_RESULT = _Shape(CaseResultRow, rare=frozenset({FAULT}))
-_INDEX = _Shape(CaseIndexRow, rare=frozenset({"topic"}))
+def _type_problem(row: Any, kind: type) -> str | None:
+    """Find the first field of a row that a TypedDict does not allow; None without any. More may be there."""
+    try:
+        _adapter(kind).validate_python(row, strict=True)
+    except ValidationError as error:
+        return first_problem(error)
+    return None
 
 
 def first_problem(error: ValidationError) -> str:
@@ -143,56 +95,29 @@ def first_problem(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def index_rows(pieces: list[bytes], *, pack: str, path: str) -> list[IndexRow]:
-    """Parse and check the rows of `run/index.jsonl`. Rows with the same models share one list of them.
-
-    Args:
-        pieces: Content of the file, cut anywhere. The function empties it, so that memory never has to hold
-            both the whole file and all rows.
-        pack: Name of the pack in errors.
-        path: Path of the file in errors.
+def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
+    """Parse and check the rows of `run/index.jsonl`; return the JSON of each by the id of its case, in order.
 
     Raises:
         InvalidPack: A row is malformed, or two have the same id.
     """
-    rows: list[IndexRow] = []
-    models: dict[tuple[str, ...], list[str]] = {}
-    for block in _blocks(pieces):
-        some = parse_lines(block, pack=pack, path=path, first_line=len(rows) + 1)
-        for number, row in enumerate(some, start=len(rows) + 1):
-            if problem := _INDEX.problem(row) or _index_problem(row):
-                raise invalid_pack(pack, path, f"line {number}: {problem}")
-            row["models"] = models.setdefault(tuple(row["models"]), row["models"])
-            rows.append(IndexRow(row))
-    if len({row.case_id for row in rows}) != len(rows):
-        raise invalid_pack(pack, path, "has a case twice")
-    return rows
+    lines: dict[str, bytes] = {}
+    for number, row in enumerate(parse_lines(data, pack=pack, path=path), start=1):
+        problem = _type_problem(row, CaseIndexRow)
+        if problem is None and any(len(call) != 2 for call in row["calls"]):
+            problem = "calls: must be pairs of strings"
+        if problem is not None:
+            raise invalid_pack(pack, path, f"line {number}: {problem}")
+        if row["case_id"] in lines:
+            raise invalid_pack(pack, path, "has a case twice")
+        lines[row["case_id"]] = _as_json(row)
+    return lines
 
 
-def _blocks(pieces: list[bytes]) -> Iterator[bytes]:
-    """Yield whole lines, a few pieces at a time; the last block may end within a line."""
-    pieces.reverse()
-    begun: list[bytes] = []
-    while pieces:
-        piece = pieces.pop()
-        end = piece.rfind(b"\n") + 1
-        if end:
-            yield b"".join((*begun, piece[:end]))
-            begun = []
-        begun.append(piece[end:])
-    if rest := b"".join(begun):
-        yield rest
-
-
-def _index_problem(row: CaseIndexRow) -> str | None:
-    """Find the first problem in the lists of a row; None without any."""
-    for call in row["calls"]:
-        if type(call) is not list or len(call) != 2 or type(call[0]) is not str or type(call[1]) is not str:
-            return "calls: must be pairs of strings"
-    for model in row["models"]:
-        if type(model) is not str:
-            return "models: must be strings"
-    return None
+def _as_json(row: Any) -> bytes:
+    """Return the JSON of a row that was checked. Its line may be broken, and say something else alone."""
+    # A copy, because the serializer's result keeps a buffer of several KB alive.
+    return bytes(memoryview(dumps(row)))
 
 
 class ResultChecker:
@@ -200,81 +125,40 @@ class ResultChecker:
 
     Most results of a run differ in ids and reasons only, so the checker derives the result of a case once for
     every combination of outcomes.
-
-    Args:
-        pack: Name of the pack in errors.
     """
 
     def __init__(self, pack: str) -> None:
         self._pack = pack
         self._tally = Tally()
         self._alike: dict[tuple[Any, ...], list[Any]] = {}
-        self._known = KnownLines()
-        self._pieces = PieceTable()
 
     @cached_property
     def _trial_checker(self) -> ResultChecker:
         """Checker of the single trials, each as if it were a case; its counts are not used."""
         return ResultChecker(self._pack)
 
-    def read_lines(self, data: bytes, path: str) -> list[tuple[str, CompactResult]]:
-        """Parse and check every case result of a JSON Lines file.
+    def check_lines(self, data: bytes, path: str) -> list[tuple[str, bytes]]:
+        """Parse and check every case result of a JSON Lines file. Returns and raises as `check`."""
+        rows = parse_lines(data, pack=self._pack, path=path)
+        return [self.check(row, path, number) for number, row in enumerate(rows, start=1)]
+
+    def check(self, row: Any, path: str, number: int = 1) -> tuple[str, bytes]:
+        """Check a parsed case result, which is the one of this number in its file.
 
         Returns:
-            Id of the case and compact form of every result.
-
-        Raises:
-            InvalidPack: A line is not strict JSON, the last line has no line feed; otherwise as for `check`.
-        """
-        if data and not data.endswith(b"\n"):
-            raise invalid_pack(self._pack, path, "does not end with a line feed")
-        lines = data.split(b"\n")[:-1]
-        results: list[tuple[str, CompactResult] | None] = [self._known.find(line) for line in lines]
-        unlike = [number for number, result in enumerate(results) if result is None]
-        parsed = self._parse_some(lines, unlike, path)
-        for number, row in zip(unlike, parsed, strict=True):
-            if problem := self._check_row(row):
-                raise invalid_pack(self._pack, path, f"case {number + 1} in it: {problem}")
-            results[number] = self._compact(lines[number], row)
-        return cast(list[tuple[str, CompactResult]], results)
-
-    def _compact(self, line: bytes, row: CaseResultRow) -> tuple[str, CompactResult]:
-        case_id = row["case_id"]
-        pieces = self._pieces.take_apart(case_id, line)
-        return case_id, self._known.remember(line, row, pieces) or pieces
-
-    def _parse_some(self, lines: list[bytes], numbers: list[int], path: str) -> list[Any]:
-        some = b"".join(lines[number] + b"\n" for number in numbers)
-        try:
-            return parse_lines(some, pack=self._pack, path=path)
-        except InvalidPack:
-            # Parse again line by line: the error then has the number of the line in the file.
-            return [
-                parse_json(lines[number], pack=self._pack, path=path, first_line=number + 1)
-                for number in numbers
-            ]
-
-    def check(self, row: Any, path: str) -> tuple[str, CompactResult]:
-        """Check a parsed case result.
-
-        Returns:
-            Id of the case and compact form of the result.
+            Id of the case and JSON of the result.
 
         Raises:
             InvalidPack: A field has the wrong type; or outcome, hard fail or score of the case do not follow
                 from its verdicts.
         """
-        line = dumps(row)
-        if known := self._known.find(line):
-            return known
         if problem := self._check_row(row):
-            raise invalid_pack(self._pack, path, f"case 1 in it: {problem}")
-        return self._compact(line, row)
+            raise invalid_pack(self._pack, path, f"case {number} in it: {problem}")
+        return row["case_id"], _as_json(row)
 
     def tally(self) -> Tally:
         """Return the counts of everything that was checked so far."""
         self._count_alike()
-        self._known.count(self._tally)
         return self._tally
 
     def _count_alike(self) -> None:
@@ -283,18 +167,13 @@ class ResultChecker:
         self._alike.clear()
 
     def _check_row(self, row: Any) -> str | None:
-        if problem := _RESULT.problem(row):
+        if problem := _type_problem(row, CaseResultRow):
             return problem
         case_id = row["case_id"]
         key = [row["outcome"], row["passed"], row["hard_failed"], row["score"], row["trial"], row.get(FAULT)]
         for verdict in row["verdicts"]:
-            if problem := _VERDICT.problem(verdict):
-                return f"verdicts: {problem}"
             if verdict["case_id"] != case_id:
                 return f"verdict of {verdict['judge_id'][:200]!r} belongs to another case"
-            for reference in verdict["evidence_refs"]:
-                if type(reference) is not int:
-                    return "verdicts: evidence_refs: must be integers"
             key.append(_DECISIVE(verdict))
             if verdict["evidence"]:
                 key.append(not_judged_in(verdict["evidence"]))
@@ -312,12 +191,7 @@ class ResultChecker:
 
     def _trials_problem(self, row: CaseResultRow) -> str | None:
         """Find the first problem of a case's trials, or of the result that must follow from them."""
-        trials = row["trials"]
-        if type(trials) is not list:
-            return "trials: must be a list"
-        for number, trial in enumerate(trials):
-            if type(trial) is not dict:
-                return f"trial {number}: is not the result of a trial"
+        for number, trial in enumerate(row["trials"]):
             alone: Any = {**trial, "case_id": row["case_id"], "trial": 0, "case_policy": None, "trials": []}
             if problem := self._trial_checker._check_row(alone):
                 return f"trial {number}: {problem}"
@@ -408,3 +282,56 @@ def contradiction(row: CaseResultRow) -> str | None:
     if any(row.get(name) != decides.get(name) for name in TrialResult.model_fields):
         return f"does not say what trial {number} says, which decides it"
     return None
+
+
+Row = TypeVar("Row")
+
+
+class Rows(Sequence[Row]):
+    """Rows of a pack, each built from its JSON on access; equal to any sequence of equal rows."""
+
+    def __init__(self, lines: Mapping[str, bytes], build: Callable[[bytes], Row] = orjson.loads) -> None:
+        self._lines, self._build = list(lines.values()), build
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, position: int) -> Row: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[Row]: ...
+    def __getitem__(self, position: int | slice) -> Row | list[Row]:
+        if isinstance(position, slice):
+            return [self._build(line) for line in self._lines[position]]
+        return self._build(self._lines[position])
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} of {len(self)} cases"
+
+
+class RowsById(Mapping[str, Row]):
+    """Rows of a pack by the id of their case, in suite order; each is built from its JSON on access."""
+
+    def __init__(self, lines: Mapping[str, bytes], build: Callable[[bytes], Row] = orjson.loads) -> None:
+        self._lines, self._build = lines, build
+
+    def __getitem__(self, case_id: str) -> Row:
+        return self._build(self._lines[case_id])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def __contains__(self, case_id: object) -> bool:
+        return case_id in self._lines
+
+    def keys(self) -> KeysView[str]:
+        """Return the ids, with the set operations of a dictionary's keys."""
+        return self._lines.keys()

@@ -37,10 +37,8 @@ def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_I
     """Build the error for a pack that does not verify.
 
     Args:
-        pack: Name of the pack.
         path: File or directory within the pack that has the problem; None for the pack as a whole.
         what: The problem, as a predicate: "is missing".
-        remedy: Next step for the user.
     """
     place = pack if path is None else f"{pack}: {path[:300]}"
     return InvalidPack(f"{place}: {what}", remedy=remedy, pack=pack, file=path)

@@ -58,17 +58,13 @@ class Keeper(Protocol):
         """Tell whether to pass the bytes of this file to `take`."""
         ...
 
-    def take(self, path: str, pieces: list[bytes]) -> None:
-        """Receive the verified bytes of a file, in the pieces that were read, of some 1 MiB at most."""
+    def take(self, path: str, data: bytes) -> None:
+        """Receive the verified bytes of a file."""
         ...
 
 
 def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
     """Read and check the manifests of a pack, and no other file.
-
-    Args:
-        source: Files of the pack.
-        admit: Check of the pack's origin; None for none.
 
     Raises:
         InvalidPack: The manifest is missing, malformed or lists impossible paths; or the derived manifest
@@ -185,8 +181,6 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
     """Read every file once, and check that exactly the listed files exist, unchanged.
 
     Args:
-        source: Files of the pack.
-        seal: Manifests of the pack.
         keeper: Receiver of the files that it wants; None to verify only.
 
     Raises:
@@ -204,15 +198,15 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
         wanted = keeper is not None and keeper.wants(path)
-        pieces = _verified(content, entry, seal, source.name, keep=wanted)
+        data = _verified(content, entry, seal, source.name, keep=wanted)
         if keeper is not None and wanted:
-            keeper.take(path, pieces)
+            keeper.take(path, data)
     for path in expected:
         if path not in seen:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
 
 
-def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> list[bytes]:
+def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
     if keep and entry.size > MAX_FILE_BYTES:
         raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     hasher = hashlib.sha256()
@@ -228,7 +222,7 @@ def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
-    return pieces
+    return b"".join(pieces)
 
 
 def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
@@ -241,7 +235,7 @@ def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
     if content is None:
         raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
     try:
-        return b"".join(_verified(content, entry, seal, source.name, keep=True))
+        return _verified(content, entry, seal, source.name, keep=True)
     finally:
         content.close()
 

@@ -79,7 +79,6 @@ class WrittenShard:
 
     Attributes:
         index: Number of the shard, from 0.
-        case_count: Number of its cases.
         files: `(path, size, sha256)` of every finished file.
         directories: `(case id, directory)` of every case, in the files layout.
         judge_ids: Judges for whose file the shard has a part.
@@ -99,9 +98,7 @@ class CaseEvidence:
     Attributes:
         trajectory: The case as read from the suite, with its unknown fields.
         trajectory_line: The trajectory as `storage.json.dumps` writes it.
-        result: The result of the case.
         result_line: The result as `storage.json.dumps` writes it.
-        row: The case's row of the index.
         artifacts: Artifacts by name, which are written unchanged. Redact those that are not from a pack, and
             then pass them through `attachments.storable`.
     """
@@ -167,12 +164,7 @@ class ShardWriter(ABC):
 
 
 def open_shard(target: PackTarget, index: int) -> ShardWriter:
-    """Open the writer of one shard, for a `with` statement.
-
-    Args:
-        target: The pack.
-        index: Number of the shard, from 0.
-    """
+    """Open the writer of one shard, for a `with` statement."""
     return CompactShard(target, index) if target.layout == "compact" else FilesShard(target, index)
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent_eval.attestations.bundle import sign_bundle
-from agent_eval.attestations.dsse import Envelope
+from agent_eval.attestations.dsse import Envelope, sign_bundle
 from agent_eval.attestations.files import GATE, KINDS, RESULT, Integrity, Kind
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.predicates import (
@@ -32,9 +31,9 @@ from agent_eval.operations.packs import (
     open_run,
     outcomes_of,
 )
+from agent_eval.storage.atomic import write_private
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, dumps
-from agent_eval.storage.private import write_private
 
 COMPARISON, DECISION = DEFAULT_PATH_IN_PACK.as_posix(), DECISION_IN_PACK.as_posix()
 """Paths of the comparison, and of the decision on it, within the candidate's pack."""

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.attestations.bundle import MEDIA_TYPE
-from agent_eval.attestations.dsse import MAX_ATTESTATION_BYTES
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import MAX_ATTESTATION_BYTES, MEDIA_TYPE, UntrustedPack
 from agent_eval.attestations.files import RESULT, Trust, Verified, admit
 from agent_eval.attestations.keys import PublicKey, read_public_key
 from agent_eval.attestations.predicates import GATE_FIELD, check_result

@@ -7,8 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent_eval.attestations.bundle import read_bundle
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import UntrustedPack, read_bundle
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import PublicKey
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack

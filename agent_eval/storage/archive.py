@@ -58,7 +58,6 @@ class ArchiveLimits:
     Args:
         max_entries: Maximum number of files; an archive to read may list as many directories besides.
         max_bytes: Maximum size of all members together, after decompression.
-        max_packed_bytes: Maximum size of the archive itself.
     """
 
     max_entries: int = 200_000
@@ -83,8 +82,6 @@ def write_zip(
 
     Args:
         files: Name (relative POSIX path) of each member with its content, or the file that has the content.
-        out: Path of the archive.
-        limits: Limits of the archive's readers.
         sealed: The sha256 that members must have, in hexadecimal; others may have any.
 
     Raises:
@@ -117,7 +114,6 @@ class ZipArchive:
 
     Args:
         where: Path, whole content, or an open seekable binary file (which this object then owns).
-        source: Name of the archive in errors.
         limits: Limits of this archive, and of each nested archive.
 
     Raises:

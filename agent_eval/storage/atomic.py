@@ -54,8 +54,6 @@ def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     or pipe (`/dev/stdout`) is written to directly.
 
     Args:
-        path: Path of the file.
-        data: Its whole content.
         aside: Directory on the same file system for the partial file; by default the one of `path`.
 
     Raises:
@@ -94,6 +92,39 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
             os.replace(partial, path)
         sync_directory(path.parent)
     except OSError as error:
+        raise writing_failed(path, error) from error
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a new file with mode 0600. An existing file is never replaced, nor is a link followed.
+
+    Raises:
+        UsageError: Something is at `path` already.
+        StorageError: Disk full, no permission.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise UsageError(
+            f"{path} exists and is not overwritten",
+            remedy="Choose another name, or remove it if nothing needs it any more.",
+            file=str(path),
+        ) from None
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        sync_directory(path.parent)
+    except OSError as error:
+        with suppress(OSError):
+            path.unlink()
         raise writing_failed(path, error) from error
 
 
@@ -409,16 +440,9 @@ def _sync_tree(root: Path) -> None:
     for path, is_directory in paths:
         if is_directory:
             sync_directory(path)
-        else:
-            _sync_file(path)
-
-
-def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            continue
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            os.fsync(file.fileno())
 
 
 def _c_function(name: str) -> Any:

@@ -18,7 +18,6 @@ class BackgroundWriter(Generic[T]):
     Leaving the block waits until all records are on disk.
 
     Args:
-        journal: The journal.
         on_written: Called in the writer's thread with an item of `put` and the offset of its record, once
             the record is on disk.
     """

@@ -1,10 +1,10 @@
 """Append-only files that survive a killed writer: journals of finished work.
 
-A journal has one record on each line (`storage.records`). The header is written twice at the start, so that
-no single damaged byte loses a run. A record is on disk when `Journal.append` returns; `BackgroundWriter` lets
-many records share one sync. A writer that is killed can leave an incomplete record at the end, which
-`Journal.resume` cuts off. A broken record anywhere else was damaged by something else: it is skipped and
-counted (`Journal.damaged`).
+A journal has one record on each line: the CRC-32 of its JSON in eight hexadecimal digits, a space, the JSON.
+The header is written twice at the start, so that no single damaged byte loses a run. A record is on disk when
+`Journal.append` returns; `BackgroundWriter` lets many records share one sync. A killed writer can leave
+an incomplete record at the end, which `Journal.resume` cuts off. A broken record anywhere else was damaged by
+something else: it is skipped and counted (`Journal.damaged`).
 
 The checksum stops accidents only. A writer can keep the `record_digest` of each line in memory and have
 `JournalReader.read` check it, so that no other program rewrites what is finished.
@@ -14,27 +14,127 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+import orjson
 
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError, UsageError
 from agent_eval.storage.atomic import new_file, sync_directory, writing_failed
 from agent_eval.storage.files import reading_failed
-from agent_eval.storage.records import (
-    JournalContents,
-    decode,
-    encode,
-    header_lines,
-    record_digest,
-    whole_lines,
-)
+from agent_eval.storage.json import dumps
 
 # The file's size is part of what fdatasync writes; only its times are not, and nothing reads those.
 _sync = getattr(os, "fdatasync", os.fsync)
+
+
+_PREFIX = 9
+"""Bytes before the JSON: the checksum and a space."""
+
+_HEADER = "header"
+_EMPTY = b"\n"
+DIGEST_BYTES = 16
+
+
+def encode(record: Any) -> bytes:
+    """Encode a record as a line of a journal."""
+    data = dumps(record)
+    return b"%08x %b\n" % (zlib.crc32(data), data)
+
+
+def record_digest(line: bytes) -> bytes:
+    """First 16 bytes of the SHA-256 of a record's line: no other line has them."""
+    return hashlib.sha256(line).digest()[:DIGEST_BYTES]
+
+
+def decode(line: bytes) -> Any:
+    """Decode a line of a journal.
+
+    Raises:
+        ValueError: The line is incomplete or damaged.
+    """
+    data = line[_PREFIX:-1]
+    if line[-1:] != b"\n" or line[:_PREFIX] != b"%08x " % zlib.crc32(data):
+        raise ValueError("broken record")
+    return orjson.loads(data)
+
+
+class RecordLine(NamedTuple):
+    """A whole record's line."""
+
+    offset: int
+    data: bytes
+    record: Any
+
+    @property
+    def is_header(self) -> bool:
+        """Whether the record is a copy of the header."""
+        return self.offset == 0 or self.header is not self.record
+
+    @property
+    def header(self) -> Any:
+        """The header that the record is a copy of. The first line of a journal of 0.1.0 is itself one."""
+        is_copy = isinstance(self.record, dict) and self.record.keys() == {_HEADER}
+        return self.record[_HEADER] if is_copy else self.record
+
+
+@dataclass(frozen=True)
+class JournalContents:
+    """What resuming needs of a journal's file.
+
+    Attributes:
+        header: The header; None if both copies are broken.
+        end: Where the last whole record ends; 0 if there is none.
+        damaged: Number of broken records before that.
+    """
+
+    header: Any
+    end: int
+    damaged: int
+
+    @classmethod
+    def of(cls, path: Path) -> JournalContents:
+        """Read a file."""
+        header, end, damaged, broken = None, 0, 0, 0
+        for line in _lines(path):
+            if line is None:
+                broken += 1
+                continue
+            damaged, broken = damaged + broken, 0
+            end = line.offset + len(line.data)
+            header = line.header if header is None and line.is_header else header
+        return cls(header, end, damaged)
+
+
+def header_lines(header: Any) -> bytes:
+    """Encode a header: two copies and an empty line between, so that no single damaged byte loses both."""
+    line = encode({_HEADER: header})
+    return line + _EMPTY + line
+
+
+def _lines(path: Path) -> Iterator[RecordLine | None]:
+    """Yield every line that is not empty; None for one that is not whole."""
+    offset = 0
+    with path.open("rb") as file:
+        for data in file:
+            if data != _EMPTY:
+                try:
+                    yield RecordLine(offset, data, decode(data))
+                except ValueError:
+                    yield None
+            offset += len(data)
+
+
+def whole_lines(path: Path) -> Iterator[RecordLine]:
+    """Yield the whole records of a file, the header included."""
+    return (line for line in _lines(path) if line is not None)
 
 
 class JournalInUse(StorageError):
@@ -72,7 +172,6 @@ class Journal:
     """An open journal, locked by this process. Use `create` or `resume`; a context manager.
 
     Attributes:
-        path: The journal's file.
         header: What `create` was given.
         damaged: Number of broken records that were skipped; an incomplete one at the end is none.
     """
@@ -272,7 +371,6 @@ class JournalReader:
         """Read the record at an offset from `Journal.append` or `Journal.entries`.
 
         Args:
-            offset: Where the record begins.
             digest: Its `record_digest`; None to check nothing but the checksum.
 
         Raises:

@@ -34,7 +34,6 @@ class Limits:
     """Limits of a text from outside.
 
     Attributes:
-        max_bytes: Maximum size.
         max_depth: Maximum levels of nested arrays and objects, from 1 to 200.
         wide_integers: Whether integers beyond 64 bits are read, as they are. `dumps` cannot write them; use
             `within_64_bits` first.
@@ -56,9 +55,7 @@ def parse(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_li
     """Parse strict JSON.
 
     Args:
-        data: The whole text, in UTF-8.
         source: Name of the text in errors, usually the file's path.
-        limits: Limits on size and nesting.
         first_line: Line number of the first byte in `source`, for a text that is a part of a file.
 
     Raises:

@@ -37,11 +37,7 @@ def lock_partial(partial: Path, descriptor: int) -> bool:
 
 @contextmanager
 def without_new_directories(path: Path) -> Iterator[None]:
-    """If the block fails, remove the directories above `path` that it made, as far as they are empty.
-
-    Args:
-        path: A file or directory that the block may write.
-    """
+    """If the block fails, remove the directories above `path` that it made, as far as they are empty."""
     missing = [parent for parent in path.absolute().parents if not parent.exists()]
     try:
         yield

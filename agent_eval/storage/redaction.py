@@ -95,14 +95,7 @@ class Redactor:
         vocabulary: Iterable[str] = (),
         rules: RedactionRules = NO_RULES,
     ) -> Redactor:
-        """Build a redactor for the variables whose names say that they are secret, and for shapes of tokens.
-
-        Args:
-            environ: The environment variables.
-            more: Further secrets.
-            vocabulary: As for the class.
-            rules: As for the class.
-        """
+        """Build one for the variables whose names say that they are secret, and for shapes of tokens."""
         secrets = dict.fromkeys(more, "")
         for name in sorted(environ, reverse=True):
             if is_secret_name(name):
@@ -110,40 +103,29 @@ class Redactor:
         return cls(secrets, vocabulary=vocabulary, tokens=True, rules=rules)
 
     def with_secrets(self, *secrets: str) -> Redactor:
-        """Copy with further secrets, which have no names.
-
-        Example:
-            >>> Redactor(["s3cret-value"]).with_secrets("API_KEY_1").redact(b"s3cret-value API_KEY_1")
-            b'[redacted] [redacted]'
-        """
+        """Copy with further secrets, which have no names."""
         named = {**dict.fromkeys(secrets, ""), **self._secrets}
-        copy = Redactor(named, vocabulary=self._vocabulary, tokens=self._tokens, rules=self._rules)
-        copy._of_fields = self._of_fields
-        return copy
+        return self._copy(_secrets=Redactor(named, vocabulary=self._vocabulary)._secrets)
 
     def with_rules(self, rules: RedactionRules) -> Redactor:
         """Copy with rules of the user."""
-        copy = Redactor((), vocabulary=self._vocabulary, tokens=self._tokens, rules=rules)
-        copy._secrets, copy._of_fields = self._secrets, self._of_fields
+        _ = Redactor(rules=rules)  # a wrong one is said now
+        return self._copy(_rules=rules, _fields=rules.field_paths())
+
+    def _copy(self, **changes: Any) -> Redactor:
+        copy = Redactor()
+        vars(copy).update(self.__getstate__() | changes)
         return copy
 
     def for_case(self, raw: Any) -> Redactor:
-        """Copy that also knows the values of the fields to redact of one case, wherever they are repeated.
-
-        Args:
-            raw: The case as plain JSON data.
-        """
+        """Copy that also knows the values of the fields to redact of one case, wherever they are repeated."""
         if not self._fields:
             return self
         values = dict(_values_below(raw, self._field_marker))
         if not values:
             return self
-        copy = Redactor()
-        vars(copy).update(vars(self))
-        for name in ("_patterns", "of_secrets"):
-            vars(copy).pop(name, None)
-        copy._of_fields = {**self._of_fields, **values}
-        return copy
+        of_secrets = {name: vars(self)[name] for name in _COMPILED_OF_SECRETS & vars(self).keys()}
+        return self._copy(_of_fields={**self._of_fields, **values}, **of_secrets)
 
     def __bool__(self) -> bool:
         """Whether there is anything that could be replaced."""
@@ -194,7 +176,6 @@ class Redactor:
         """Copy plain JSON data without the secrets in its strings, keys and numbers.
 
         Args:
-            value: The data.
             numbers: False for data whose numbers are agent-eval's own figures and cannot be secret.
             fields: False for data whose fields are agent-eval's own, so that rules for fields do not apply.
             shape: Which values no rule may change (`evidence.redacted.kept_values`); None for none.
@@ -216,7 +197,9 @@ class Redactor:
         if numbers and isinstance(value, (int, float)) and not isinstance(value, bool):
             digits = orjson.dumps(value)
             redacted = self.redact(digits)
-            return value if redacted == digits else _first_marker(redacted)
+            if redacted != digits:
+                found_marker = MARKERS.search(redacted)
+                return found_marker.group().decode() if found_marker else REDACTED
         return value
 
     def _redacted_object(
@@ -263,9 +246,7 @@ class Redactor:
     @cached_property
     def of_secrets(self) -> Redactor:
         """The same without rules of the user: for texts that agent-eval itself has written."""
-        copy = self.with_rules(NO_RULES)
-        copy._of_fields = {}
-        return copy
+        return self._copy(_rules=NO_RULES, _fields=(), _of_fields={})
 
     @cached_property
     def _quick(self) -> Any:
@@ -302,7 +283,8 @@ class Redactor:
         return replacements
 
 
-_COMPILED = frozenset({"_quick", "_forms", "_replacements", "_patterns", "of_secrets"})
+_COMPILED_OF_SECRETS = frozenset({"_quick", "_forms", "_replacements"})
+_COMPILED = _COMPILED_OF_SECRETS | {"_patterns", "of_secrets"}
 
 
 def _hidden(value: Any, replacement: str) -> Any:
@@ -311,11 +293,6 @@ def _hidden(value: Any, replacement: str) -> Any:
     if isinstance(value, list):
         return [_hidden(item, replacement) for item in value]
     return value if value is None or value == "" else replacement
-
-
-def _first_marker(data: bytes) -> str:
-    found_marker = MARKERS.search(data)
-    return found_marker.group().decode() if found_marker else REDACTED
 
 
 def count_markers(data: bytes) -> int:
@@ -349,14 +326,17 @@ def _between_markers(replace: Callable[[bytes], bytes], data: bytes) -> bytes:
     return b"".join([*pieces, replace(data[start:])])
 
 
-def _literals(names: Mapping[bytes, str]) -> Callable[[bytes], bytes]:
-    pattern = _compiled(b"|".join(map(_literal, names)))
-
+def _replacing(pattern: Any, replacement: Any) -> Callable[[bytes], bytes]:
     def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(lambda match: marker(names[match.group()]).encode(), data)
+        replaced: bytes = pattern.sub(replacement, data)
         return replaced
 
     return replace
+
+
+def _literals(names: Mapping[bytes, str]) -> Callable[[bytes], bytes]:
+    pattern = _compiled(b"|".join(map(_literal, names)))
+    return _replacing(pattern, lambda match: marker(names[match.group()]).encode())
 
 
 def _shape(name: str, shape: bytes) -> Callable[[bytes], bytes]:
@@ -367,11 +347,7 @@ def _shape(name: str, shape: bytes) -> Callable[[bytes], bytes]:
         text: bytes = match.group()
         return text if checked and not is_card_number(text.decode()) else replacement
 
-    def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(marked, data)
-        return replaced
-
-    return replace
+    return _replacing(pattern, marked)
 
 
 def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
@@ -391,12 +367,7 @@ def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
             remedy="Write + in place of *, or name what must be there.",
             field="redact-pattern",
         )
-
-    def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(REDACTED.encode(), data)
-        return replaced
-
-    return replace
+    return _replacing(pattern, REDACTED.encode())
 
 
 def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
@@ -404,12 +375,7 @@ def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
     markers = {form: hidden for value, hidden in values.items() for form in json_forms(value)}
     ordered = sorted(markers, key=lambda form: (-len(form), form))
     pattern = _compiled(b"|".join(_bounded(form) for form in ordered))
-
-    def replace(data: bytes) -> bytes:
-        replaced: bytes = pattern.sub(lambda match: markers[match.group()].encode(), data)
-        return replaced
-
-    return replace
+    return _replacing(pattern, lambda match: markers[match.group()].encode())
 
 
 def _bounded(form: bytes) -> bytes:

@@ -2,7 +2,8 @@
 
 Platforms turn text into mentions, issue references, links, images and emoji after the markdown has been
 parsed, so escaping single characters is not enough: only code spans and code blocks are left alone. All text
-from an agent, a suite or a branch goes through these functions.
+from an agent, a suite or a branch goes through these functions. They show `limit` characters at most, and `…`
+in place of the rest.
 
 Example:
     >>> code_span("`rm -rf`")
@@ -37,10 +38,6 @@ def code_span(text: str, *, limit: int = 200) -> str:
 
     Line breaks are shown as `⏎`, a pipe as `¦` (a table would split on it even inside code), nothing as
     `∅`; invisible characters are dropped.
-
-    Args:
-        text: Anything.
-        limit: At most so many characters are shown; a cut is marked with `…`.
     """
     visible = one_line(text, limit=limit).replace("|", "¦")
     ticks = "`" * (1 + _longest_run(visible))
@@ -51,25 +48,14 @@ def code_span(text: str, *, limit: int = 200) -> str:
 
 
 def fence(text: str, *, limit: int = 4000, language: Literal["text", "sh", "json", "diff"] = "text") -> str:
-    """Set text as a fenced code block. It starts and ends without a line break and belongs at column 0.
-
-    Args:
-        text: Anything; its line breaks are kept.
-        limit: At most so many characters are shown; a cut is marked with `…`.
-        language: For syntax colours.
-    """
+    """Set text as a fenced code block. It starts and ends without a line break and belongs at column 0."""
     visible = many_lines(text, limit=limit)
     ticks = "`" * max(3, 1 + _longest_run(visible))
     return f"{ticks}{language}\n{visible}\n{ticks}"
 
 
 def plain(text: str, *, limit: int = 120) -> str:
-    """Write a title or a name as running text if that is provably inert, else as a code span.
-
-    Args:
-        text: A title or a name that the user chose.
-        limit: As for `code_span`.
-    """
+    """Write a title or a name as running text if that is provably inert, else as a code span."""
     visible = one_line(text, limit=limit)
     if _TITLE.fullmatch(visible) and not _LINKED.search(visible):
         return visible.replace("&", "&amp;")
@@ -110,7 +96,6 @@ def link(words: str, address: str | None, *, limit: int = 500) -> str:
     Args:
         words: Markdown: a literal, or the result of another function here.
         address: `https://…`.
-        limit: A longer address is left out.
     """
     return f"[{words}]({address})" if is_web_address(address, limit=limit) else words
 
@@ -194,8 +179,6 @@ def clean(text: str, *, limit: int = 10_000, multiline: bool = False) -> str:
     Escape sequences, controls and direction overrides are dropped; `::` is shown as `∷`.
 
     Args:
-        text: Anything.
-        limit: At most so many characters are shown; a cut is marked with `…`.
         multiline: Keep line breaks and tabs; otherwise a line break is shown as `⏎`.
     """
     visible = many_lines(text, limit=limit) if multiline else one_line(text, limit=limit)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.storage.records import decode, header_lines
+from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import Ended, Process, agent_eval, tree
 from tests.extent import WHOLE_JOB, crossed

@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
-from agent_eval.attestations.bundle import read_bundle
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import UntrustedPack, read_bundle
 from agent_eval.attestations.files import GATE, KINDS, RESULT
 from agent_eval.attestations.keys import SigningKey
 from tests.extent import unavailable

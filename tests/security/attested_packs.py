@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent_eval.attestations.bundle import sign_bundle
+from agent_eval.attestations.dsse import sign_bundle
 from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.contracts import GateDecision, GateStatus, Thresholds

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent_eval.agents.answer import UnusableAnswer, read_answer
 from agent_eval.agents.cassette import read_cassette
-from agent_eval.agents.recorder import UnusableAnswer, read_answer
-from agent_eval.attestations.bundle import read_bundle, read_envelope
+from agent_eval.attestations.dsse import read_bundle, read_envelope
 from agent_eval.attestations.keys import SigningKey, parse_public_key, parse_signing_key
 from agent_eval.attestations.statement import Statement
 from agent_eval.ci.config import gather, settings_from

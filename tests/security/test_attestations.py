@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from agent_eval.attestations.dsse import pae
-from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.dsse import MalformedAttestation, UntrustedPack, pae
 from agent_eval.attestations.files import GATE, RESULT, Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.statement import Expected

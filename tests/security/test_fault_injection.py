@@ -24,7 +24,7 @@ from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.trusted_packs import open_trusted
 from agent_eval.registry.store import RegistryStore
-from agent_eval.storage.records import JournalContents, whole_lines
+from agent_eval.storage.journal import JournalContents, whole_lines
 from tests.e2e.program import CLOCK, tree
 from tests.extent import FULL
 from tests.factories import make_case, make_suite

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import ExitCode
-from agent_eval.storage.journal import Journal
-from agent_eval.storage.records import RecordLine, encode, whole_lines
+from agent_eval.storage.journal import Journal, RecordLine, encode, whole_lines
 from tests.e2e.program import Ended, agent_eval, tree
 from tests.extent import crossed
 

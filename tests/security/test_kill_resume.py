@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.storage.records import decode, header_lines
+from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import REPOSITORY, Process, environment, tree
 from tests.extent import WHOLE_JOB, crossed

@@ -115,7 +115,7 @@ def another_case(result: Any) -> None:
         (score_of_seven, "score is not between 0 and 1"),
         (negative_weight, "weight is negative"),
         (wrong_type, "hard: Input should be a valid boolean"),
-        (boolean_reference, "evidence_refs: must be integers"),
+        (boolean_reference, r"evidence_refs\.0: Input should be a valid integer"),
         (missing_field, "reason: Field required"),
         (no_object, "Input should be a valid dictionary"),
         (without_trial, "trial: Field required"),

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.answer import check_answer
 from agent_eval.agents.catalog import AGENTS
-from agent_eval.agents.recorder import check_answer
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case
 from agent_eval.models.usage import facts_of

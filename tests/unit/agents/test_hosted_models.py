@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent_eval.agents.answer import unanswered_calls
 from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.openai import OpenAiCompatibleAgent
-from agent_eval.agents.own_events import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.engine.trial import event_json

@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.attestations.bundle import read_bundle, read_envelope, sign_bundle
-from agent_eval.attestations.dsse import Envelope, pae
-from agent_eval.attestations.errors import MalformedAttestation, UntrustedPack
+from agent_eval.attestations.dsse import (
+    Envelope,
+    MalformedAttestation,
+    UntrustedPack,
+    pae,
+    read_bundle,
+    read_envelope,
+    sign_bundle,
+)
 from agent_eval.attestations.keys import SigningKey
 
 KEY = SigningKey.generate()

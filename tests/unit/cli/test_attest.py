@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.attestations.secrets import SECRET_VARIABLE, SIGNING_KEY_VARIABLE
+from agent_eval.attestations.keys import SECRET_VARIABLE, SIGNING_KEY_VARIABLE
 from agent_eval.cli.main import main
 from agent_eval.evidence.reader import open_pack
 from tests.factories import make_config, make_pack, make_result

@@ -1,15 +1,20 @@
-"""Rows of packs are checked whichever rows came before them."""
+"""Rows of packs: checked whichever rows came before them, kept in little memory, built when asked for."""
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_eval.contracts import CaseResult
 from agent_eval.errors import InvalidPack
+from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.rows import ResultChecker, contradiction, parse_lines
-from agent_eval.storage.json import dumps
-from tests.factories import make_result
+from agent_eval.storage.json import dumps, parse
+from tests.factories import make_case, make_index_row, make_pack, make_result, make_verdict
 from tests.unit.comparison.views import tried
 
 
@@ -24,7 +29,7 @@ OLD = ("case_policy", "trials")
 
 def test_results_of_an_older_version_are_read() -> None:
     checker = ResultChecker("pack")
-    assert [case_id for case_id, _ in checker.read_lines(row("a", without=OLD) + row("b"), "v.jsonl")] == [
+    assert [case_id for case_id, _ in checker.check_lines(row("a", without=OLD) + row("b"), "v.jsonl")] == [
         "a",
         "b",
     ]
@@ -44,7 +49,7 @@ def test_results_of_an_older_version_are_read() -> None:
 )
 def test_a_malformed_result_after_one_of_an_older_version_is_refused(malformed: bytes, problem: str) -> None:
     with pytest.raises(InvalidPack, match=problem):
-        ResultChecker("pack").read_lines(row("a", without=OLD) + malformed, "v.jsonl")
+        ResultChecker("pack").check_lines(row("a", without=OLD) + malformed, "v.jsonl")
 
 
 def decided_by(number: int) -> str | None:
@@ -91,3 +96,110 @@ def test_lines_are_parsed_at_once_or_one_by_one_with_the_same_result() -> None:
         parse_lines(rows[:-1], pack="p", path="f")
     with pytest.raises(InvalidPack, match="line 12"):
         parse_lines(b'{"a":1}\n{"b":}\n{"c":3}\n', pack="p", path="f", first_line=11)
+
+
+SOUND = row("c")[:-1]
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (SOUND[:-1], "line 3, column"),
+        (SOUND.replace(b'"passed":true', b'"passed":false', 1), "case 3 in it"),
+        (SOUND.replace(b'"case_id":"c"', b'"case_id":"a"', 1), "case 3 in it: .*belongs to another case"),
+        (SOUND.replace(b'"c"', b'"c\xff"'), "line 3, column"),
+        (SOUND.replace(b'"c"', b'"\x01"'), "line 3, column"),
+        (b"", "line 3, column"),
+    ],
+    ids=range(6),
+)
+def test_a_broken_line_is_named(broken: bytes, message: str) -> None:
+    data = row("a") + row("b") + broken + b"\n" + row("d")
+    with pytest.raises(InvalidPack, match=message):
+        ResultChecker("pack").check_lines(data, "verdicts-00000.jsonl")
+
+
+def test_two_lines_that_are_one_row_beside_one_line_that_is_two_are_kept_as_what_was_checked() -> None:
+    """Broken lines, which only together are as many rows as there are lines."""
+    first = row("a")[:-2] + b',"more":[{}\n{}]}\n'
+    data = first + row("b")[:-1] + b"," + row("c")
+    kept = ResultChecker("pack").check_lines(data, "verdicts-00000.jsonl")
+    assert [parse(line, source="kept")["case_id"] for _, line in kept] == ["a", "b", "c"]
+
+
+LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
+
+
+def told_apart(case_id: str) -> CaseResult:
+    """A result whose reason no other case has."""
+    result = make_result(case_id)
+    verdicts = [make_verdict(case_id, "policy", reason=f"took {case_id} steps"), *result.verdicts]
+    verdicts.pop(3)
+    return result.model_copy(update={"verdicts": verdicts})
+
+
+@LAYOUTS
+def test_rows_are_those_of_the_files(tmp_path: Path, layout: str) -> None:
+    results = [make_result("a"), told_apart("b"), make_result("c"), make_result('d"', failed="regex")]
+    cases = [make_case(result.case_id, "lookup", "buy") for result in results]
+    pack = open_pack(make_pack(tmp_path / "p", results, cases=cases, layout=layout))
+    said = [result.to_json() for result in results]
+    assert list(pack.results()) == said
+    assert dict(pack.results_by_id()) == {row["case_id"]: row for row in said}
+    rows = [make_index_row(case) for case in cases]
+    assert list(pack.index()) == rows
+    assert {case_id: dict(row) for case_id, row in pack.index_by_id().items()} == {
+        row["case_id"]: row for row in rows
+    }
+
+
+def test_rows_are_a_sequence(tmp_path: Path) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", [make_result(name) for name in "abcd"]))
+    rows = pack.results()
+    assert len(rows) == 4
+    assert (rows[1]["case_id"], rows[-1]["case_id"]) == ("b", "d")
+    assert [row["case_id"] for row in rows[1:3]] == ["b", "c"]
+    with pytest.raises(IndexError):
+        rows[4]
+    assert rows == list(rows) == pack.results()
+    assert rows != list(rows)[:3]
+    assert rows != 4
+    assert repr(rows) == "Rows of 4 cases"
+
+
+def test_a_row_can_be_changed_and_the_pack_stays(tmp_path: Path) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", [make_result("a"), make_result("b")]))
+    pack.results()[0]["outcome"] = "failed"
+    pack.index()[0]["calls"].clear()
+    assert pack.results()[0]["outcome"] == "passed"
+    assert pack.index()[0]["calls"]
+
+
+@LAYOUTS
+def test_rows_by_id_are_in_order_and_ids_are_a_set(tmp_path: Path, layout: str) -> None:
+    pack = open_pack(make_pack(tmp_path / "p", [make_result(name) for name in "ba"], layout=layout))
+    for rows in (pack.results_by_id(), pack.index_by_id()):
+        assert list(rows) == ["b", "a"]
+        assert len(rows) == 2
+        assert "a" in rows
+        assert "c" not in rows
+        assert rows.keys() == {"a", "b"}
+        assert rows.keys() - {"a"} == {"b"}
+        with pytest.raises(KeyError):
+            rows["c"]
+
+
+@pytest.mark.parametrize("make", [make_result, told_apart])
+def test_a_case_is_kept_in_little_memory(tmp_path: Path, make: Any) -> None:
+    count = 600
+    root = make_pack(tmp_path / "p", [make(f"case-{number}") for number in range(count)], layout="compact")
+    open_pack(root)  # what is made once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        pack = open_pack(root)
+        bytes_kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(pack.results()) == count
+    assert bytes_kept < 3_000 * count  # as dictionaries it is 8 KB

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.attestations.errors import UntrustedPack
+from agent_eval.attestations.dsse import UntrustedPack
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
 from agent_eval.operations.attest import Signer, attest

@@ -12,8 +12,7 @@ import pytest
 from agent_eval.errors import StorageError
 from agent_eval.storage import journal as journals
 from agent_eval.storage.background import BackgroundWriter
-from agent_eval.storage.journal import Journal, JournalReader
-from agent_eval.storage.records import encode
+from agent_eval.storage.journal import Journal, JournalReader, encode
 
 
 @pytest.fixture

@@ -15,8 +15,16 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidInput, StorageError
-from agent_eval.storage.journal import Journal, JournalExists, JournalInUse, JournalReader, RecordsChanged
-from agent_eval.storage.records import encode, header_lines, record_digest
+from agent_eval.storage.journal import (
+    Journal,
+    JournalExists,
+    JournalInUse,
+    JournalReader,
+    RecordsChanged,
+    encode,
+    header_lines,
+    record_digest,
+)
 from tests.e2e.program import unmeasured
 
 HEADER = {"run": "r"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import StorageError, UsageError
-from agent_eval.storage.private import write_private
+from agent_eval.storage.atomic import write_private
 
 
 def test_only_the_owner_may_read_it_whatever_the_umask(tmp_path: Path) -> None:

@@ -8,10 +8,15 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.answer_keys import problem_of_answer_keys, problem_of_call_keys
+from agent_eval.agents.answer import (
+    ANSWER_KEYS,
+    CALL_KEYS,
+    UnusableAnswer,
+    check_answer,
+    problem_of_keys,
+)
 from agent_eval.agents.base import AttemptResult
 from agent_eval.agents.command import CommandAgent
-from agent_eval.agents.recorder import UnusableAnswer, check_answer
 from agent_eval.errors import FailureKind
 from tests.unit.agents.tasks import around, make_task
 
@@ -73,7 +78,7 @@ def test_a_misspelt_key_of_a_call_is_refused(key: str, meant: str) -> None:
     ids=["unlike ours", "beside the key that is meant", "no text"],
 )
 def test_the_agents_own_keys_are_accepted(answer: dict[Any, Any]) -> None:
-    assert problem_of_answer_keys(answer) == ""
+    assert problem_of_keys(answer, ANSWER_KEYS, "its answer") == ""
     assert check_answer(answer) is answer
 
 
@@ -86,8 +91,8 @@ def test_the_agents_own_keys_are_accepted(answer: dict[Any, Any]) -> None:
     ],
 )
 def test_the_agents_own_keys_of_a_call_are_accepted(call: dict[str, Any]) -> None:
-    assert problem_of_call_keys(call, 0) == ""
+    assert problem_of_keys(call, CALL_KEYS, "tool_calls[0]") == ""
 
 
 def test_a_key_is_quoted_so_that_a_terminal_shows_it() -> None:
-    assert r'"tool\u001bcalls"' in problem_of_answer_keys({"tool\x1bcalls": []})
+    assert r'"tool\u001bcalls"' in problem_of_keys({"tool\x1bcalls": []}, ANSWER_KEYS, "its answer")

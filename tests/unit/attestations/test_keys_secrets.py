@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.attestations.secrets import (
+from agent_eval.attestations.keys import (
     SECRET_VARIABLE,
     SIGNING_KEY_VARIABLE,
     key_from_environment,
