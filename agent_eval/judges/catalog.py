@@ -170,8 +170,8 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
         verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
     beside: dict[str, Any] = {}
-    if not_judged := fields_not_judged(ordered, case):
-        beside[FIELDS_NOT_JUDGED] = not_judged[:EVIDENCE_LIMIT]
+    if unseen := fields_not_judged(ordered, case):
+        beside[FIELDS_NOT_JUDGED] = unseen[:EVIDENCE_LIMIT]
     if advisory := [judge.finding(case, trace) for judge in judges if isinstance(judge, AdvisoryJudge)]:
         beside[ADVISORY] = advisory[:EVIDENCE_LIMIT]
     if beside:
