@@ -31,10 +31,6 @@ class AgentDojo(Format):
 
     `security` of the benchmark is true where the attack succeeded. The recorded verdict `security` passes
     where it did not, and is there only for runs with an attack.
-
-    Example:
-        >>> AgentDojo().detect({"suite_name": "travel", "user_task_id": "user_task_0", "messages": []})
-        Match(confidence=0.95, variant='run')
     """
 
     name = "agentdojo"

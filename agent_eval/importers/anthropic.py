@@ -49,12 +49,7 @@ _MESSAGE_FIELDS = frozenset(
 
 
 class Anthropic(DialogueFormat):
-    """Reads requests and answers of Anthropic's API.
-
-    Example:
-        >>> Anthropic().detect({"type": "message", "role": "assistant", "content": []})
-        Match(confidence=0.95, variant='messages')
-    """
+    """Reads requests and answers of Anthropic's API."""
 
     name = "anthropic"
     provider = "anthropic"

@@ -48,11 +48,8 @@ def _is_own(kind: Any) -> bool:
 def history_message(message: Any, place: str, field: str, diagnostics: Diagnostics) -> Message:
     """Read a message of a request.
 
-    Args:
-        message: `{"role", "content"}`; the content is a text or a list of blocks.
-        place: The record, for diagnostics.
-        field: Where in the record the message is.
-        diagnostics: Gets what cannot be taken over.
+    It is `{"role", "content"}`; the content is a text or a list of blocks.
+    `place` is the record, and `field` where in it the message is, for diagnostics.
     """
     message = mapping(message)
     role, content = message.get("role"), message.get("content")

@@ -26,21 +26,8 @@ from agent_eval.storage.spool import KeyIndex, Spool, key_of
 class Assembly:
     """Takes records, and gives the conversations that they make.
 
-    Args:
-        recogniser: Decides on the format of each record.
-        diagnostics: Gets what cannot be taken over.
-        group_by: Path of a field, such as `metadata.session_id`: records with the same value of it are one
-            conversation, whatever their own ids say. None to go by these.
-
-    Example:
-        >>> from agent_eval.importers.catalog import load
-        >>> diagnostics = Diagnostics()
-        >>> record = Record({"messages": [{"role": "user", "content": "Hi"}]}, "dump.json")
-        >>> with Assembly(Recogniser(load("provider", "openai"), "provider"), diagnostics) as assembly:
-        ...     assembly.add(record, dumps(record.value))
-        ...     for numbers in assembly.groups():
-        ...         [conversation.events for _, conversation in assembly.read(numbers)]
-        [[{'actor': 'user', 'input': 'Hi', 'type': 'message'}]]
+    `group_by` is the path of a field, such as `metadata.session_id`: records with the same value of it are
+    one conversation, whatever their own ids say. None goes by these.
     """
 
     def __init__(

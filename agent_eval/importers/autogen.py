@@ -43,10 +43,6 @@ class AutoGen(Format):
 
     In a chat history of 0.2 the roles are those of who began the chat, so that the human is an assistant and
     the agent a user; names say who is who.
-
-    Example:
-        >>> AutoGen().detect({"source": "user", "type": "TextMessage", "content": "Hi", "models_usage": None})
-        Match(confidence=0.95, variant='message')
     """
 
     name = "autogen"
@@ -122,7 +118,6 @@ def _is_old_history(value: list[Any]) -> bool:
 
 
 def _message(fields: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Message:
-    """Read a message or an event of 0.4."""
     kind, source = str(fields.get("type")), text(fields.get("source"))
     reader = _READERS.get(kind)
     if reader is None:
@@ -255,7 +250,6 @@ def _context_message(fields: Mapping[str, Any], agent: str | None) -> Message:
 
 
 def _old_conversation(variant: str, value: Any, place: str, diagnostics: Diagnostics) -> Conversation:
-    """Read a chat of 0.2."""
     if variant == "0.2 views":
         dialogue = Dialogue()
         for history in value.values():

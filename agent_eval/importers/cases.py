@@ -34,19 +34,13 @@ def make_case(
 ) -> dict[str, Any]:
     """Make the case of a conversation, as JSON.
 
+    The conversation's events are changed.
+
     Args:
-        conversation: The conversation; its events are changed.
-        source: Name of its format.
+        source: Name of the conversation's format.
         provider: `gen_ai.provider.name`, if the format has one.
         name: Returns the id that the case gets for the one that it should have: the source's, or one derived
             from the content.
-
-    Example:
-        >>> from agent_eval.importers.events import agent_message, user_message
-        >>> conversation = Conversation([user_message("Hello"), agent_message("Hi!")], id="thread-7")
-        >>> case = make_case(conversation, "openai", "openai", name="prod-{}".format)
-        >>> case["case_id"], case["input"], len(case["trace"])
-        ('prod-thread-7', 'Hello', 2)
     """
     stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
     content = hashlib.sha256(dumps(stated))
@@ -74,10 +68,7 @@ def make_case(
 class CaseIds:
     """Gives each case an id of its own.
 
-    Example:
-        >>> with CaseIds() as ids:
-        ...     ids.unique("thread-7"), ids.unique("thread-7")
-        ('thread-7', 'thread-7-2')
+    The second `thread-7` becomes `thread-7-2`.
     """
 
     def __init__(self) -> None:
@@ -131,13 +122,7 @@ def _expectation(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def inputs_of(events: Sequence[EventFields]) -> Iterator[Any]:
-    """Yield what the user says in each turn; messages in a row are one turn.
-
-    Example:
-        >>> from agent_eval.importers.events import agent_message, user_message
-        >>> list(inputs_of([user_message("Hello"), agent_message("Hi!"), user_message("A")]))
-        ['Hello', 'A']
-    """
+    """Yield what the user says in each turn; messages in a row are one turn."""
     row: list[Any] = []
     for fields in events:
         if fields["actor"] == "user" and fields["type"] == "message":

@@ -16,12 +16,7 @@ Family = Literal["provider", "framework", "transcript"]
 
 
 class Entry(NamedTuple):
-    """A row of `FORMATS`.
-
-    Example:
-        >>> [entry.name for entry in FORMATS if entry.family == "provider"][:1]
-        ['openai']
-    """
+    """A row of `FORMATS`."""
 
     family: Family
     name: str

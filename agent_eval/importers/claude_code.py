@@ -42,13 +42,7 @@ _SYNTHETIC = "<synthetic>"
 
 
 class ClaudeCode(Format):
-    """Reads sessions of Claude Code, a record a line, or a document with all lines under `messages`.
-
-    Example:
-        >>> line = {"type": "user", "sessionId": "s1", "message": {"role": "user", "content": "Hello"}}
-        >>> ClaudeCode().detect(line)
-        Match(confidence=0.95, variant='session')
-    """
+    """Reads sessions of Claude Code, a record a line, or a document with all lines under `messages`."""
 
     name = "claude_code"
     provider = "anthropic"

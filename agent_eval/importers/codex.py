@@ -38,12 +38,7 @@ _INJECTED = ("<environment_context>", "<user_instructions>", "# AGENTS.md instru
 
 
 class Codex(Format):
-    """Reads sessions of Codex, a record a line, or a document with all events under `events`.
-
-    Example:
-        >>> Codex().detect({"type": "session_meta", "payload": {"id": "s"}})
-        Match(confidence=0.95, variant='rollout')
-    """
+    """Reads sessions of Codex, a record a line, or a document with all events under `events`."""
 
     name = "codex"
     provider = "openai"

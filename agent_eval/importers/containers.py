@@ -39,13 +39,7 @@ class DamagedFile(InvalidInput):
 
 @dataclass
 class Stream:
-    """One open file, or one member of an archive, with its name within the input.
-
-    Example:
-        >>> import io
-        >>> Stream("dump.jsonl", io.BytesIO(b'{"id": 1}')).name
-        'dump.jsonl'
-    """
+    """One open file, or one member of an archive, with its name within the input."""
 
     name: str
     file: IO[bytes]
@@ -54,9 +48,7 @@ class Stream:
 def streams_of(inputs: Sequence[Path], diagnostics: Diagnostics) -> Iterator[Stream]:
     """Yield the files of the inputs in order, those of a directory or an archive sorted by name.
 
-    Args:
-        inputs: Files and directories; `-` is standard input.
-        diagnostics: Gets the files that are left out.
+    The input `-` is standard input. Files that are left out become diagnostics.
 
     Raises:
         InvalidInput: An input is missing, or is no file and no directory.

@@ -14,10 +14,6 @@ class Content(NamedTuple):
     Attributes:
         value: The text, or the JSON value; None if there is none, or it is in the parts.
         parts: Fields of `ContentPart`, where a text alone cannot hold the content.
-
-    Example:
-        >>> content_of([{"type": "image_url", "image_url": {"url": "a.png"}}])
-        Content(value=None, parts=[{'type': 'image', 'url': 'a.png'}])
     """
 
     value: Any
@@ -100,12 +96,8 @@ def described(data: str | None, media_type: Any, address: str | None = None) -> 
 
     Args:
         data: The bytes in base64; None if the source has none.
-        media_type: What the bytes are, such as `image/png`.
+        media_type: Such as `image/png`.
         address: Where the bytes are, if they were sent as an address.
-
-    Example:
-        >>> described("aGVsbG8=", "text/plain")["size"]
-        5
     """
     fields: dict[str, Any] = {}
     if isinstance(media_type, str) and media_type:

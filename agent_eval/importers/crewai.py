@@ -38,12 +38,7 @@ _FAILED = "Error executing tool: "
 
 
 class CrewAI(Format):
-    """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus.
-
-    Example:
-        >>> CrewAI().detect({"raw": "Done.", "tasks_output": [], "token_usage": {}})
-        Match(confidence=0.95, variant='output')
-    """
+    """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
 

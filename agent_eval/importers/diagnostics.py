@@ -30,12 +30,7 @@ _MOST = 10_000
 
 
 class Diagnostic(NamedTuple):
-    """One finding: which record, which field of it, and why.
-
-    Example:
-        >>> Diagnostic(Severity.LOST, "dump.jsonl:3", "response", "is empty").to_json()
-        {'severity': 'lost', 'record': 'dump.jsonl:3', 'field': 'response', 'reason': 'is empty'}
-    """
+    """One finding: which record, which field of it, and why."""
 
     severity: Severity
     record: str
@@ -55,15 +50,8 @@ class Diagnostic(NamedTuple):
 class Diagnostics:
     """Collects the diagnostics of an import; the first 10,000 in full, all of them by number.
 
-    Args:
-        strict: Whether to refuse the import at the first loss or unknown field.
-        redacted: Replaces secrets: records name their own fields, and are quoted.
-
-    Example:
-        >>> diagnostics = Diagnostics()
-        >>> diagnostics.lost("dump.jsonl:3", "response", "is empty")
-        >>> diagnostics.counts
-        {'lost': 1}
+    If `strict`, it refuses the import at the first loss or unknown field. `redacted` replaces secrets:
+    records name their own fields, and are quoted.
     """
 
     def __init__(self, *, strict: bool = False, redacted: Callable[[str], str] = str) -> None:

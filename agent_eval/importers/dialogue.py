@@ -23,19 +23,9 @@ class Message:
     """One message as its events, with a key for each that is equal for events that say the same.
 
     A key leaves out ids, usage and stop reasons, which a history does not repeat, or not as they were. It is
-    0 for reasoning, for errors, and for an event without content.
+    valid in this process only, and 0 for reasoning, for errors, and for an event without content.
 
-    Attributes:
-        events: The events, made by `events.py`.
-        keys: The keys of the events, valid in this process; 0 for none.
-        id: The source's id of the message: messages with one id are parts of one message, or repeat it.
-
-    Example:
-        >>> from agent_eval.importers.events import agent_message
-        >>> first = message_of([agent_message("Hello", stop_reason="stop")])
-        >>> again = message_of([agent_message("Hello")])
-        >>> first.keys == again.keys
-        True
+    Messages with one `id` of the source are parts of one message, or repeat it.
     """
 
     events: list[EventFields]
@@ -109,18 +99,7 @@ class _Unit:
 
 
 class Dialogue:
-    """Collects messages and leaves out those that are repeated.
-
-    Example:
-        >>> from agent_eval.importers.events import agent_message, user_message
-        >>> dialogue = Dialogue()
-        >>> question, answer = message_of([user_message("Hello")]), message_of([agent_message("Hi!")])
-        >>> dialogue.add_history([question])
-        >>> dialogue.add(answer)
-        >>> dialogue.add_history([question, answer, message_of([user_message("Bye")])])
-        >>> [fields["actor"] for fields in dialogue.events]
-        ['user', 'agent', 'user']
-    """
+    """Collects messages and leaves out those that are repeated."""
 
     def __init__(self) -> None:
         self._units: list[_Unit] = []

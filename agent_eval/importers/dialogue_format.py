@@ -23,7 +23,7 @@ class Turn:
 
     Attributes:
         history: Messages of the request, in order.
-        answer: The answer; None if the record has none.
+        answer: None if the record has none.
         alternatives: Further answers to the same request (`n` above 1), which become trials.
         repeats: Whether `history` repeats the dialogue from its start, as requests to most APIs do; False if
             it has only what is new.
@@ -35,10 +35,6 @@ class Turn:
         time: Seconds since the epoch.
         rank: 1 for an answer whose request is another record with an id in common.
         metadata: What else the record says of the conversation.
-
-    Example:
-        >>> Turn(history=[], answer=None, ids=("thread:7",)).repeats
-        True
     """
 
     history: list[Message]

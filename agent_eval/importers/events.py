@@ -66,12 +66,7 @@ def system_message(content: Any, **fields: Any) -> EventFields:
 
 
 def agent_message(content: Any, **fields: Any) -> EventFields:
-    """Make the event of an agent's message.
-
-    Example:
-        >>> agent_message("It is shipped.", stop_reason="stop")
-        {'actor': 'agent', 'type': 'message', 'output': 'It is shipped.', 'stop_reason': 'stop'}
-    """
+    """Make the event of an agent's message."""
     if type(content) is str and content and not fields:
         return {"actor": "agent", "type": "message", "output": content}
     read = content_of(content)
@@ -88,12 +83,8 @@ def reasoning(text: Any, **fields: Any) -> EventFields:
 def tool_call(tool: str | None, arguments: Any, call_id: Any = None, **fields: Any) -> EventFields:
     """Make the event of a tool call.
 
-    Args:
-        tool: Name of the tool.
-        arguments: As the source has them: a value, or JSON text, which is parsed. Text that is no JSON is
-            kept as it is, and marked.
-        call_id: The source's id of the call; an empty one counts as none.
-        fields: Further fields of the event.
+    `arguments` are a value, or JSON text, which is parsed. Text that is no JSON is kept as it is, and marked.
+    An empty `call_id` counts as none.
 
     Example:
         >>> tool_call("refund", '{"order": 7}', "call_1")["input"]
@@ -113,12 +104,7 @@ def tool_call(tool: str | None, arguments: Any, call_id: Any = None, **fields: A
 def tool_result(
     output: Any, call_id: Any = None, *, tool: str | None = None, error: Any = None, **fields: Any
 ) -> EventFields:
-    """Make the event of a tool's result. Without `tool` it gets the tool of the call with its id.
-
-    Example:
-        >>> tool_result("shipped", "call_1", tool="lookup")["output"]
-        'shipped'
-    """
+    """Make the event of a tool's result. Without `tool` it gets the tool of the call with its id."""
     # An empty text or array is what the tool returned, not a lack of content.
     read = Content(output) if type(output) is str or output == [] else content_of(output)
     return event(

@@ -25,13 +25,7 @@ class Exchange:
     Attributes:
         request: The request's body; empty if it was not recorded.
         response: The answer's body, or the text of its event stream; None if it was not recorded.
-        status: Status of HTTP, if it was recorded.
         url: Where the request went; empty if that was not recorded.
-
-    Example:
-        >>> recorded = {"request": {"model": "m"}, "response": {"id": "r"}, "status": 200, "uri": "https://h/v1"}
-        >>> exchange_of(recorded).request
-        {'model': 'm'}
     """
 
     request: Any
@@ -132,12 +126,7 @@ def _is_answer(body: Any) -> bool:
 
 
 def with_own_request(answer: Mapping[str, Any]) -> Exchange:
-    """Return an answer as an exchange, with the request that the same object may hold.
-
-    Example:
-        >>> with_own_request({"messages": [], "choices": []}).request
-        {'messages': [], 'choices': []}
-    """
+    """Return an answer as an exchange, with the request that the same object may hold."""
     if not any(isinstance(answer.get(name), list | str) for name in _PARTS):
         return Exchange({}, answer)
     return Exchange(answer, {name: value for name, value in answer.items() if name not in _PARTS})

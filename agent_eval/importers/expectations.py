@@ -27,14 +27,6 @@ class Expectations:
     A file is `{"ID": EXPECTED, ...}`, an array of objects with an id, a suite, or a CSV with a header, whose
     columns are separated by commas, semicolons or tabs. Of an object, the fields of a case are taken as they
     are (`policy`, `regex_patterns`, ...), and what is neither becomes a label under `metadata.labels`.
-
-    Example:
-        >>> _ = Path("expected.csv").write_text("id,expected_output,team\\nthread-7,shipped,orders\\n")
-        >>> expectations = Expectations.read(Path("expected.csv"))
-        >>> case = {"case_id": "thread-7", "metadata": {}}
-        >>> expectations.join(case, ("thread-7",))
-        >>> case
-        {'case_id': 'thread-7', 'metadata': {'labels': {'team': 'orders'}}, 'expected_output': 'shipped'}
     """
 
     def __init__(self, rows: Mapping[str, Mapping[str, Any]], source: str = "") -> None:

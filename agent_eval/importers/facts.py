@@ -43,12 +43,7 @@ _SETTINGS = frozenset(
 
 
 def conversation_of(*places: Any) -> str | None:
-    """Return the id of the conversation that one of several objects, or its `metadata`, states.
-
-    Example:
-        >>> conversation_of({"id": "r1", "metadata": {"session_id": "s7"}})
-        's7'
-    """
+    """Return the id of the conversation that one of several objects, or its `metadata`, states."""
     for place in places:
         for fields in (mapping(place), mapping(mapping(place).get("metadata"))):
             for name in () if _CONVERSATION_NAMES.isdisjoint(fields) else CONVERSATION_NAMES:
@@ -125,10 +120,7 @@ def add_record_facts(
 ) -> None:
     """Take over what a record says beside its request and its answer: how long it took, and its own fields.
 
-    Args:
-        record: A request with its answer.
-        answer: Events of the answer; the last one gets the latency.
-        metadata: Of the conversation; gets the other fields as `record`.
+    The last event of the answer gets the latency, the conversation's metadata the other fields as `record`.
     """
     latency = None
     if not _LATENCY_NAMES.isdisjoint(record):

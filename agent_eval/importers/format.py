@@ -23,10 +23,6 @@ class Match(NamedTuple):
         confidence: From 0 to 1. Above 0.9: a marker of this format only (`"object": "chat.completion"`).
             About 0.7: the names of several fields. Below 0.5: this could be another format.
         variant: Which kind of record of the format: `responses`, `batch`, ...
-
-    Example:
-        >>> Match(0.95, "responses").variant
-        'responses'
     """
 
     confidence: float
@@ -47,10 +43,6 @@ class Link(NamedTuple):
         length: How much of the dialogue the record repeats.
         rank: Order of records that neither time nor length orders: 1 for an answer whose request is another
             record, so that it comes after that, wherever it is.
-
-    Example:
-        >>> Link(ids=("session:7",), time=1748902365.0).state is None
-        True
     """
 
     ids: tuple[str, ...] = ()
@@ -67,12 +59,7 @@ ALONE = Link()
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What a format prepared of one record, as it is read back to make conversations.
-
-    Example:
-        >>> Part("dump.jsonl:3", {"role": "user", "content": "Hello"}).place
-        'dump.jsonl:3'
-    """
+    """What a format prepared of one record, as it is read back to make conversations."""
 
     place: str
     payload: Any
@@ -89,17 +76,12 @@ class Conversation:
         input: What the user asked; None to take it from the user's messages.
         turns: Inputs and expectations of several turns, as fields of `CaseTurn`; None to derive them.
         expected_output: What the source says is the right answer.
-        metadata: What else the source says of the conversation; kept under `metadata.imported`.
+        metadata: What else the source says; kept under `metadata.imported`.
         case: Further fields of the case, as JSON (`policy`, `final_output_tool`, ...); they win.
         trials: Further trials, as fields of `RecordedTrial`; their events are made by `events.py`, too.
         trial_metadata: What belongs to each further trial; keys of a case's metadata, such as verdicts.
         trace_id: The source's own trace id, 32 hexadecimal digits; None to derive one.
         records: Places of the records that it is made of.
-
-    Example:
-        >>> from agent_eval.importers.events import user_message
-        >>> Conversation([user_message("Hello")], id="thread-7").id
-        'thread-7'
     """
 
     events: list[EventFields]

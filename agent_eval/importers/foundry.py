@@ -19,10 +19,6 @@ class Foundry(Format):
     """Reads what Azure AI Foundry exports, and what its evaluation SDK converts threads to.
 
     Its newer agents answer by the Responses API, which the format `openai` reads.
-
-    Example:
-        >>> Foundry().detect({"object": "thread.run.step", "thread_id": "t1"})
-        Match(confidence=0.95, variant='thread')
     """
 
     name = "foundry"

@@ -45,9 +45,7 @@ class _Timed(NamedTuple):
 def thread_of(objects: Sequence[tuple[Any, str]], diagnostics: Diagnostics) -> Conversation:
     """Put the objects of one thread together.
 
-    Args:
-        objects: Messages, runs and steps in any order, each with its place.
-        diagnostics: Gets what cannot be taken over.
+    These are messages, runs and steps in any order, each with its place.
     """
     stated = [(mapping(value), place) for value, place in objects]
     stated = stated[::-1] if _is_newest_first([fields for fields, _ in stated]) else stated

@@ -25,15 +25,10 @@ def span_fields(
     """Make a span of what a framework recorded.
 
     Args:
-        name: Its name.
         ids: The ids of its trace, of itself, and of its parent.
         times: When it began and ended, in any form that `seconds_of` reads.
         attributes: By the names that spans have; null ones are left out.
         error: What went wrong; null if nothing did.
-
-    Example:
-        >>> span_fields("look", ("t", "s", None), (1, 2), {"openinference.span.kind": "TOOL"})["end"]
-        2000000000
     """
     trace, span, parent = (text(identifier) for identifier in ids)
     start, end = (seconds_of(time) for time in times)

@@ -34,12 +34,7 @@ _ATTACHMENT = "attachment://"
 
 
 class Inspect(Format):
-    """Reads logs of Inspect: a document with all samples, or the members of an `.eval` archive.
-
-    Example:
-        >>> Inspect().detect({"version": 2, "eval": {"task": "popularity"}, "plan": {}, "samples": []})
-        Match(confidence=0.95, variant='log')
-    """
+    """Reads logs of Inspect: a document with all samples, or the members of an `.eval` archive."""
 
     name = "inspect"
 

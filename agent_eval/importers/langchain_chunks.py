@@ -10,15 +10,7 @@ from agent_eval.importers.langchain_messages import fields_of
 
 
 class Chunks:
-    """Collects the fragments of messages, by the ids of the messages.
-
-    Example:
-        >>> chunks = Chunks()
-        >>> chunks.add({"type": "AIMessageChunk", "id": "m", "content": "Hel"})
-        >>> chunks.add({"type": "AIMessageChunk", "id": "m", "content": "lo"})
-        >>> chunks.messages()[0]["content"]
-        'Hello'
-    """
+    """Collects the fragments of messages, by the ids of the messages."""
 
     def __init__(self) -> None:
         self._open: dict[str | None, dict[str, Any]] = {}

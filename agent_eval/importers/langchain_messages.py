@@ -84,11 +84,7 @@ def is_messages(value: Any) -> bool:
 def read_message(value: Any, place: str, field: str, diagnostics: Diagnostics) -> Message:
     """Read a message in any of the four encodings.
 
-    Args:
-        value: The message.
-        place: The record, for diagnostics.
-        field: Where in the record the message is.
-        diagnostics: Gets what cannot be taken over.
+    `place` is the record, and `field` where in it the message is, for diagnostics.
     """
     known = fields_of(value)
     if known is None:

@@ -30,12 +30,7 @@ _DEBUG = frozenset({"checkpoint", "task", "task_result"})
 
 
 class LangGraph(Format):
-    """Reads what LangChain, LangGraph and LangSmith write of a run.
-
-    Example:
-        >>> LangGraph().detect({"model": {"messages": [{"type": "ai", "content": "Hi!"}]}})
-        Match(confidence=0.8, variant='updates')
-    """
+    """Reads what LangChain, LangGraph and LangSmith write of a run."""
 
     name = "langgraph"
 

@@ -67,12 +67,7 @@ _RESPONSE_FIELDS = frozenset(
 
 
 class OpenAI(DialogueFormat):
-    """Reads requests and answers of OpenAI's API.
-
-    Example:
-        >>> OpenAI().detect({"object": "chat.completion", "choices": []})
-        Match(confidence=0.95, variant='chat')
-    """
+    """Reads requests and answers of OpenAI's API."""
 
     name = "openai"
     provider = "openai"

@@ -27,12 +27,7 @@ _OBJECTS = frozenset({"trace", "trace.span"})
 
 
 class OpenAIAgents(Format):
-    """Reads what the Agents SDK's exporter posts, and `RunResult.to_input_list()`.
-
-    Example:
-        >>> OpenAIAgents().detect({"object": "trace.span", "id": "span_1", "span_data": {"type": "agent"}})
-        Match(confidence=0.95, variant='span')
-    """
+    """Reads what the Agents SDK's exporter posts, and `RunResult.to_input_list()`."""
 
     name = "openai_agents"
     provider = "openai"

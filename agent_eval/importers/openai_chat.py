@@ -108,11 +108,8 @@ def _usage(usage: Any) -> dict[str, Any] | None:
 def chat_message(message: Any, place: str, field: str, diagnostics: Diagnostics) -> Message:
     """Read one message of Chat Completions; also frameworks write such messages.
 
-    Args:
-        message: `{"role", "content", "tool_calls", ...}`.
-        place: The record, for diagnostics.
-        field: Where in the record the message is.
-        diagnostics: Gets what cannot be taken over.
+    It is `{"role", "content", "tool_calls", ...}`.
+    `place` is the record, and `field` where in it the message is, for diagnostics.
     """
     message = mapping(message)
     message_id = text(message.get("id")) if message.get("role") == "assistant" else None

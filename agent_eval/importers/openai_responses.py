@@ -37,11 +37,8 @@ Item = Mapping[str, Any]
 def item_messages(values: Iterable[Any], place: str, field: str, diagnostics: Diagnostics) -> list[Message]:
     """Read items, each as a message.
 
-    Args:
-        values: Items of `input` or `output`; a message without a type is one as well.
-        place: The record, for diagnostics.
-        field: Where in the record the items are.
-        diagnostics: Gets what cannot be taken over.
+    They are items of `input` or `output`; a message without a type is one as well.
+    `place` is the record, and `field` where in it the items are, for diagnostics.
     """
     return [
         message_of(item_events(item, place, f"{field}[{number}]", diagnostics))

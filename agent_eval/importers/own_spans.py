@@ -24,9 +24,7 @@ def is_own(spans: Sequence[SpanFields]) -> bool:
 def own_events(spans: Sequence[tuple[SpanFields, str]], diagnostics: Diagnostics) -> list[EventFields]:
     """Return the events of a trial that this program exported, in the order of the trace.
 
-    Args:
-        spans: The spans of the trial, each with the place of its record.
-        diagnostics: Gets what cannot be taken over.
+    Each span comes with the place of its record.
     """
     reader = _Reader(diagnostics)
     for span, place in spans:

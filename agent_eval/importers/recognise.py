@@ -21,12 +21,7 @@ _ONE_RECORD = 0.5
 
 @dataclass
 class Recognised:
-    """How many records had a format, and how sure that is at least.
-
-    Example:
-        >>> Recognised("openai", "responses", 12, 0.95).to_json()["records"]
-        12
-    """
+    """How many records had a format, and how sure that is at least."""
 
     format: str
     variant: str
@@ -46,17 +41,7 @@ class Recognised:
 class Recogniser:
     """Recognises the formats of records, and counts them.
 
-    Args:
-        formats: The formats to choose from; with one, records are of that one or of none.
-        family: The family of these formats, to say where other records belong.
-
-    Example:
-        >>> from agent_eval.importers.catalog import load
-        >>> recogniser = Recogniser(load("provider"), "provider")
-        >>> record = Record({"object": "chat.completion", "choices": []}, "dump.json")
-        >>> number, match = recogniser.recognise(record, Diagnostics())
-        >>> recogniser.formats[number].name, match.variant
-        ('openai', 'chat')
+    With one format, records are of that one or of none. `family` says where other records belong.
     """
 
     def __init__(self, formats: Sequence[Format], family: Family) -> None:

@@ -43,11 +43,6 @@ def _read(value: Any) -> tuple[bool | None, float | None]:
 
 
 def as_metadata(verdicts: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
-    """Return the metadata of a case or a trial that holds these verdicts; empty without any.
-
-    Example:
-        >>> as_metadata({"reward": recorded(1.0), "other": None})
-        {'recorded_verdicts': {'reward': {'passed': True, 'score': 1.0}}}
-    """
+    """Return the metadata of a case or a trial that holds these verdicts; empty without any."""
     known = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
     return {RECORDED_VERDICTS: known} if known else {}

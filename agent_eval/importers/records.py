@@ -40,7 +40,6 @@ class Record:
         source: The file, by its name within the input: `dump.json`, `logs.zip!day-1.jsonl`.
         position: Number of the line from 1, or of the item in the document's array from 0; None if the
             record is the whole document.
-        is_line: Whether `position` counts lines.
 
     Example:
         >>> Record({}, "dump.jsonl", 3, is_line=True).place, Record({}, "dump.json", 0).place
@@ -69,10 +68,8 @@ def read_records(
 ) -> Iterator[tuple[Record, bytes]]:
     """Yield every record of the inputs with its canonical JSON; what cannot be read becomes a diagnostic.
 
-    Args:
-        inputs: Files and directories; `-` is standard input.
-        diagnostics: Gets what could not be read.
-        is_one_record: Whether an array, which is a whole JSON document, is one record.
+    The input `-` is standard input. `is_one_record` tells whether an array, which is a whole document, is one
+    record.
 
     Raises:
         InvalidInput: An input is missing, or what cannot be read is met in a strict import.

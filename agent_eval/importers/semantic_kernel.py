@@ -33,12 +33,7 @@ _FAILED = "An error occurred while invoking the function"
 
 
 class SemanticKernel(DialogueFormat):
-    """Reads chat histories of Semantic Kernel.
-
-    Example:
-        >>> SemanticKernel().detect({"messages": [{"content_type": "message", "role": "user", "items": []}]})
-        Match(confidence=0.95, variant='python')
-    """
+    """Reads chat histories of Semantic Kernel."""
 
     name = "semantic_kernel"
 

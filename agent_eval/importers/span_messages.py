@@ -43,19 +43,7 @@ _OLD_EVENTS = {
 
 
 class SpanMessages:
-    """Reads what a span says was asked of a model, and what it answered.
-
-    Args:
-        span: The span.
-        place: The record, for diagnostics.
-        diagnostics: Gets what cannot be taken over.
-
-    Example:
-        >>> attributes = {"gen_ai.input.messages": '[{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]'}
-        >>> span = {"attributes": attributes, "events": [], "name": "chat"}
-        >>> SpanMessages(span, "spans.jsonl:1", Diagnostics()).inputs()[0].events
-        [{'actor': 'user', 'type': 'message', 'input': 'Hi'}]
-    """  # noqa: E501
+    """Reads what a span says was asked of a model, and what it answered."""
 
     def __init__(self, span: SpanFields, place: str, diagnostics: Diagnostics) -> None:
         self._span, self._place, self._diagnostics = span, place, diagnostics

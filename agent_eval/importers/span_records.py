@@ -53,13 +53,7 @@ _last: tuple[Any, list[SpanFields]] = (None, [])
 
 
 def spans_of(value: Any) -> list[SpanFields]:
-    """Return the spans and log records of a record, and remember them until `forget_spans`.
-
-    Example:
-        >>> row = {"trace_id": "5b", "name": "llm", "attributes": {}}
-        >>> spans_of(row) is spans_of(row)
-        True
-    """
+    """Return the spans and log records of a record, and remember them until `forget_spans`."""
     global _last
     if _last[0] is not value:
         _last = (value, list(_spans(value)))

@@ -42,16 +42,7 @@ Place = tuple[int, int]
 class SpanTree:
     """Reads the spans of a conversation, which may be of several traces.
 
-    Args:
-        spans: The spans, in any order, each with the place of its record.
-        diagnostics: Gets what cannot be taken over.
-
-    Example:
-        >>> span = {"trace": "t", "span": "a1", "parent": None, "name": "execute_tool look"}
-        >>> span |= {"start": 1, "end": 2, "problem": None, "events": []}
-        >>> span["attributes"] = {"gen_ai.operation.name": "execute_tool"}
-        >>> [fields["type"] for fields in SpanTree([(span, "spans.jsonl:1")], Diagnostics()).events()]
-        ['tool_call', 'tool_result']
+    The spans are in any order. Each comes with the place of its record.
     """
 
     def __init__(self, spans: Sequence[tuple[SpanFields, str]], diagnostics: Diagnostics) -> None:

@@ -20,11 +20,6 @@ class EventStream:
     Attributes:
         events: The JSON values of its `data` fields, in order.
         broken: What could not be read, in words: usually the end of a stream that was cut off.
-
-    Example:
-        >>> stream = next(streams_in('data: {"id": "c1"}\\n\\ndata: [DONE]\\n'))
-        >>> stream.events, stream.broken
-        ([{'id': 'c1'}], [])
     """
 
     events: list[Any] = field(default_factory=list)

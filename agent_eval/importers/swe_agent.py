@@ -29,12 +29,7 @@ SHELL = "shell"
 
 
 class SweAgent(Format):
-    """Reads trajectories of SWE-agent, also demonstrations, which have a history only.
-
-    Example:
-        >>> SweAgent().detect({"trajectory": [], "history": [], "info": {}})
-        Match(confidence=0.95, variant='trajectory')
-    """
+    """Reads trajectories of SWE-agent, also demonstrations, which have a history only."""
 
     name = "swe_agent"
 

@@ -32,12 +32,7 @@ _ENDED_BADLY = frozenset({"too_many_errors", "max_steps", "agent_error", "user_e
 
 
 class TauBench(Format):
-    """Reads results of tau-bench (a record a trial) and of tau2-bench (`simulations`).
-
-    Example:
-        >>> TauBench().detect({"task_id": 0, "trial": 0, "reward": 1.0, "traj": []})
-        Match(confidence=0.95, variant='tau')
-    """
+    """Reads results of tau-bench (a record a trial) and of tau2-bench (`simulations`)."""
 
     name = "tau_bench"
 

@@ -26,12 +26,7 @@ _PASSED |= {"error": False}
 
 
 class OpenTelemetry(Format):
-    """Reads spans by the GenAI conventions: OTLP/JSON, flat rows, and what `export-otel` writes.
-
-    Example:
-        >>> OpenTelemetry().detect({"resourceSpans": []})
-        Match(confidence=0.7, variant='otlp')
-    """
+    """Reads spans by the GenAI conventions: OTLP/JSON, flat rows, and what `export-otel` writes."""
 
     name = "otel"
 
@@ -70,13 +65,7 @@ class OpenTelemetry(Format):
 
 
 class OpenInference(OpenTelemetry):
-    """Reads spans by OpenInference's conventions, as Phoenix and many instrumentations write them.
-
-    Example:
-        >>> row = {"trace_id": "5b", "name": "llm", "attributes": {"openinference.span.kind": "LLM"}}
-        >>> OpenInference().detect(row)
-        Match(confidence=0.95, variant='rows')
-    """
+    """Reads spans by OpenInference's conventions, as Phoenix and many instrumentations write them."""
 
     name = "openinference"
 
@@ -87,12 +76,7 @@ class OpenInference(OpenTelemetry):
 
 
 class MLflow(OpenTelemetry):
-    """Reads traces of MLflow, `{"info", "data": {"spans"}}`, with their assessments.
-
-    Example:
-        >>> MLflow().detect({"info": {"trace_id": "tr-1"}, "data": {"spans": []}})
-        Match(confidence=0.95, variant='trace')
-    """
+    """Reads traces of MLflow, `{"info", "data": {"spans"}}`, with their assessments."""
 
     name = "mlflow"
 

@@ -16,18 +16,13 @@ class RecordedRun:
     """One run of a task.
 
     Attributes:
-        task_id: The task; None if the source does not say it: then the run is a case of its own.
-        number: Number of the trial, if the source has it.
-        events: The events, made by `events.py`.
+        task_id: None if the source does not say it: then the run is a case of its own.
+        events: Made by `events.py`.
         place: Where the run is recorded, for diagnostics.
         metadata: What belongs to this trial, such as its verdicts; a key of a case's metadata.
         about: What belongs to the task, or explains the run; kept under `metadata.imported`.
         expected_output: What the source says is the right answer.
         input: What the task is, where no message says it.
-
-    Example:
-        >>> RecordedRun("7", 0, [], "results.json").metadata
-        {}
     """
 
     task_id: str | None
@@ -43,9 +38,7 @@ class RecordedRun:
 def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> list[Conversation]:
     """Make a conversation of each task, whose runs are its trials, in the order of their numbers.
 
-    Args:
-        runs: The runs, in any order.
-        diagnostics: Gets the runs that have the number of another.
+    Runs of one task that have the same number are all kept, with a diagnostic.
     """
     by_task: dict[str | int, list[RecordedRun]] = {}
     for position, run in enumerate(runs):

@@ -56,12 +56,7 @@ _RESPONSE_FIELDS = frozenset(
 
 
 class Vertex(DialogueFormat):
-    """Reads requests and answers of Gemini, and sessions and evaluation sets of ADK.
-
-    Example:
-        >>> Vertex().detect({"candidates": [{"content": {"parts": [{"text": "Hi"}], "role": "model"}}]})
-        Match(confidence=0.95, variant='gemini')
-    """
+    """Reads requests and answers of Gemini, and sessions and evaluation sets of ADK."""
 
     name = "vertex"
     provider = "gcp.gen_ai"

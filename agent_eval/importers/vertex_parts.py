@@ -44,12 +44,7 @@ _SNAKE = {
 
 
 def field(fields: Mapping[str, Any], name: str) -> Any:
-    """Return a field by its name in camelCase, or by the same name in snake_case.
-
-    Example:
-        >>> field({"function_call": {"name": "refund"}}, "functionCall")
-        {'name': 'refund'}
-    """
+    """Return a field by its name in camelCase, or by the same name in snake_case."""
     value = fields.get(name)
     return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
 
