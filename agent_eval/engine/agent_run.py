@@ -57,19 +57,9 @@ class ExecutionPlan:
         limits: Limits of the whole run.
         workers: Processes for an agent that is Python code: None for as many as help, 1 for threads in this
             process.
-        retries: Decides when requests are sent again.
         redactor: Replaces secrets before anything is written.
         keep_calls: Receives the calls that live tools answered in each finished trial, those in the journal
             included. Called from several threads.
-
-    Example:
-        >>> from agent_eval.agents.recorded import RecordedAgent
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.engine import JudgePlan
-        >>> judges = JudgePlan(("policy",)).load()
-        >>> trial = TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools)
-        >>> ExecutionPlan(trial=trial, trials=3, parallel=8).limits.cost_usd is None
-        True
     """
 
     trial: TrialPlan
@@ -90,23 +80,8 @@ class Execution:
     Attributes:
         suite: The cases that have been run, as recorded traces.
         stopped: Reason why the run ended early, as a clause; empty when every case has been run.
-        progress: Counts of trials, and what they cost.
         interrupted: Whether the run ended early because `stop` gave a reason.
         outage: Reason why the run ended early, if that is an outage; else empty.
-
-    Example:
-        >>> from agent_eval.agents.recorded import RecordedAgent
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.engine import JudgePlan
-        >>> from agent_eval.suites import open_suite
-        >>> from pathlib import Path
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> judges = JudgePlan(("policy",)).load()
-        >>> plan = ExecutionPlan(trial=TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools))
-        >>> with Journal.create(Path("run.journal"), {}) as journal:
-        ...     execution = execute(open_suite(Path("suite.json")), plan, journal)
-        >>> execution.complete, execution.suite.case_count, execution.progress.done
-        (True, 1, 1)
     """
 
     suite: SuiteSource
@@ -134,8 +109,6 @@ def execute(
     Use `operations.run_agent` for a whole run with its evidence pack.
 
     Args:
-        suite: The suite to run.
-        plan: Settings of the run.
         journal: Has the finished trials of an earlier start, and receives those of this one.
         on_progress: Called in this thread several times a second. It may raise, as Ctrl-C does: trials in
             progress then get a moment to finish, and finished ones stay in the journal.
@@ -143,8 +116,7 @@ def execute(
             go on. Trials in progress then get a moment to finish.
 
     Raises:
-        InvalidInput: A case cannot be judged or run, and no trial has been run; or the journal has trials
-            of other cases.
+        InvalidInput: A case cannot be judged or run, and none was; or the journal has trials of other cases.
         RecordsChanged: Another program rewrote finished records of the journal; the others are kept.
         NothingMeasured: The suite has no cases.
         NotEvaluable: No attempt at any case can succeed, or the disk is full.

@@ -12,13 +12,8 @@ class AtWork(NamedTuple):
     """The trial that a worker's thread runs.
 
     Attributes:
-        number: The trial's number.
         began: Start of the trial or its attempt, on the monotonic clock.
         until: Time by which the attempt must end; infinite without a limit.
-
-    Example:
-        >>> AtWork(number=7, began=100.0, until=130.0).until
-        130.0
     """
 
     number: int
@@ -27,19 +22,7 @@ class AtWork(NamedTuple):
 
 
 class Board:
-    """Memory that a process shares with its forked workers. Each of their threads has a place.
-
-    Args:
-        places: Number of workers' threads.
-
-    Example:
-        >>> board = Board(2)
-        >>> (place,) = board.take(1)
-        >>> board.note(place, number=7)
-        >>> board.at(place).number
-        7
-        >>> board.close()
-    """
+    """Memory that a process shares with its forked workers. Each of their threads has a place."""
 
     _PLACE = struct.Struct("=qdd")
 
@@ -70,7 +53,6 @@ class Board:
         """Note what the thread at a place does.
 
         Args:
-            place: The thread's place.
             number: The trial's number; None if it runs no trial.
             seconds: How long the current attempt may take; None without a limit.
         """

@@ -35,14 +35,6 @@ class CaseCommands:
         env: The whole environment of the commands.
         cwd: Their working directory; None for this program's.
         seconds: Time limit of each command.
-
-    Example:
-        >>> commands = CaseCommands({"PATH": "/usr/bin:/bin"}, seconds=10)
-        >>> prepared = commands.prepare(Case(case_id="refund", setup="true", teardown="sh -c 'exit 3'"))
-        >>> prepared.set_up()
-        ''
-        >>> prepared.tear_down()
-        "could not be evaluated: the case's teardown command exited with code 3"
     """
 
     def __init__(self, env: Mapping[str, str], *, cwd: Path | None = None, seconds: float) -> None:
@@ -88,14 +80,7 @@ class CaseCommands:
 
 
 class PreparedCase:
-    """One trial that is set up, until it is torn down: once, whichever thread asks for it.
-
-    Example:
-        >>> commands = CaseCommands({"PATH": "/usr/bin:/bin"}, seconds=10)
-        >>> prepared = commands.prepare(Case(case_id="refund", setup="false"))
-        >>> prepared.set_up()
-        "could not be evaluated: the case's setup command exited with code 1"
-    """
+    """One trial that is set up, until it is torn down: once, whichever thread asks for it."""
 
     def __init__(self, case: Case, commands: CaseCommands) -> None:
         self._case, self._commands = case, commands

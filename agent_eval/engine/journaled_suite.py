@@ -48,19 +48,7 @@ class Slots:
     """Where in the journal each trial of a run is, and the digest of its record, in 24 bytes a trial.
 
     The digests are kept in memory only: an agent can write to the journal, with a checksum that fits.
-
     A trial's number is `trial * cases + position`: every case has its first trial before any has its second.
-
-    Args:
-        cases: Number of cases.
-        trials: Number of trials of each case.
-
-    Example:
-        >>> slots = Slots(cases=2, trials=1)
-        >>> from agent_eval.storage.journal import record_digest
-        >>> slots.put(1, 64, record_digest(encode({"case_id": "refund"})))
-        >>> slots.has_any(0), slots.has_any(1), slots.missing()
-        (False, True, 1)
     """
 
     def __init__(self, cases: int, trials: int) -> None:
@@ -112,20 +100,7 @@ class Slots:
 class ExecutedDocument(Document):
     """A suite whose cases have the traces of their trials. Made by `executed`.
 
-    Args:
-        suite: The suite that was run.
-        slots: Offsets of the trials.
-        reader: Reads the journal.
-        policy: Decides when a case with several trials passes.
-        positions: Positions of the cases to include; a trial of each must have finished.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.suites.reader import open_document
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> suite, reader = open_document(Path("suite.json")), JournalReader(Path("run.journal"))
-        >>> ExecutedDocument(suite, Slots(1, 1), reader, ALL, positions=[]).case_count
-        0
+    `positions` are those of the cases to include; a trial of each must have finished.
     """
 
     is_evidence = True
@@ -162,12 +137,7 @@ def executed(
     """Make a suite of the cases that have been run, each with its finished trials.
 
     A run that ended early leaves cases with fewer trials; its pack says that it is not complete.
-
-    Args:
-        suite: The suite that was run.
-        slots: Offsets of the trials.
-        reader: Reads the journal.
-        policy: Decides when a case with several trials passes.
+    `policy` decides when a case with several trials passes.
     """
     positions = filter(slots.has_any, range(slots.cases))
     return SuiteSource(ExecutedDocument(suite.document, slots, reader, policy, positions), suite.header)
@@ -229,17 +199,10 @@ class FinishedTrial:
 
     Attributes:
         number: The trial's number, `trial * cases + position`.
-        outcome: The outcome of its case result.
         cost_usd: Its cost in US dollars; None if unknown.
-        retries: Number of requests that were sent again.
         calls: Calls of live tools, for a cassette; without secrets.
         line: Its record as `journal.encode` returns it; without secrets.
         unanswered: Number of tool calls without an answer.
-
-    Example:
-        >>> line = encode({"position": 0, "trial": 0, "case_id": "refund"})
-        >>> FinishedTrial(0, "passed", cost_usd=0.02, retries=0, calls=[], line=line).outcome
-        'passed'
     """
 
     number: int
@@ -256,15 +219,7 @@ class FinishedTrial:
 def finished_trial(
     number: int, cases: int, case_id: str, outcome: TrialOutcome, redactor: Redactor
 ) -> FinishedTrial:
-    """Make the record of a trial, without secrets.
-
-    Args:
-        number: The trial's number, `trial * cases + position`.
-        cases: Number of cases of the run.
-        case_id: Id of the trial's case.
-        outcome: Result of the trial.
-        redactor: Replaces secrets.
-    """
+    """Make the record of a trial, without secrets. Its number is `trial * cases + position`."""
     trial, position = divmod(number, cases)
     row, calls = result_row(outcome.result), outcome.calls
     cost_usd, retries = outcome.use.cost_usd, outcome.retries

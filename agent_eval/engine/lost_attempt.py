@@ -14,14 +14,7 @@ from agent_eval.errors import FailureKind
 class LostAttempt:
     """An attempt whose process ended with it, so that only its failure is known.
 
-    Attributes:
-        failure: `AGENT_ERROR`, or `TIMEOUT`.
-        problem: The failure in words.
-        seconds: Time that the agent took.
-
-    Example:
-        >>> LostAttempt(FailureKind.TIMEOUT, "did not end within 30 s", seconds=30.0).failure.value
-        'timeout'
+    `seconds` is the time that the agent took.
     """
 
     failure: FailureKind

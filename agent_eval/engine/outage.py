@@ -32,14 +32,7 @@ Loss = tuple[Fault, str]
 
 
 def loss_of(result: TrialResult) -> Loss | None:
-    """Tell what a trial was lost to; None where it says something of the agent.
-
-    Example:
-        >>> from agent_eval.contracts import Verdict, case_result
-        >>> down = {"judge_id": "execution", "outcome": "error", "passed": False, "failure": "infrastructure"}
-        >>> loss_of(case_result("refund", [Verdict(case_id="refund", reason="HTTP 503", **down)]))
-        (<Fault.INFRASTRUCTURE: 'infrastructure'>, 'HTTP 503')
-    """
+    """Tell what a trial was lost to; None where it says something of the agent."""
     if not result.is_lost or result.fault is None:
         return None
     unscored = [verdict for verdict in result.verdicts if verdict.outcome in _UNSCORED]
@@ -52,10 +45,6 @@ def is_repeated(result: TrialResult, events: Sequence[Mapping[str, Any]]) -> boo
     """Whether a resumed run repeats a trial: it is lost, and no hard judge failed what the agent did.
 
     The trial in its place would take that verdict out of the evidence.
-
-    Args:
-        result: Result of the trial.
-        events: Its recorded trace.
     """
     if not result.is_lost:
         return False
@@ -66,15 +55,7 @@ def is_repeated(result: TrialResult, events: Sequence[Mapping[str, Any]]) -> boo
 class Outage:
     """Watches the trials of a run, in whichever thread they end.
 
-    Args:
-        most: How many lost trials in a row are an outage.
-
-    Example:
-        >>> outage = Outage(2)
-        >>> for _ in range(2):
-        ...     outage.see((Fault.INFRASTRUCTURE, "HTTP 503"))
-        >>> outage.in_words
-        '2 trials in a row were lost to the infrastructure (HTTP 503)'
+    `most` lost trials in a row are an outage.
     """
 
     def __init__(self, most: int = OUTAGE) -> None:

@@ -31,11 +31,6 @@ class JudgePlan:
             the working directory. A job names the files of the trusted branch's tip here.
         advisory: Judges whose verdicts are shown and count nowhere, such as those that a change adds; None
             for none.
-
-    Example:
-        >>> plan = JudgePlan(("policy", "regex"), configs={"regex": {"hard": False}})
-        >>> [judge.judge_id for judge in plan.load()]
-        ['policy', 'regex']
     """
 
     names: tuple[str, ...]
@@ -71,19 +66,7 @@ class JudgePlan:
 class ScoringJob:
     """Everything that is needed to score any shard of a suite into a pack.
 
-    Attributes:
-        suite: The suite to score.
-        plan: The judges.
-        target: The pack to write.
-        redactor: Replaces secrets before anything is written.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.suites import open_suite
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> target = PackTarget(Path("pack"), "compact", run_id="1", dataset_id="orders")
-        >>> ScoringJob(open_suite(Path("suite.json")), JudgePlan(("policy",)), target).suite.case_count
-        1
+    `target` is the pack to write; `redactor` replaces secrets before anything is written.
     """
 
     suite: SuiteSource

@@ -17,12 +17,10 @@ class RunProgress:
     """Counts of a run at one moment. Callbacks named `on_progress` receive it.
 
     Attributes:
-        total: Number of trials of the run.
         done: Trials that are finished and on disk, including those of an earlier start.
         resumed: Trials of `done` that an earlier start finished.
         passed: Trials of `done` that passed.
         errors: Trials of `done` that could not be evaluated: the agent crashed, or reached a limit.
-        in_flight: Trials that are being run.
         damaged: Damaged records in the journal of an earlier start; their trials are run again.
         retries: Requests that were sent again.
         cost_usd: Known cost so far, in US dollars.
@@ -30,11 +28,6 @@ class RunProgress:
         seconds: Time since this start.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
-
-    Example:
-        >>> progress = RunProgress(total=10, done=4, passed=3, seconds=20.0)
-        >>> progress.failed, progress.seconds_left
-        (1, 30.0)
     """
 
     total: int
@@ -67,17 +60,7 @@ class RunProgress:
 
 @dataclass
 class Counter:
-    """Counts finished trials. All methods are safe to call from any thread.
-
-    Args:
-        total: Number of trials of the run.
-
-    Example:
-        >>> counter = Counter(total=2)
-        >>> counter.add("passed", cost_usd=0.25, retries=0)
-        >>> counter.progress().done, counter.progress().cost_usd
-        (1, 0.25)
-    """
+    """Counts finished trials. All methods are safe to call from any thread."""
 
     total: int
     _progress: RunProgress = field(init=False)
@@ -125,15 +108,7 @@ class Counter:
 class RunUse:
     """Counts what a run has used against its limits. All methods are safe to call from any thread.
 
-    Args:
-        limits: The run's limits.
-        clock: Returns seconds that never decrease.
-
-    Example:
-        >>> use = RunUse(RunLimits(cost_usd=0.5), clock=lambda: 0.0)
-        >>> use.add(0.75)
-        >>> use.reached()
-        "the run's cost limit of 0.5 US dollars is reached (0.75 spent)"
+    `clock` returns seconds that never decrease.
     """
 
     limits: RunLimits

@@ -38,17 +38,10 @@ class Cluster:
     """Workers that score shards in place of this machine. Pass it to `score_suite`.
 
     Attributes:
-        executor: Runs the tasks.
         most_tasks: Maximum number of tasks that the executor has at a time.
         versions: Versions that must be installed on the workers, from `versions_here`.
         check_alive: Called every few seconds while no task returns; raises NotEvaluable if the cluster has
             no workers any more.
-
-    Example:
-        >>> from concurrent.futures import ThreadPoolExecutor
-        >>> cluster = Cluster(ThreadPoolExecutor(4), most_tasks=8, versions=versions_here(["google-re2"]))
-        >>> sorted(cluster.versions)
-        ['agent_eval', 'google-re2', 'python']
     """
 
     executor: Executor
@@ -58,21 +51,7 @@ class Cluster:
 
 
 class ShardDocument(Document):
-    """The cases of one shard, already read. Tasks contain it in place of the suite.
-
-    Args:
-        suite: The suite that the shard belongs to.
-        shard: The shard.
-        cases: Its cases.
-
-    Example:
-        >>> from agent_eval.suites.reader import open_document
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> suite = open_document(Path("suite.json"))
-        >>> document = ShardDocument(suite, suite.shards[0], list(suite.read(suite.shards[0])))
-        >>> [raw_case.raw["case_id"] for raw_case in document.read(document.shards[0])]
-        ['refund']
-    """
+    """The cases of one shard, already read. Tasks contain it in place of the suite."""
 
     def __init__(self, suite: Document, shard: Shard, cases: Sequence[RawCase]) -> None:
         self.path, self.digest, self.is_evidence = suite.path, suite.digest, suite.is_evidence
@@ -87,12 +66,7 @@ class ShardDocument(Document):
 
 @dataclass(frozen=True)
 class ScoredShard:
-    """Result of a task: the outcome of a shard, and its files by their paths in the pack.
-
-    Example:
-        >>> ScoredShard(ShardOutcome(index=0), files={}).outcome.index
-        0
-    """
+    """Result of a task: the outcome of a shard, and its files by their paths in the pack."""
 
     outcome: ShardOutcome
     files: Mapping[str, bytes]
@@ -104,12 +78,8 @@ def score_on_cluster(
     """Score shards on a cluster, and yield outcomes as they arrive.
 
     Shards are started in suite order, and none after a failed one, so every shard before a failed one is
-    yielded too. Closing the iterator cancels tasks that have not started.
-
-    Args:
-        job: What to score.
-        judges: Score the shards that cannot be read, for which this process reports the error.
-        cluster: Scores all other shards.
+    yielded too. Closing the iterator cancels tasks that have not started. `judges` score the shards that
+    cannot be read, for which this process reports the error.
 
     Raises:
         NotEvaluable: A task was lost, or a worker has other versions installed.
@@ -220,7 +190,7 @@ def dask_cluster(address: str, packages: Iterable[str]) -> Iterator[Cluster]:
     both ways.
 
     Args:
-        address: Address of the scheduler, such as `tcp://10.0.0.5:8786`; `tls://…` if Dask has certificates.
+        address: Such as `tcp://10.0.0.5:8786`; `tls://…` if Dask has certificates.
         packages: Packages whose versions must be the same on every worker.
 
     Raises:
@@ -275,12 +245,7 @@ def _check(address: str) -> None:
 
 
 class _DaskWatch:
-    """Detects that a cluster has lost its workers; Dask itself would wait without end.
-
-    Args:
-        client: Client of the cluster.
-        clock: Returns seconds that never decrease.
-    """
+    """Detects that a cluster has lost its workers; Dask itself would wait without end."""
 
     def __init__(self, client: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._client, self._clock = client, clock

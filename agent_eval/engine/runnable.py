@@ -18,10 +18,7 @@ from agent_eval.suites.select import refuse_duplicates
 def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -> None:
     """Refuse cases that could never be evaluated, before any trial costs money.
 
-    Args:
-        suite: The cases.
-        plan: Settings of every trial.
-        redactor: Finds secrets, which no case's id may have.
+    `redactor` finds secrets, which no case's id may have.
 
     Raises:
         NothingMeasured: The suite has no cases.

@@ -28,10 +28,6 @@ class FixedLimit(Limit):
     """A constant number of places, for one crew.
 
     A crew has no more threads than the limit has places, so a place is always free.
-
-    Example:
-        >>> FixedLimit(8).current()
-        8
     """
 
     def __init__(self, number: int) -> None:
@@ -53,14 +49,7 @@ class FixedLimit(Limit):
 class CostPace(Limit):
     """Starts no trial that could exceed a cost limit, if those in progress cost as much as earlier ones.
 
-    Args:
-        limit: The limit that applies besides.
-        allowed: Returns how many trials may be in progress, at least one.
-
-    Example:
-        >>> pace = CostPace(FixedLimit(8), allowed=lambda: 1)
-        >>> pace.take(), pace.take()
-        (True, False)
+    Besides, `limit` applies. `allowed` returns how many trials may be in progress, at least one.
     """
 
     def __init__(self, limit: Limit, allowed: Callable[[], int]) -> None:
@@ -90,16 +79,8 @@ class CostPace(Limit):
 class Crew(Generic[T]):
     """Threads that call a function with each item of an iterator.
 
-    Args:
-        work: Called with each item. An exception ends the crew, and `run` raises it.
-        items: Items in the order in which they are started.
-        limit: Decides how many items are worked on at once.
-
-    Example:
-        >>> done = []
-        >>> Crew(done.append, iter(["refund", "order"]), FixedLimit(1)).run(tick=lambda: None)
-        >>> done
-        ['refund', 'order']
+    An exception of `work` ends the crew, and `run` raises it. Items are started in their order;
+    `limit` decides how many are worked on at once.
     """
 
     def __init__(self, work: Callable[[T], None], items: Iterator[T], limit: Limit) -> None:
@@ -121,9 +102,8 @@ class Crew(Generic[T]):
     def run(self, tick: Callable[[], object]) -> None:
         """Work until no item is left, `stop` was called or an exception was raised.
 
-        Args:
-            tick: Called in this thread several times a second. It may raise, as Ctrl-C does: no further
-                item is started then. Call `settle` afterwards.
+        `tick` is called in this thread several times a second. It may raise, as Ctrl-C does: no further item
+        is started then. Call `settle` afterwards.
 
         Raises:
             BaseException: The first exception of `work` or `tick`.
@@ -143,9 +123,8 @@ class Crew(Generic[T]):
     def stop(self, within: float | None = None) -> None:
         """Start no further item.
 
-        Args:
-            within: Seconds after which `run` no longer waits for items in progress. Their threads do not
-                keep the process alive. None to wait for all of them.
+        After `within` seconds `run` no longer waits for items in progress, whose threads do not keep the
+        process alive; None waits for all of them.
         """
         if within is not None and self._deadline is None:
             self._deadline = time.monotonic() + within
@@ -226,9 +205,8 @@ class TrialRunner(ABC):
     def run(self, tick: Callable[[], object]) -> None:
         """Run trials until none is left, `stop` was called or an exception was raised.
 
-        Args:
-            tick: Called several times a second. It may raise, as Ctrl-C does: no further trial is started
-                then. Call `settle` afterwards.
+        `tick` is called several times a second. It may raise, as Ctrl-C does: no further trial is started
+        then. Call `settle` afterwards.
 
         Raises:
             AgentEvalError: No attempt at any case can succeed, workers keep dying, or the disk is full.
@@ -238,8 +216,7 @@ class TrialRunner(ABC):
     def stop(self, within: float | None = None) -> None:
         """Start no further trial.
 
-        Args:
-            within: Seconds after which `run` no longer waits for trials in progress; None to wait for all.
+        After `within` seconds `run` no longer waits for trials in progress; None waits for all of them.
         """
 
     @abstractmethod

@@ -50,8 +50,6 @@ def score_suite(
     More than six parameters: only the first four are needed; each of the others switches one thing.
 
     Args:
-        suite: The suite.
-        plan: The judges.
         config: What the pack says of the run.
         out: Path of the pack. An evidence pack that is already there is replaced.
         layout: `auto` is `compact` beyond 2,000 cases.
@@ -61,8 +59,7 @@ def score_suite(
         cluster: Scores the shards in place of this process.
 
     Raises:
-        InvalidInput: The first thing that is wrong with the suite, in suite order, or a judge's name or
-            configuration; a name contains a secret.
+        InvalidInput: The suite (its first fault, in suite order) or a judge is wrong; a name has a secret.
         NothingMeasured: The suite has no cases.
         UsageError: Something that is not an evidence pack is at `out`.
         NotEvaluable: The cluster lost a task, or the suite changed meanwhile.

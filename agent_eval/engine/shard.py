@@ -47,9 +47,7 @@ class ShardOutcome:
     """Result of scoring one shard.
 
     Attributes:
-        index: Index of the shard in the suite.
         ids: `id_hash` of every case in suite order, up to the one that failed.
-        tally: Counts over the shard.
         redacted_cases: Number of cases in which something was replaced.
         redactions: Number of replacements in them.
         written: The files written; None if the shard failed.
@@ -180,11 +178,7 @@ def _score_case(
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:
     """Judge every trial of a case, and combine the results.
 
-    Args:
-        judges: The judges, in the order in which they judge.
-        case: The case.
-        trace: Trace of its first trial.
-        policy: Decides when the case passes.
+    `trace` is that of the first trial; `policy` decides when the case passes.
     """
     if not case.trials:
         return case_result(case.case_id, judge_case(judges, case, trace))
@@ -241,11 +235,7 @@ _REMEDY = (
 class WrittenCase:
     """A case as it is written into the evidence.
 
-    Attributes:
-        raw: The case as JSON values.
-        line: `raw` encoded on one line.
-        case: The case as a contract.
-        changed: Whether a secret was replaced in it.
+    `line` is `raw` encoded on one line; `changed` says whether a secret was replaced in it.
     """
 
     raw: dict[str, Any]
@@ -278,10 +268,7 @@ def written_case(raw_case: RawCase, case: Case, redactor: Redactor) -> WrittenCa
 def written_result(result: CaseResult, line: bytes, redactor: Redactor) -> CaseResult:
     """Replace secrets in verdicts. Returns `result` itself if there are none.
 
-    Args:
-        result: The verdicts on one case.
-        line: The encoded `result`.
-        redactor: Replaces the secrets.
+    `line` is the encoded `result`.
     """
     if not redactor.may_find_in_json(line):
         return result

@@ -53,23 +53,10 @@ class Interrupted(Exception):
 
 
 class TrialWatch:
-    """Called before and after every attempt at a trial. This one does nothing.
-
-    Example:
-        >>> class Log(TrialWatch):
-        ...     def attempt_begins(self, before, limits):
-        ...         print("attempt", len(before.history))
-        >>> Log().attempt_begins(Attempts(), AttemptLimits())
-        attempt 0
-    """
+    """Called before and after every attempt at a trial. This one does nothing."""
 
     def attempt_begins(self, before: Attempts, limits: AttemptLimits) -> None:
-        """Called before an attempt.
-
-        Args:
-            before: The attempts before it.
-            limits: Limits of the attempt.
-        """
+        """Called before an attempt, with the attempts before it and its limits."""
 
     def attempt_ended(self) -> None:
         """Called after an attempt."""
@@ -80,15 +67,9 @@ class TrialPlan:
     """Settings of every trial of a run.
 
     Attributes:
-        agent: The agent under test.
-        judges: The judges that judge every attempt.
         tools: Makes the tools that answer the calls of one attempt.
         max_repairs: Maximum number of attempts after the first one.
-        attempt_limits: Limits of each attempt.
         limits: Limits of all attempts of a trial together.
-        share_expected_output: Whether the agent gets the expected output.
-        retry: Sends requests again.
-        clocks: The clocks of the run.
         watch: Called before and after every attempt.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
@@ -96,15 +77,6 @@ class TrialPlan:
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
         simulation: The model that plays the user in conversations; None where none is played.
         loop: Number of the trial, from 1.
-
-    Example:
-        >>> from agent_eval.agents.recorded import RecordedAgent
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.judges.catalog import load_judges
-        >>> judges = load_judges(["final_output"], {})
-        >>> plan = TrialPlan(agent=RecordedAgent(), judges=judges, tools=CaseTools, max_repairs=2)
-        >>> run_trial({"case_id": "refund", "expected_output": "Refunded."}, plan).result.passed
-        False
     """
 
     agent: Agent
@@ -139,16 +111,8 @@ class TrialOutcome:
     Attributes:
         recorded: The fields that the trial adds to its case.
         result: The verdicts.
-        use: What the trial used.
-        retries: Number of requests that were sent again.
         calls: Calls of live tools, for a cassette.
         artifacts: Files by name; the name begins with the attempt.
-
-    Example:
-        >>> from agent_eval.contracts import case_result
-        >>> outcome = TrialOutcome({"trace": [], "metadata": {}}, case_result("refund", []), TrialUse(), 0)
-        >>> outcome.result.case_id
-        'refund'
     """
 
     recorded: Recorded
@@ -167,12 +131,6 @@ class Attempts:
         history: The entries of `metadata.attempt_history`.
         artifacts: Files by name; the name begins with the attempt.
         calls: Calls of live tools, for a cassette.
-        use: What all attempts used together.
-        retries: Number of requests that were sent again.
-
-    Example:
-        >>> len(Attempts(history=[{"attempt": 0}]).history)
-        1
     """
 
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -202,7 +160,6 @@ def run_trial(
     Args:
         raw: The case as read from the suite. Fields that an earlier run recorded in it are removed, except
             for the trace, which the `recorded` agent replays.
-        plan: Settings of the trial.
         attempts: Attempts that another process made at this trial.
         lost: The next attempt, if it ended the process that made it.
 

@@ -24,16 +24,7 @@ from agent_eval.storage.redaction import Redactor
 
 
 class TrialNumber(NamedTuple):
-    """A trial of a run.
-
-    Attributes:
-        number: Its number, `trial * cases + position`.
-        cases: Number of cases of the run.
-
-    Example:
-        >>> TrialNumber(7, cases=5).number
-        7
-    """
+    """A trial of a run. Its number is `trial * cases + position`."""
 
     number: int
     cases: int
@@ -55,9 +46,6 @@ def record_trial(
 
     Args:
         raw: The case as read from the suite.
-        number: The trial.
-        plan: Settings of the trial.
-        redactor: Replaces secrets.
         attempts: Attempts that another process made at this trial.
         lost: The next attempt, if it ended the process that made it.
 

@@ -17,27 +17,7 @@ class TrialThreads(TrialRunner):
     """Runs trials in threads of this process; one more thread writes finished trials. A context manager.
 
     Used for agents that wait for a program or a server; `trial_workers.TrialWorkers` runs Python code.
-
-    Args:
-        run_one: Runs a trial; returns None if the run is being ended.
-        numbers: The trials to run.
-        limit: Decides how many run at once.
-        writer: Writes the journal.
-
-    Example:
-        >>> from pathlib import Path
-        >>> from agent_eval.engine.scheduler import FixedLimit
-        >>> from agent_eval.storage.journal import Journal
-        >>> from agent_eval.storage.journal import encode
-        >>> def run_one(number):
-        ...     return FinishedTrial(number, "passed", None, 0, [], encode({"trial": number}))
-        >>> recorded = []
-        >>> with Journal.create(Path("run.journal"), {}) as journal:
-        ...     writer = BackgroundWriter(journal, lambda trial, offset: recorded.append(trial.number))
-        ...     with TrialThreads(run_one, iter(range(3)), FixedLimit(1), writer) as trials:
-        ...         trials.run(lambda: None)
-        >>> recorded
-        [0, 1, 2]
+    `run_one` runs a trial, and returns None if the run is being ended.
     """
 
     def __init__(

@@ -17,13 +17,7 @@ _NO_USE = frozenset({TOOL_ANSWER_SOURCE})
 
 @dataclass(slots=True)
 class TrialUse:
-    """What a trial has used so far. Tokens and cost are None while unknown.
-
-    Example:
-        >>> use = TrialUse(steps=12)
-        >>> use.reached(TrialLimits(steps=10))[1]
-        'used 12 steps, more than the 10 that a case may take'
-    """
+    """What a trial has used so far. Tokens and cost are None while unknown."""
 
     seconds: float = 0.0
     steps: int = 0
@@ -34,10 +28,7 @@ class TrialUse:
     def add(self, case: Case, trace: Trace, seconds: float) -> None:
         """Add an attempt.
 
-        Args:
-            case: The case without what earlier attempts recorded.
-            trace: The attempt's events.
-            seconds: Time that the agent took.
+        `case` is without what earlier attempts recorded; `seconds` is the time that the agent took.
         """
         self.seconds += seconds
         self.steps += sum(event.type == TOOL_CALL or event.is_message for event in trace.events)

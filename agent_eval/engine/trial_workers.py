@@ -87,15 +87,8 @@ class _AssignedTrial:
 class TrialJob:
     """Everything that workers need to run any trial of a run.
 
-    Attributes:
-        suite: The cases.
-        trial: Settings of every trial; its agent is a `LocalAgent`.
-        redactor: Replaces secrets before anything is written.
-        journal: Receives finished trials from the parent; workers only close it.
-
-    Example::
-
-        job = TrialJob(suite, plan.trial, plan.redactor, journal)
+    The agent of `trial` is a `LocalAgent`. `journal` receives finished trials from the parent;
+    workers only close it.
     """
 
     suite: SuiteSource
@@ -108,19 +101,11 @@ class TrialWorkers(TrialRunner):
     """Runs trials in forked workers. A context manager; leaving it ends every worker.
 
     Args:
-        job: What workers need.
         numbers: The trials to run, as `trial * cases + position`.
         threads: For each worker, the number of trials that it runs at once.
         allowed: Returns how many trials a cost limit allows at once; None where workers may claim ahead.
         on_finished: Called with each finished trial as soon as this process receives it.
         on_recorded: Called with a finished trial and its record's offset, once the record is on disk.
-
-    Example::
-
-        with TrialWorkers(
-            job, iter(range(100)), threads=[2, 2], allowed=None, on_finished=count, on_recorded=store
-        ) as trials:
-            trials.run(tick=lambda: print(trials.in_flight, "trials are being run"))
     """
 
     def __init__(
@@ -341,7 +326,6 @@ class _TrialWorker(ForkedWorker):
     """A worker of `TrialWorkers`.
 
     Attributes:
-        places: Its places on the board.
         reruns: Trials that it runs first.
         is_ready: Whether it has imported the agent.
         is_late: Whether it was killed because an attempt took too long.
@@ -366,11 +350,7 @@ class _TrialWorker(ForkedWorker):
 
 
 class _WorkerThread(TrialWatch):
-    """A thread of a worker, which notes on the board what it does.
-
-    Attributes:
-        plan: Settings of its trials.
-    """
+    """A thread of a worker, which notes on the board what it does."""
 
     def __init__(self, plan: TrialPlan, board: Board, place: int, results: Outbox) -> None:
         self._board, self._place, self._results = board, place, results
@@ -378,7 +358,6 @@ class _WorkerThread(TrialWatch):
         self.plan = replace(plan, watch=self, interrupted=lambda: board.interrupted)
 
     def begin(self, number: int) -> None:
-        """Note that a trial begins."""
         self._number = number
         self._board.note(self._place, number)
 
@@ -443,7 +422,6 @@ class _WorkerLoop:
         thread.end()
 
     def _current_thread(self) -> _WorkerThread:
-        """Return the state of the current thread."""
         if not hasattr(self._own, "thread"):
             self._own.thread = _WorkerThread(self._job.trial, self._board, next(self._free), self._results)
         thread: _WorkerThread = self._own.thread

@@ -49,8 +49,7 @@ def can_fork() -> bool:
 class WorkerDied(Exception):
     """A worker process ended before it had finished.
 
-    Attributes:
-        code: Its exit code, negative for a signal; None if unknown.
+    Its exit code `code` is negative for a signal; None if unknown.
     """
 
     def __init__(self, code: int | None) -> None:
@@ -71,20 +70,7 @@ _LENGTH = struct.Struct("=I")
 
 
 class Outbox:
-    """The writing end of a pipe of pickled messages. `send` is safe to call from any thread.
-
-    Args:
-        descriptor: File descriptor of the pipe.
-
-    Example:
-        >>> reader, writer = os.pipe()
-        >>> outbox, inbox = Outbox(writer), Inbox(reader)
-        >>> outbox.send({"case_id": "refund"})
-        >>> inbox.receive()
-        [{'case_id': 'refund'}]
-        >>> outbox.close(), inbox.close()
-        (None, None)
-    """
+    """The writing end of a pipe of pickled messages. `send` is safe to call from any thread."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -108,17 +94,7 @@ class Outbox:
 
 
 class Inbox:
-    """The reading end of a pipe of pickled messages.
-
-    Args:
-        descriptor: File descriptor of the pipe.
-
-    Example:
-        >>> reader, writer = os.pipe()
-        >>> Outbox(writer).send("refund")
-        >>> Inbox(reader).receive()
-        ['refund']
-    """
+    """The reading end of a pipe of pickled messages."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -159,26 +135,9 @@ class ForkedWorker:
 
     Args:
         do: Called in the worker with the outbox for its results.
-        claims: The numbers that it can claim.
         siblings: Workers that were forked before.
 
-    Attributes:
-        pid: Its process id.
-        results: Receives its messages.
-        finished: Whether it has sent its last message, and so did not die.
-
-    Example::
-
-        def square(results: Outbox) -> None:
-            while (number := claim(claims.reader)) is not None:
-                results.send(number * number)
-
-        claims = Claims(range(100))
-        claims.refill()
-        worker = ForkedWorker(square, claims, siblings=[])
-        while not worker.finished:
-            print(worker.receive())
-        worker.stop()
+    It is `finished` when it has sent its last message, and so did not die.
     """
 
     results: Inbox
@@ -347,17 +306,7 @@ class Claims:
     """Numbers that workers claim, each once and in order: a pipe that several processes read.
 
     A read takes one number without a lock, so a killed process loses only the numbers that it had claimed.
-
-    Args:
-        numbers: The numbers to claim; read when the pipe has room.
-
-    Example:
-        >>> claims = Claims([7, 8, 9])
-        >>> claims.refill()
-        [7, 8, 9]
-        >>> claim(claims.reader), claims.waiting()
-        (7, 2)
-        >>> claims.close()
+    The numbers are read when the pipe has room.
     """
 
     def __init__(self, numbers: Iterable[int]) -> None:
@@ -369,8 +318,7 @@ class Claims:
     def refill(self, most: int | None = None) -> list[int]:
         """Write numbers until the pipe is full or `most` were written; close the pipe after the last number.
 
-        Returns:
-            The numbers written.
+        Returns the numbers written.
         """
         put: list[int] = []
         while self._writer >= 0 and (most is None or len(put) < most):
@@ -415,8 +363,7 @@ class Claims:
 def claim(reader: int) -> int | None:
     """Claim the next number; None if no number is left.
 
-    Args:
-        reader: File descriptor of `Claims.reader`.
+    `reader` is the file descriptor `Claims.reader`.
     """
     data = os.read(reader, _NUMBER.size)
     return int(_NUMBER.unpack(data)[0]) if data else None
