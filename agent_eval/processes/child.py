@@ -1,9 +1,5 @@
 """Run an untrusted program.
 
-    result = run_child(["./agent"], stdin=b"{}", env=allowed_environment(os.environ))
-    if result.failure is None:
-        use(result.stdout)
-
 The program runs in a session of its own, with the environment that the caller passes and no other. Its time
 and its output are limited. When `run_child` returns, the program and all its descendants have ended, also
 those that detached themselves: each child runs under a `supervisor` process, which ends its descendants. Any
@@ -65,14 +61,7 @@ class ChildNotStarted(NotEvaluable):
 class ChildLimits:
     """Limits of a child.
 
-    Attributes:
-        seconds: Wall time from the child's start to its end.
-        stdout_bytes: Maximum size of standard output.
-        stderr_bytes: Maximum size of standard error.
-
-    Example:
-        >>> run_child(["sleep", "9"], env={}, limits=ChildLimits(seconds=0.05)).problem
-        'did not end within 0.05 s'
+    `seconds` is wall time from the child's start to its end.
     """
 
     seconds: float = 30.0
@@ -85,22 +74,16 @@ class ChildResult:
     """Result of running a child.
 
     Attributes:
-        exit_code: The child's exit code; negative for the signal that ended it (-9 if a limit did); None if
-            its supervisor was lost.
+        exit_code: Negative for the signal that ended the child (-9 if a limit did); None if its supervisor
+            was lost.
         stdout: Standard output, cut off at the limit.
         stderr: Standard error, cut off at the limit.
         failure: None if the child ended by itself with exit code 0. `TIMEOUT` or `OUTPUT_LIMIT` if a limit
             ended it, `AGENT_ERROR` for another exit code or a signal, and if its supervisor was lost: what
             has the right and the occasion to end that is the child itself.
         problem: The failure in words, starting with a verb ("exited with code 1"); empty without a failure.
-        duration_s: Seconds that the child ran.
         survivors: Number of descendants that could not be ended: processes of another user, or processes
             that the kernel does not end.
-
-    Example:
-        >>> result = run_child(["sh", "-c", "echo hello; exit 3"], env=allowed_environment(os.environ))
-        >>> result.stdout, result.exit_code, result.problem
-        (b'hello\\n', 3, 'exited with code 3')
     """
 
     exit_code: int | None
@@ -128,9 +111,7 @@ def run_child(
     Args:
         argv: The program and its arguments; no shell is involved. A name without `/` is looked up in the
             `PATH` of `env`.
-        stdin: The program's standard input.
         env: The program's whole environment; see `allowed_environment`.
-        limits: Limits of the program.
         cwd: The program's working directory; by default this program's.
 
     Raises:
@@ -169,16 +150,8 @@ def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -
     """Select the part of an environment that a child may see.
 
     Tokens, keys and passwords of the job are left out, because a program under test that can read them can
-    also print them.
-
-    Args:
-        environ: This program's environment.
-        names: Further variables to pass; those that are not set are left out, as is what evidence is signed
-            with.
-
-    Example:
-        >>> allowed_environment({"PATH": "/bin", "DEPLOY_TOKEN": "s3cret", "SHOP": "eu"}, ["SHOP"])
-        {'PATH': '/bin', 'SHOP': 'eu'}
+    also print them. `names` are further variables to pass; those that are not set are left out, as is what
+    evidence is signed with.
     """
     passed_on = PASSED_ON.union(names).difference(OF_THE_SIGNER)
     return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
@@ -261,12 +234,7 @@ class CannotStart(Exception):
 
 @dataclass
 class ChildOutput:
-    """One of the child's outputs, as far as it has been read.
-
-    Example:
-        >>> ChildOutput("standard output", 1, limit=3, data=bytearray(b"hello")).within_limit()
-        b'hel'
-    """
+    """One of the child's outputs, as far as it has been read."""
 
     name: str
     descriptor: int
@@ -297,13 +265,7 @@ class ChildOutput:
 class _Exchange:
     """Feeds one child, reads its output and enforces its limits. Call `start`, `finish`, and always `close`.
 
-    Args:
-        link: An idle supervisor.
-        stdin: The child's standard input.
-        limits: The child's limits.
-
-    Raises:
-        OSError: No file descriptors are left.
+    `link` is an idle supervisor. Raises OSError if no file descriptors are left.
     """
 
     def __init__(self, link: SupervisorLink, stdin: bytes, limits: ChildLimits) -> None:
@@ -328,11 +290,7 @@ class _Exchange:
         self._began = time.monotonic()
 
     def start(self, program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Ask the supervisor to start the child.
-
-        Raises:
-            SupervisorLost: Nothing was started.
-        """
+        """Ask the supervisor to start the child; raises SupervisorLost if nothing was started."""
         self._began = time.monotonic()
         self._link.start(program, argv, env, cwd, self._child_ends)
         # Only the child may keep these ends open: the end of its output shows when it has ended.
@@ -364,7 +322,6 @@ class _Exchange:
         return self._result(status, seconds, survivors)
 
     def lost_result(self) -> ChildResult:
-        """Return the result of a child whose supervisor was lost."""
         self._failure = FailureKind.AGENT_ERROR
         self._problem = "lost its supervising process, which was killed or stopped"
         return self._result(None, time.monotonic() - self._began, 0)

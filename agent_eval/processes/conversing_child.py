@@ -43,13 +43,6 @@ class ConversingChild:
         ChildNotStarted: The program does not exist or cannot be executed.
         InvalidInput: `argv` is empty, or a value is one that no process can receive.
         NotEvaluable: No process can be started at all.
-
-    Example:
-        >>> program = ["sh", "-c", "while read line; do echo you said $line; done"]
-        >>> child = ConversingChild(program, env={"PATH": os.environ["PATH"]})
-        >>> child.ask(b"hello").stdout, child.ask(b"bye").stdout
-        (b'you said hello', b'you said bye')
-        >>> child.close()
     """
 
     def __init__(
@@ -85,13 +78,9 @@ class ConversingChild:
     def ask(self, line: bytes, limits: ChildLimits | None = None) -> ChildResult:
         """Write a line and wait for one.
 
-        Args:
-            line: The line, without its end.
-            limits: Limits of this answer; standard error counts from the beginning.
-
-        Returns:
-            The answer without its end as `stdout`, and what the program wrote to standard error meanwhile.
-            After a failure the program has been ended, with its descendants.
+        Both lines are without their ends. The answer is `stdout`; what the program wrote meanwhile is
+        `stderr`, whose limit counts from the beginning. After a failure the program and its
+        descendants are ended.
 
         Raises:
             ChildNotStarted: The program cannot be executed.

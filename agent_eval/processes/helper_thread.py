@@ -24,14 +24,6 @@ class HelperThread:
     The helper thread is reused, because starting a thread for each call would cost more than most functions
     take. A helper thread whose function does not return in time is abandoned, and the next call starts
     another.
-
-    Example:
-        >>> import time
-        >>> HelperThread().call(lambda: "done", seconds=5)
-        'done'
-        >>> HelperThread().call(lambda: time.sleep(0.2), seconds=0.01)
-        Traceback (most recent call last):
-        TimeoutError
     """
 
     def __init__(self) -> None:

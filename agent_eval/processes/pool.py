@@ -34,18 +34,7 @@ class SupervisorLost(Exception):
 class SupervisorLink:
     """The connection to one supervisor.
 
-    Args:
-        control: A socket to the supervisor, from which its process id has not been read yet.
-
-    Example:
-        >>> with Supervisors() as supervisors:
-        ...     link = supervisors.take()
-        ...     with open(os.devnull, "r+b") as null:
-        ...         link.start("/bin/sh", ["sh", "-c", "exit 3"], {}, None, [null.fileno()] * 3)
-        ...     errno, exit_code, survivors, seconds = link.answer()
-        ...     supervisors.give_back(link)
-        >>> errno, exit_code, survivors
-        (0, 3, 0)
+    `control` is a socket to the supervisor, from which its process id has not been read yet.
     """
 
     def __init__(self, control: socket.socket) -> None:
@@ -138,17 +127,7 @@ class SupervisorLink:
 
 
 class Supervisors:
-    """A nursery with its supervisors. Safe to use from many threads; a context manager.
-
-    Example:
-        >>> with Supervisors() as supervisors:
-        ...     link = supervisors.take()
-        ...     supervisors.give_back(link)
-        ...     next_link = supervisors.take()
-        ...     supervisors.give_back(next_link)
-        >>> next_link is link
-        True
-    """
+    """A nursery with its supervisors. Safe to use from many threads; a context manager."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

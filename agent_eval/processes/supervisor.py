@@ -189,8 +189,7 @@ class _Supervisor:
     def _wait(self, child: int) -> tuple[int | None, bool]:
         """Wait until the child ends, or is to be ended.
 
-        Returns:
-            (exit code, None if the child still runs; whether agent-eval is still connected).
+        Returns its exit code, None if it still runs, and whether agent-eval is still connected.
         """
         while True:
             # Cleared before looking: a signal that arrives after the look wakes the poll below.
@@ -208,8 +207,7 @@ class _Supervisor:
     def _sweep(self, child: int, status: int | None) -> tuple[int, int]:
         """End every descendant.
 
-        Returns:
-            (exit code of the child, number of descendants that could not be ended).
+        Returns the exit code of the child, and the number of descendants that could not be ended.
         """
         limit = time.monotonic() + SWEEP_SECONDS
         with suppress(OSError):
@@ -235,8 +233,7 @@ class _Supervisor:
 def _reap(child: int) -> tuple[int | None, bool]:
     """Reap all dead children.
 
-    Returns:
-        (exit code of `child` if it was among them, whether this process has any children left).
+    Returns the exit code of `child` if it was among them, and whether this process has any children left.
     """
     status = None
     while True:
@@ -282,8 +279,7 @@ class _Nursery:
     def _tidy(self) -> tuple[bool, bool]:
         """Reap dead children and end orphans.
 
-        Returns:
-            (whether this process has children left, whether orphans are among them).
+        Returns whether this process has children left, and whether orphans are among them.
         """
         self._wakeup.clear()
         try:

@@ -18,16 +18,7 @@ class ThreadPool:
     """Calls functions in daemon threads. A context manager; leaving it drops what has not begun.
 
     `concurrent.futures` would wait for its threads at the end of the process, and so for requests that may
-    take minutes.
-
-    Args:
-        most: Maximum number of threads.
-
-    Example:
-        >>> with ThreadPool(2) as pool:
-        ...     futures = [pool.submit(lambda number=number: number * 2) for number in range(3)]
-        ...     [future.result() for future in futures]
-        [0, 2, 4]
+    take minutes. There are at most `most` threads.
     """
 
     def __init__(self, most: int) -> None:
