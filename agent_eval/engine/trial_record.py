@@ -74,9 +74,8 @@ def _prepared(
 ) -> Iterator[tuple[TrialPlan, LostAttempt | None]]:
     """Set a trial up, and tear it down at the end, however it ends.
 
-    Yields:
-        The settings of the trial, which tears down before its result is final, and its next attempt if that
-        is lost already: `lost`, or the failure of the set-up.
+    Yields the settings of the trial, which tears down before its result is final, and its next attempt if
+    that is lost already: `lost`, or the failure of the set-up.
     """
     if plan.commands is None or not (raw.get("setup") or raw.get("teardown")):
         yield plan, lost

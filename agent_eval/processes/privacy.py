@@ -24,8 +24,7 @@ def hide_environment() -> dict[str, str]:
     What evidence is signed with is removed from `os.environ`, where functions of an agent in this process
     would find it, and processes that are started with it.
 
-    Returns:
-        The environment as it was before, for the signer.
+    Returns the environment as it was before, for the signer.
     """
     before = dict(os.environ)
     for name in OF_THE_SIGNER:
