@@ -71,7 +71,6 @@ class AuiAgent(Agent):
         self.account = account_name(self._url, self._key)
 
     def _connect(self) -> Service:
-        """Open the service with the headers of every request."""
         return Service(self._url, secret_headers={"x-network-api-key": self._key} if self._key else None)
 
     @classmethod

@@ -112,7 +112,6 @@ def _checks(directory: Path, family: Family) -> Iterator[FixtureCheck]:
 
 
 def _problems(path: Path, family: Family) -> Iterator[str]:
-    """Yield what is wrong with the import of a fixture."""
     with tempfile.TemporaryDirectory() as home:
         out, again = Path(home, "suite.json"), Path(home, "again.json")
         try:

@@ -161,7 +161,6 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
 
 
 def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
-    """Make the configuration of the whole run."""
     first = parts[0].pack.config
     executions = [part.pack.config.execution_config for part in parts]
     execution = first.execution_config.of_whole_suite(

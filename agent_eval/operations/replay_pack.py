@@ -254,7 +254,6 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
 def _drift(
     saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
 ) -> Iterator[PinnedDifference]:
-    """Yield the pins that differ."""
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:

@@ -414,7 +414,6 @@ def _line_at(file: BinaryIO, offset: int) -> bytes:
 
 
 def _is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether the descriptor is open on the file that the path names."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

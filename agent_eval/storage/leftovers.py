@@ -84,7 +84,6 @@ def _remove(partial: Path) -> None:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the open file is still the one at `path`."""
     try:
         at_path, opened = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
     except OSError:
