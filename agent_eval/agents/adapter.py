@@ -47,7 +47,6 @@ class AgentResponse:
     """An agent's answer to one message.
 
     Attributes:
-        text: What the agent says.
         executed_workflows: Names of workflows or tools that ran; None where that is not known.
         trace_info: What the agent understood and decided, as an AUI agent reports it; None where unknown.
         raw: The answer as it came, for readers of the evidence.
@@ -60,21 +59,7 @@ class AgentResponse:
 
 
 class AgentAdapter(ABC):
-    """An agent and a model, as four functions. Each may be `async`; several threads may call them at once.
-
-    Example:
-        >>> class Echo(AgentAdapter):
-        ...     def spawn_session(self, agent_id, api_key, label, model=None):
-        ...         return label
-        ...     def send_message(self, session_key, message, user_info=None, timeout=None):
-        ...         return AgentResponse(f"You said: {message}")
-        ...     def call_judge(self, prompt, model=None):
-        ...         return '{"reasoning": "It did.", "evidence": [], "verdict": "passed"}'
-        ...     def generate_user_message(self, prompt, model=None):
-        ...         return "###STOP###"
-        >>> Echo().send_message("refund", "Hello").text
-        'You said: Hello'
-    """
+    """An agent and a model, as four functions. Each may be `async`; several threads may call them at once."""
 
     @abstractmethod
     def spawn_session(
@@ -82,9 +67,7 @@ class AgentAdapter(ABC):
     ) -> str | Awaitable[str]:
         """Begin a conversation, and return the key of its session.
 
-        Args:
-            label: Name of the test.
-            model: The model that the suite wants the agent to use.
+        `label` is the name of the test; `model` is the one that the suite wants the agent to use.
         """
 
     @abstractmethod
@@ -97,12 +80,10 @@ class AgentAdapter(ABC):
     ) -> AgentResponse | Awaitable[AgentResponse]:
         """Send a message of the user, and return the agent's answer.
 
-        Args:
-            timeout: Seconds that the agent has; raise `TimeoutError` after them.
+        `timeout` is the seconds that the agent has; raise `TimeoutError` after them.
 
         Raises:
-            Exception: The agent failed, which fails the conversation; `ConnectionError` says that it could
-                not be reached, and `TimeoutError` that it took too long.
+            Exception: The agent failed, which fails the conversation; `ConnectionError`: it was not reached.
         """
 
     @abstractmethod
@@ -235,8 +216,7 @@ def _record(recorder: Recorder, response: AgentResponse) -> None:
 class AdapterModel(Model):
     """The model of an adapter, which judges and plays users.
 
-    Args:
-        model: The model that is asked; empty for the adapter's own.
+    `model` is the one that is asked; empty for the adapter's own.
     """
 
     kind = "adapter"
@@ -272,13 +252,7 @@ class AdapterModel(Model):
 
 
 def prompt_of(request: ModelRequest) -> str:
-    """Write a request as one text, for models that take nothing else.
-
-    Example:
-        >>> from agent_eval.models.base import Message
-        >>> prompt_of(ModelRequest("simulate", "Be brief.", (Message("user", ("Hello!",)),)))
-        'Be brief.\\n\\nuser: Hello!'
-    """
+    """Write a request as one text, for models that take nothing else."""
     if len(request.messages) == 1 and request.purpose != "simulate":
         return f"{request.system}\n\n{request.messages[0].text}"
     return "\n\n".join([request.system, *(f"{each.role}: {each.text}" for each in request.messages)])
@@ -287,8 +261,7 @@ def prompt_of(request: ModelRequest) -> str:
 class AuiAdapter(AgentAdapter):
     """An AUI agent with a hosted model. Made by `create_aui_adapter`.
 
-    Args:
-        api_key: Key of the AUI network, used where a suite has none.
+    `api_key` is the key of the AUI network, used where a suite has none.
     """
 
     def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:
@@ -373,8 +346,7 @@ def create_aui_adapter(
     """Make an adapter of an AUI agent and a hosted model.
 
     Args:
-        llm_key: Key of the model that judges and plays users.
-        provider: Its provider: `openai`, `anthropic`, `claude-code` or `scripted`.
+        provider: The model's: `openai`, `anthropic`, `claude-code` or `scripted`.
         base_url: Address of the AUI API; None for AUI's own.
         llm_model: Name of the model; None for the provider's default.
 

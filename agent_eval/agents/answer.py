@@ -42,14 +42,12 @@ class UnusableAnswer(AttemptEnded):
 def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
     """Parse an agent's answer.
 
-    Args:
-        data: JSON of an object with `assistant_output`, `tool_calls`, `error`, `model`, `usage` and
-            `cost_usd`, all of them optional.
-        what: Name of the data in messages, such as `standard output`.
+    `data` is JSON of an object with `assistant_output`, `tool_calls`, `error`, `model`, `usage` and
+    `cost_usd`, all of them optional. `what` names it in messages, such as `standard output`.
 
     Raises:
-        UnusableAnswer: `MISSING_OUTPUT` if the data is empty, `PARSE_ERROR` if it is not JSON, `TYPE_ERROR`
-            if it is not an object, or has malformed tool calls or misspelt keys.
+        UnusableAnswer: Has the kind: `MISSING_OUTPUT` if the data is empty, else `PARSE_ERROR` or
+            `TYPE_ERROR`.
     """
     if not data.strip():
         raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
@@ -184,9 +182,6 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
     Results of tools that the agent ran itself, and events that it reports, are recorded as they were. An
     answer without output and calls fails the attempt, because an agent that does nothing breaks no rule and
     would pass.
-
-    Args:
-        recorder: Recorder of the attempt; has the user's message already.
     """
     try:
         for call in answer.get("tool_calls") or []:
@@ -257,13 +252,8 @@ def _without_bytes(part: Mapping[str, Any]) -> dict[str, Any]:
 def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
     """Count the calls of a recorded trace that got no answer.
 
-    Args:
-        source: The attribute of a result that says where it is from; `missing` is no answer. A call that has
-            it needs none.
-
-    Example:
-        >>> unanswered_calls([{"type": "tool_call", "call_id": "1"}], "source")
-        1
+    `source` is the attribute of a result that says where it is from; `missing` is no answer. A call that has
+    it needs none.
     """
     answered = [event for event in trace if event.get("type") == TOOL_RESULT]
     missing = len([event for event in answered if (event.get("attributes") or {}).get(source) == "missing"])

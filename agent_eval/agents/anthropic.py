@@ -85,7 +85,6 @@ class AnthropicAgent(HostedModel):
 
 
 def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
-    """Parse a message of the API."""
     try:
         blocks = body["content"]
         texts = [block["text"] for block in blocks if block["type"] == "text"]

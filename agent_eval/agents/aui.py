@@ -41,11 +41,7 @@ class AuiAgent(Agent):
         agent_id: The agent; None for the network's own.
         base_url: Address of the API; None for AUI's own.
         api_key: Key of each request, never recorded.
-        parameters: Further fields, those in `known_parameters`: `user_id` pins the user, who is random
-            otherwise.
-
-    Raises:
-        UsageError: `base_url` is not a usable address, or a parameter is unknown.
+        parameters: Those in `known_parameters`: `user_id` pins the user, who is random otherwise.
     """
 
     kind: ClassVar[str] = "aui"
@@ -75,7 +71,6 @@ class AuiAgent(Agent):
         self.account = account_name(self._url, self._key)
 
     def _connect(self) -> Service:
-        """Open the service with the headers of every request."""
         return Service(self._url, secret_headers={"x-network-api-key": self._key} if self._key else None)
 
     @classmethod

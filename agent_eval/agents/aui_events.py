@@ -28,9 +28,7 @@ _KEPT = ("cards", "followup_suggestions", "url")
 class AuiAnswer:
     """One answer of an AUI agent.
 
-    Attributes:
-        trace_info: The trace of the answer; None where the API gave none.
-        api: The generation of the API: `v1` or `v3`.
+    `trace_info` is None where the API gave none. `api` is its generation: `v1` or `v3`.
     """
 
     message: Mapping[str, Any]

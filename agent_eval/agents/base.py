@@ -49,16 +49,10 @@ class Task:
     """One attempt at a case, or one turn of it.
 
     Attributes:
-        case: The case; its trace is ignored.
         attempt: Number of the attempt, from 0.
         previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
         share_expected_output: Whether the agent receives the expected output, which makes it no evaluation.
         session: The conversation so far, where the task is one turn of a case with `turns`.
-
-    Example:
-        >>> task = Task(Case(case_id="refund", input="Refund order 7.", expected_output="Refunded."))
-        >>> task.payload()["input"], task.payload()["expected_output"]
-        ('Refund order 7.', None)
     """
 
     case: Case
@@ -163,11 +157,7 @@ class ToolFault(AttemptEnded):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an attempt needs besides its task.
-
-    Attributes:
-        retry: Repeats requests; agents repeat nothing themselves.
-    """
+    """What an attempt needs besides its task. `retry` repeats requests; agents repeat nothing themselves."""
 
     tools: Tools
     retry: Retry = send_once
@@ -184,8 +174,7 @@ class AttemptResult:
         failure: Why the attempt failed, regardless of what judges would say; None if the agent finished by
             itself. Requests that failed with `INFRASTRUCTURE` have been repeated already.
         seconds: Time that the agent took, without waiting for retries.
-        steps: Answers of a model.
-        tokens: Tokens of a model, as far as its provider reports them.
+        tokens: As far as the model's provider reports them.
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
         conversation: What the agent needs to continue the conversation in a further turn.
         turns: Of a conversation, the output and tool calls of each turn.
@@ -245,22 +234,6 @@ class Agent(ABC):
     """An agent under test. One object serves many threads.
 
     A new kind of agent is one file with a subclass, and one row in `agents.catalog`.
-
-    Example:
-        >>> class Echo(Agent):
-        ...     @classmethod
-        ...     def from_options(cls, rest, options):
-        ...         return cls()
-        ...     @classmethod
-        ...     def from_description(cls, described, options):
-        ...         return "echo", options
-        ...     def describe(self):
-        ...         return {"agent": "echo"}
-        ...     def attempt(self, task, surroundings):
-        ...         recorder = Recorder(task, surroundings)
-        ...         recorder.record_input()
-        ...         recorder.record_message(task.case.input)
-        ...         return recorder.result(task.case.input)
     """
 
     @classmethod
@@ -268,9 +241,7 @@ class Agent(ABC):
     def from_options(cls, rest: str, options: AgentOptions) -> Agent:
         """Build the agent that the command line names.
 
-        Args:
-            rest: What follows `kind:`.
-            options: Settings; each kind reads those that make sense for it.
+        `rest` is what follows `kind:`. Each kind reads the options that make sense for it.
 
         Raises:
             UsageError: `rest` does not name an agent of this kind.
@@ -283,9 +254,8 @@ class Agent(ABC):
     ) -> tuple[str, AgentOptions]:
         """Undo `describe`: the name and options with which `catalog.open_agent` builds the same agent.
 
-        Args:
-            described: What `describe` returned, read from a pack that is trusted.
-            options: What the command line says; it wins over the description.
+        `described` is what `describe` returned, read from a pack that is trusted. `options` are the command
+        line's, and win.
 
         Raises:
             KeyError, TypeError, ValueError: The description is incomplete or malformed.
@@ -321,8 +291,7 @@ class Agent(ABC):
 class LocalAgent(Agent):
     """An agent whose code runs in the calling process, so that several worker processes can run it.
 
-    Attributes:
-        left_behind: Whether code of an attempt that did not end in time may still be running in this process.
+    `left_behind` tells whether code of an attempt that did not end in time may still be running here.
     """
 
     left_behind: bool = False
@@ -331,9 +300,8 @@ class LocalAgent(Agent):
     def load(self, *, alone: bool = False) -> None:
         """Import the agent's code; without this call the first attempt does.
 
-        Args:
-            alone: Whether this process runs nothing but the agent, with all attempts one after the other in
-                its main thread, where a signal can interrupt them.
+        `alone` tells whether this process runs nothing but the agent, with all attempts one after the other
+        in its main thread, where a signal can interrupt them.
 
         Raises:
             UsageError: The code cannot be imported or is not callable.

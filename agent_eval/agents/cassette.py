@@ -47,15 +47,7 @@ class LiveTools(Protocol):
 
 
 class Recording:
-    """Recorded calls, with the answers to the repetitions of each call in order.
-
-    Example:
-        >>> recording = Recording()
-        >>> recording.add([{"tool": "dice", "response": 3}, {"tool": "dice", "response": 5}])
-        >>> recording.add([{"tool": "dice", "response": 6}])
-        >>> [row["response"] for row in recording.rows()]
-        [3, 5]
-    """
+    """Recorded calls, with the answers to the repetitions of each call in order."""
 
     def __init__(self) -> None:
         self.by_call: dict[Key, list[Row]] = {}
@@ -85,17 +77,7 @@ class Cassette:
         mode: `replay` answers from the file only, and fails attempts that make other calls. `record` calls
             live tools. `update` does the same, and keeps rows of the file whose calls did not happen again.
         live: The live tools; not needed for `replay`.
-        name: Name of the cassette in messages.
         redacted: Replaces secrets in arguments, as they were replaced when the file was written.
-
-    Example:
-        >>> rows = [{"tool": "lookup", "arguments": {"id": 1}, "response": "shipped"}]
-        >>> tools = Cassette("replay", rows).attempt("refund")
-        >>> tools.answer("lookup", {"id": 1}).output
-        'shipped'
-        >>> tools.answer("lookup", {"id": 2})
-        Traceback (most recent call last):
-        agent_eval.agents.base.ToolFault: called lookup with {"id":2}, to which the cassette has no answer...
     """
 
     def __init__(
@@ -122,8 +104,7 @@ class Cassette:
         """Answer a call that was made `repetition` times before in the same attempt.
 
         Raises:
-            ToolFault: The call is not recorded (names the nearest recorded one), or the live tool cannot be
-                called.
+            ToolFault: The call is not recorded, or the live tool cannot be called.
         """
         if self.mode != "replay":
             assert self._live is not None
@@ -235,11 +216,7 @@ def open_cassette(
 
 
 def read_cassette(value: Any, path: Path) -> list[Row]:
-    """Validate a cassette's JSON and return its rows.
-
-    Raises:
-        InvalidInput: Not a cassette; names file and field.
-    """
+    """Validate a cassette's JSON and return its rows."""
     calls = value.get("calls") if isinstance(value, Mapping) and value.get("kind") == KIND else None
     if not isinstance(calls, list):
         raise _invalid(path, "kind", f'it is not an object with "kind": "{KIND}" and a list of calls')

@@ -20,7 +20,6 @@ class AgentKind:
     """One kind of agent.
 
     Attributes:
-        name: The part of `--agent` before the colon.
         location: The subclass of `agents.base.Agent`, as `module:Class`; imported when needed.
         form: How to write such an agent, for error messages; an agent that can be opened, or several
             joined by ` or `.
@@ -83,15 +82,10 @@ _COMMAND_LINE = re.compile(r"\S[ /]")
 def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
     """Build the agent that `spec` names.
 
-    Args:
-        spec: The agent in one of the forms of `agent_forms`.
+    `spec` has one of the forms of `agent_forms`.
 
     Raises:
         UsageError: `spec` names no kind of agent, or an agent that cannot be used.
-
-    Example:
-        >>> open_agent("command:python agent.py").describe()["agent"]
-        'command'
     """
     from agent_eval.agents.base import AgentOptions
 
@@ -112,9 +106,8 @@ def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
 def agent_from_description(described: Mapping[str, Any], options: AgentOptions) -> tuple[str, AgentOptions]:
     """Undo `Agent.describe`: the `spec` and options with which `open_agent` builds the described agent.
 
-    Args:
-        described: `execution_config.agent` of a pack that is trusted, or that names a recording.
-        options: What the command line says; it wins over the description.
+    `described` is `execution_config.agent` of a pack that is trusted, or that names a recording. The options
+    of the command line win over it.
 
     Raises:
         KeyError, TypeError, ValueError: The description names no kind, or is incomplete.

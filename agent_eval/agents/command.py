@@ -89,7 +89,6 @@ class CommandAgent(Agent):
 
     Args:
         argv: The program and its arguments; no shell is involved.
-        repair: The program and arguments that repairs run instead.
         environ: The environment of agent-eval; the program gets an allow-listed part of it.
         pass_on: Names of further variables that the program gets (`--agent-env`).
         keep_alive: Whether the program stays alive for a conversation, with one line of JSON a turn.
@@ -223,10 +222,6 @@ def split_command(command: str) -> list[str]:
 
     Raises:
         UsageError: The command is empty, or a quote is not closed.
-
-    Example:
-        >>> split_command("python agent.py --name 'Ada L'")
-        ['python', 'agent.py', '--name', 'Ada L']
     """
     try:
         argv = shlex.split(command)

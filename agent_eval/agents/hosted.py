@@ -108,11 +108,7 @@ class HostedModel(Agent):
         model: The model's name; None uses each case's `metadata.model`.
         base_url: The endpoint, such as `http://localhost:11434/v1`; the provider's own by default.
         api_key: Key of each request, never recorded. Endpoints without keys need none.
-        system: The system prompt, before the case's input.
         parameters: Further fields of each request, such as `temperature`.
-
-    Raises:
-        UsageError: `base_url` is not a usable address.
     """
 
     kind: ClassVar[str]
@@ -193,12 +189,7 @@ class HostedModel(Agent):
 def converse(model: HostedModel, name: str | None, task: Task, surroundings: Surroundings) -> AttemptResult:
     """Ask a model until it answers without calling tools, or the attempt reaches a limit.
 
-    Args:
-        name: The model's name; None uses the case's `metadata.model`.
-
-    Raises:
-        UsageError: Neither `name` nor the case names a model.
-        InvalidInput: The case's tools or messages cannot be offered to a model.
+    `name` is the model's; None uses the case's `metadata.model`.
     """
     name = name or _model_in_metadata(task)
     recorder = Recorder(task, surroundings)

@@ -30,9 +30,8 @@ _UNLIMITED = 24 * 3600.0
 class HttpRequest:
     """One request to a service.
 
-    Attributes:
-        path: Path that is appended to the service's address; empty for the address itself.
-        body: JSON value of the body; None for no body.
+    `path` is appended to the service's address; empty for the address itself. `body` is a JSON value; None
+    for no body.
     """
 
     method: str
@@ -46,7 +45,7 @@ class Service:
 
     Args:
         url: The service's address; `http` is allowed, for agents on a private network.
-        secret_headers: Headers that are sent to this origin only, and never shown.
+        secret_headers: Sent to this origin only, and never shown.
 
     Raises:
         UsageError: `url` is malformed.
@@ -112,7 +111,7 @@ class Address:
 
     Args:
         url: The address; `http` is allowed, for agents on a private network.
-        secret_headers: Headers that are sent to this origin only, and never shown.
+        secret_headers: Sent to this origin only, and never shown.
         is_gateway: Whether what answers there is another's than the agent's: a gateway or a load balancer,
             which says by its status that it cannot reach the agent. Otherwise that is the agent's own answer.
 
@@ -171,15 +170,8 @@ class HttpAgent(Agent):
     """Posts every attempt to an address as JSON (`Task.payload`); `answer.read_answer` reads the answer.
 
     Args:
-        headers: Headers of each request, such as credentials; never shown or recorded.
+        headers: Of each request, such as credentials; never shown or recorded.
         is_gateway: Whether a gateway answers there that is not the agent's own (`agent-gateway`).
-
-    Raises:
-        UsageError: `url` is not a usable address.
-
-    Example:
-        >>> HttpAgent("https://agent.example/run?key=secret").describe()
-        {'agent': 'http', 'url': 'https://agent.example/run'}
     """
 
     def __init__(

@@ -34,15 +34,7 @@ _MAX_BYTES = 8 << 20
 class FunctionTools(LiveTools):
     """Tools that a Python function implements.
 
-    Args:
-        spec: The function, as `module:function`.
-
-    Raises:
-        UsageError: The function cannot be imported.
-
-    Example:
-        >>> FunctionTools("operator:concat").call("refund", "lookup", "-order").output
-        'lookup-order'
+    `spec` is the function, as `module:function`.
     """
 
     def __init__(self, spec: str) -> None:
@@ -64,7 +56,7 @@ class HttpTools(LiveTools):
     """Tools behind an address.
 
     Args:
-        headers: Headers of every request; never shown or recorded.
+        headers: Never shown or recorded.
         retry: Repeats calls that the server refused because of too many requests.
         seconds: Time limit of one call.
     """

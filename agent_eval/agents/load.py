@@ -16,12 +16,7 @@ from agent_eval.errors import UsageError
 def check_function(spec: str, *, what: str) -> None:
     """Check that the package of a function exists, without importing it.
 
-    Args:
-        spec: The function, as `module:function`.
-        what: Purpose of the function in a word or two, for messages.
-
-    Raises:
-        UsageError: `spec` names no function, or its package does not exist.
+    `spec` is `module:function`; `what` is its purpose in a word or two, for messages.
     """
     _add_working_directory()
     module_name, _, path = spec.partition(":")
@@ -37,16 +32,10 @@ def check_function(spec: str, *, what: str) -> None:
 def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     """Import a function, also from a module in the working directory.
 
-    Args:
-        spec: The function, as `module:function`.
-        what: Purpose of the function in a word or two, for messages.
+    `spec` is `module:function`; `what` is its purpose in a word or two, for messages.
 
     Raises:
         UsageError: It cannot be imported or is not callable.
-
-    Example:
-        >>> load_function("math:sqrt", what="agent")(9)
-        3.0
     """
     _add_working_directory()
     module_name, _, path = spec.partition(":")

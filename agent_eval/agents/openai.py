@@ -64,7 +64,6 @@ class OpenAiCompatibleAgent(HostedModel):
 
 
 def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
-    """Parse a chat completion."""
     try:
         choice = body["choices"][0]
         message = choice["message"]
@@ -84,11 +83,6 @@ def _turn(body: Mapping[str, Any]) -> Reply[Turn]:
 
 
 def _text_and_refusal(message: Mapping[str, Any]) -> tuple[str | None, bool]:
-    """Return the text of a message, and whether it is a refusal.
-
-    Raises:
-        TypeError: The content is neither a text nor a list of parts.
-    """
     content, refusal = message.get("content"), message.get("refusal")
     if content is not None and not isinstance(content, str | list):
         raise TypeError("content, which is no text")

@@ -42,11 +42,7 @@ class PythonAgent(LocalAgent):
     function is interrupted, and the process is replaced; in another process its thread is abandoned. An
     `async` function runs on one event loop for all attempts, because clients that it shares expect that.
 
-    Args:
-        spec: The function, as `module:function`. `load` or the first attempt imports it.
-
-    Raises:
-        UsageError: The function's package does not exist.
+    `spec` is `module:function`, which `load` or the first attempt imports.
     """
 
     def __init__(self, spec: str) -> None:

@@ -25,22 +25,7 @@ class LimitReached(AttemptEnded):
 
 
 class Recorder:
-    """Records the events of one attempt and enforces its limits.
-
-    Example:
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.contracts import Case
-        >>> answers = {"tool_responses": {"lookup": "lost"}}
-        >>> case = Case(case_id="refund", input="Where is order 7?", metadata=answers)
-        >>> recorder = Recorder(Task(case), Surroundings(CaseTools(case)))
-        >>> recorder.record_input()
-        >>> call_id = recorder.record_call("lookup", {"order_id": 7})
-        >>> recorder.call_tool("lookup", {"order_id": 7}, call_id).output
-        'lost'
-        >>> recorder.record_message("It is lost.")
-        >>> [event.type for event in recorder.result("It is lost.").events]
-        ['message', 'tool_call', 'tool_result', 'message']
-    """
+    """Records the events of one attempt and enforces its limits."""
 
     def __init__(self, task: Task, surroundings: Surroundings) -> None:
         self._task, self._tools, self._clocks = task, surroundings.tools, surroundings.clocks
@@ -110,11 +95,7 @@ class Recorder:
         return call_id
 
     def count_call(self, tool: str, arguments: Any) -> None:
-        """Count a tool call.
-
-        Raises:
-            LimitReached: The agent may not call any more tools.
-        """
+        """Count a tool call; raise LimitReached where the agent may not call any more tools."""
         limit = self._task.limits.tool_calls
         if limit is not None and len(self.calls) >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
@@ -214,8 +195,7 @@ class Recorder:
     ) -> AttemptResult:
         """Return the attempt's result; a failure is also recorded, as an error of the agent.
 
-        Args:
-            block_reason: What kept the agent's answer back.
+        `block_reason` is what kept the agent's answer back.
         """
         if self._task.case.final_output_tool is not None:
             output = Trace(self.events, self._task.case.final_output_tool).final_output

@@ -30,17 +30,6 @@ class ToolAddress:
     Attributes:
         url: The address, with a path that cannot be guessed.
         failure: What ended the attempt during a call; None if nothing did.
-
-    Example:
-        >>> from urllib.request import Request, urlopen
-        >>> from agent_eval.agents.base import Surroundings, Task
-        >>> from agent_eval.agents.tools import CaseTools
-        >>> from agent_eval.contracts import Case
-        >>> case = Case(case_id="refund", metadata={"tool_responses": {"lookup": "shipped"}})
-        >>> recorder = Recorder(Task(case), Surroundings(CaseTools(case)))
-        >>> with ToolAddress(recorder) as tools:
-        ...     print(urlopen(Request(tools.url, data=b'{"tool": "lookup"}')).read().decode())
-        {"output": "shipped", "error": null}
     """
 
     def __init__(self, recorder: Recorder) -> None:

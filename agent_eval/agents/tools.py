@@ -58,11 +58,6 @@ class CaseTools(Tools):
 
     Raises:
         InvalidInput: The case's answers are malformed; names case and field.
-
-    Example:
-        >>> tools = CaseTools(Case(case_id="refund", metadata={"tool_responses": {"lookup": "shipped"}}))
-        >>> tools.answer("lookup", {"id": 1}).output, tools.answer("pay", {}).error
-        ('shipped', 'unknown_tool')
     """
 
     def __init__(
@@ -219,14 +214,6 @@ def declared_tools(case: Case) -> list[dict[str, Any]]:
 
     `metadata.tools` lists them, each in that form or in that of OpenAI (`{"type": "function", "function":
     {…}}`) or Anthropic (`input_schema`). Without the list, the case's tool contracts are the tools.
-
-    Raises:
-        InvalidInput: `metadata.tools` is not a list of tools.
-
-    Example:
-        >>> case = Case(case_id="refund", tool_contracts={"refund": {"required_args": ["amount"]}})
-        >>> declared_tools(case)[0]["parameters"]
-        {'type': 'object', 'properties': {'amount': {}}, 'required': ['amount']}
     """
     tools = case.metadata.get("tools")
     if tools is None:

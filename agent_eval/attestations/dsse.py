@@ -53,10 +53,7 @@ def pae(payload_type: str, payload: bytes) -> bytes:
 class Envelope:
     """A payload with exactly one signature over it and its type.
 
-    Attributes:
-        payload: The bytes that were signed.
-        signature: DER of an ECDSA signature, or a MAC.
-        key_id: Which key made it, as the signer says. Not signed, so only a hint.
+    `signature` is DER of an ECDSA signature, or a MAC. `key_id` is not signed, so only a hint.
     """
 
     payload: bytes
@@ -92,8 +89,7 @@ class Envelope:
         """Read an envelope from parsed JSON; `source` names the file in errors.
 
         Raises:
-            MalformedAttestation: A field is missing or of the wrong type, the payload is of another type than
-                in-toto's, or there is not exactly one signature.
+            MalformedAttestation: A field is missing or wrong, or there is not exactly one signature.
         """
         envelope = as_object(value, "the envelope", source)
         if envelope.get("payloadType") != PAYLOAD_TYPE:
@@ -173,14 +169,7 @@ def _decode(text: object, what: str, source: str) -> bytes:
 
 
 def sign_bundle(payload: bytes, key: SigningKey) -> bytes:
-    """Sign a payload, and encode it as a bundle.
-
-    Example:
-        >>> key = SigningKey.generate()
-        >>> envelope = read_bundle(sign_bundle(b"{}", key), source="result.sigstore.json")
-        >>> envelope.payload, envelope.verified_by([key.public], source="result.sigstore.json")
-        (b'{}', PublicKey(...))
-    """
+    """Sign a payload, and encode it as a bundle."""
     bundle = {
         "mediaType": MEDIA_TYPE,
         "verificationMaterial": {"publicKey": {"hint": key.public.hint}, "tlogEntries": []},
@@ -211,11 +200,7 @@ def read_bundle(data: bytes, *, source: str) -> Envelope:
 
 
 def read_envelope(data: bytes, *, source: str) -> Envelope:
-    """Read an envelope that is a file of its own; as `read_bundle`.
-
-    Raises:
-        MalformedAttestation: It is no JSON, or no envelope.
-    """
+    """Read an envelope that is a file of its own; as `read_bundle`."""
     return Envelope.parse(_parsed(data, source), source=source)
 
 

@@ -92,12 +92,9 @@ def admit(read: ReadFile, manifest_sha256: str, trust: Trust, *, pack: str) -> t
     The order: signature over the bytes, then strict parsing, then type of the predicate, subject, and what
     is expected of the run. Nothing is believed that a bundle says of its key.
 
-    Args:
-        read: Reads the attestations. Each is read once.
-        manifest_sha256: Digest of the bytes of `manifest.json` that are used from now on.
-
-    Returns:
-        The verified statements; empty where `trust` allows an unsigned pack and gives no credential.
+    `read` reads each attestation once. `manifest_sha256` is that of the bytes of `manifest.json` that are
+    used from now on. Returns the verified statements; none where `trust` allows an unsigned pack and gives no
+    credential.
 
     Raises:
         UntrustedPack: A required attestation is missing, or does not hold.

@@ -180,10 +180,6 @@ def shared_secret(text: str | None, file: Path | None, environ: Mapping[str, str
 
     A line feed at the end of the file does not count.
 
-    Example:
-        >>> shared_secret(None, None, {SECRET_VARIABLE: "from-the-environment"})
-        b'from-the-environment'
-
     Raises:
         UsageError: Both flag and file are given, or the secret is empty: an empty one would check nothing.
         InvalidInput: The file cannot be read.

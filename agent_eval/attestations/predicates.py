@@ -40,13 +40,6 @@ def result_predicate(
 
     A failed case, or one that could not be judged, makes the result FAILED; one that is inconclusive or
     skipped makes it WARNED. Only a run in which every case passed is PASSED.
-
-    Example:
-        >>> config = RunConfig(
-        ...     run_id="run-1", dataset_id="shop", started_at="2026-01-14T10:00:00+00:00", judges=[]
-        ... )
-        >>> result_predicate(config, [("a", "passed"), ("b", "error")])["result"]
-        'FAILED'
     """
     tests: dict[str, list[str]] = {"passedTests": [], "warnedTests": [], "failedTests": []}
     for case_id, outcome in outcomes:
@@ -122,8 +115,7 @@ def check_result(predicate: Mapping[str, Any], config: RunConfig, outcomes: Iter
 
     Fields of the run that the predicate does not have are not asked for: an older version did not state them.
 
-    Returns:
-        The first field that does not follow from the run; empty where all do.
+    Returns the first field that does not follow from the run; empty where all do.
     """
     follows = result_predicate(config, outcomes)
     for name in ("result", "passedTests", "warnedTests", "failedTests"):

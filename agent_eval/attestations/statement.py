@@ -38,8 +38,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 class Subject:
     """An artifact, by its digest.
 
-    Attributes:
-        digest: Lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
+    `digest` has lower-case hexadecimal digests by algorithm: `sha256`, `gitCommit`.
     """
 
     name: str

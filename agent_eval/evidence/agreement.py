@@ -81,7 +81,6 @@ class _Copies:
 def _problems(
     row: Mapping[str, Any], result: Mapping[str, Any], raw: dict[str, Any], judges: set[str]
 ) -> Iterator[str]:
-    """Yield what disagrees about a case."""
     try:
         case = Case.model_validate(raw, context=EARLIER)
     except ValidationError as error:

@@ -39,8 +39,7 @@ def write_bundle(
         extra: Other files, such as a report, by their name in the archive.
 
     Raises:
-        AlteredPack: A file of an opened pack was changed, added or removed since; or one that was derived
-            from it is not what its list says.
+        AlteredPack: A file of an opened pack, or one that was derived from it, is not what it was.
         InvalidPack: A pack contains links or other entries that are no regular files.
         InvalidInput: Names collide or lead out of the archive.
         StorageError: Disk full, no permission.
@@ -80,14 +79,11 @@ def open_bundle(
 ) -> dict[str, Pack]:
     """Open and verify every pack in an archive, without extracting anything.
 
-    Args:
-        where: Path or content of a zip: one that `write_bundle` wrote; one whose only zip is such an archive,
-            as artifact stores deliver it; or one with the files of a single pack.
-        admit: Check of each pack's origin, made before its content is parsed; None for none.
+    `where` is the path or content of a zip: one that `write_bundle` wrote; one whose only zip is such an
+    archive, as artifact stores deliver it; or one with the files of a single pack. `admit` checks each pack's
+    origin before its content is parsed.
 
-    Returns:
-        The packs by their directory: the slug that was passed to `write_bundle`. A pack at the root of the
-        archive has the empty string as its key.
+    The packs are returned by their slug; that of a pack at the root of the archive is the empty string.
 
     Raises:
         InvalidInput: The archive is no zip, exceeds the limits, has bad names, or contains no pack.
@@ -148,8 +144,7 @@ def _is_run_manifest(archive: ZipArchive, name: str) -> bool:
 class Conversion:
     """Result of `expand` and `compact`.
 
-    Attributes:
-        left_behind: Files that were written into the old pack after the run; they are not converted.
+    `left_behind` are files that were written into the old pack after the run; they are not converted.
     """
 
     out: Path
@@ -160,10 +155,7 @@ class Conversion:
 def expand(pack: Pack, out: Path) -> Conversion:
     """Write a pack in the layout `files`, with one folder for each case. Use it to read a pack by hand.
 
-    Args:
-        pack: A verified pack in either layout.
-        out: Directory of the new pack. A pack at this path, even `pack` itself, is replaced when the new one
-            is complete.
+    A pack at `out`, even `pack` itself, is replaced when the new one is complete.
 
     Raises:
         InvalidPack: The pack contains something that the other layout cannot, or changed in the meantime.

@@ -79,8 +79,8 @@ def in_order(case_id: str, artifacts: Mapping[str, bytes]) -> list[tuple[str, by
     """Check the names of a case's artifacts, and sort the artifacts by name, as they are written.
 
     Raises:
-        InvalidInput: A name leads out of the case's directory, or is not valid on every system. `storable`
-            makes valid names.
+        InvalidInput: A name leads out of the case's directory, or is not valid everywhere. `storable` makes
+            valid names.
     """
     if problem := names_problem(case_id, artifacts):
         remedy = "Give artifacts plain file names."
@@ -134,9 +134,8 @@ class ArtifactReader:
     def of_case(self, case_id: str, shard: int, read: Callable[[str], bytes]) -> dict[str, bytes]:
         """Return the artifacts of a case as bytes by name, sorted by name.
 
-        Args:
-            shard: Number of the case's shard, which counts where the pack is compact.
-            read: Function that returns the bytes of a file of the pack, verified again.
+        `shard` is the number of the case's shard, which counts where the pack is compact. `read` returns the
+        bytes of a file of the pack, verified again.
         """
         if self._manifest.layout == "compact":
             path = at.artifacts_shard(shard)

@@ -129,8 +129,7 @@ def clear_unfinished(path: Path) -> None:
 
     Call it before the pack is opened, for the output that is about to be made again.
 
-    Args:
-        path: Path of the output; nothing happens where there is no file, or outside of packs.
+    Nothing happens where there is no file, or outside of packs.
 
     Raises:
         UsageError: The path is part of the sealed run, or that of a manifest.

@@ -23,8 +23,7 @@ def failing_cases(pack: Path) -> Iterator[FailingCase]:
 
     The pack is trusted: use this only for one that this process wrote. `open_pack` verifies others.
 
-    Args:
-        pack: Directory of the pack; one that is not finished yields nothing.
+    A pack that is not finished yields nothing.
     """
     if not (pack / layout.INDEX).exists():
         return iter(())

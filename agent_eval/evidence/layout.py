@@ -100,10 +100,7 @@ def artifacts_shard(shard: int) -> str:
 def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:
     """Yield the lines of a case in `run/events.jsonl`; events of further trials have their `trial`.
 
-    Args:
-        run_id: Id of the run, which replaces any in the events.
-        dataset_id: Id of the dataset, which replaces any in the events.
-        case: Trajectory as plain JSON; its `case_id` replaces any in the events.
+    The ids replace any in the events.
     """
     owner = {"run_id": run_id, "dataset_id": dataset_id, "case_id": case["case_id"]}
     for event in case.get("trace", ()):

@@ -54,9 +54,8 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
     fit the trajectories, which are hashed again whenever they are read. A seal alone shows accidents only:
     who changes a file can also make a new seal.
 
-    Args:
-        where: Directory of the pack, or another source of its files, such as `ArchiveSource`.
-        admit: Check of the pack's origin, made before its content is parsed; None for none.
+    `where` is the directory of the pack, or another source of its files, such as `ArchiveSource`. `admit`
+    checks the pack's origin before its content is parsed.
 
     Raises:
         InvalidPack: The pack does not verify; the error names the file and the problem.
@@ -156,7 +155,6 @@ class Pack:
     """Verified pack, for reading. `open_pack` makes it.
 
     Attributes:
-        name: Name of the pack in errors: its path.
         manifest_sha256: Digest of the bytes of `manifest.json`, which identifies the pack.
         derived: Manifest of the files that were written into it after the run; None without any.
     """
@@ -230,8 +228,7 @@ class Pack:
     def trajectory(self, case_id: str, trial: int | None = None) -> Case:
         """Read a case with the trace of one of its trials, as it was judged.
 
-        Args:
-            trial: Number of the trial, from 0; None for the one that decides the case.
+        `trial` is the number of the trial, from 0; None for the one that decides the case.
 
         Raises:
             InvalidInput: The pack has no such case.

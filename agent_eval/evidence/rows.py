@@ -96,11 +96,7 @@ def first_problem(error: ValidationError) -> str:
 
 
 def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
-    """Parse and check the rows of `run/index.jsonl`; return the JSON of each by the id of its case, in order.
-
-    Raises:
-        InvalidPack: A row is malformed, or two have the same id.
-    """
+    """Parse and check the rows of `run/index.jsonl`; return the JSON of each by its case's id, in order."""
     lines: dict[str, bytes] = {}
     for number, row in enumerate(parse_lines(data, pack=pack, path=path), start=1):
         problem = _type_problem(row, CaseIndexRow)
@@ -143,14 +139,10 @@ class ResultChecker:
         return [self.check(row, path, number) for number, row in enumerate(rows, start=1)]
 
     def check(self, row: Any, path: str, number: int = 1) -> tuple[str, bytes]:
-        """Check a parsed case result, which is the one of this number in its file.
-
-        Returns:
-            Id of the case and JSON of the result.
+        """Check a parsed case result, the one of this number in its file; return its case's id and its JSON.
 
         Raises:
-            InvalidPack: A field has the wrong type; or outcome, hard fail or score of the case do not follow
-                from its verdicts.
+            InvalidPack: A field has the wrong type, or the case does not follow from its verdicts.
         """
         if problem := self._check_row(row):
             raise invalid_pack(self._pack, path, f"case {number} in it: {problem}")

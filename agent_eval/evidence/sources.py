@@ -36,9 +36,8 @@ _MAY_BE_EMPTY = (f"{COMPARE}/", f"{ATTESTATIONS}/", f"{HISTORY}/")
 def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_IT_AGAIN) -> InvalidPack:
     """Build the error for a pack that does not verify.
 
-    Args:
-        path: File or directory within the pack that has the problem; None for the pack as a whole.
-        what: The problem, as a predicate: "is missing".
+    `path` is the file or directory in the pack that has the problem; None for the pack as a whole. `what` is
+    the problem, as a predicate: "is missing".
     """
     place = pack if path is None else f"{pack}: {path[:300]}"
     return InvalidPack(f"{place}: {what}", remedy=remedy, pack=pack, file=path)
@@ -115,11 +114,7 @@ class _OpenFile:
 class DirectorySource(PackSource):
     """Read a pack from a directory, through descriptors, so that links in it are never followed.
 
-    Args:
-        root: Directory of the pack; a link at `root` itself is followed.
-
-    Raises:
-        InvalidPack: `root` is missing or not a directory.
+    A link at `root` itself is followed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -247,9 +242,7 @@ class _Member:
 class ArchiveSource(PackSource):
     """Read a pack from a zip.
 
-    Args:
-        archive: The zip.
-        prefix: Directory of the pack in the zip: empty, or ending in a slash.
+    `prefix` is the directory of the pack in the zip: empty, or ending in a slash.
     """
 
     def __init__(self, archive: ZipArchive, prefix: str = "") -> None:

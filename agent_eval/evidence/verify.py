@@ -67,8 +67,7 @@ def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
     """Read and check the manifests of a pack, and no other file.
 
     Raises:
-        InvalidPack: The manifest is missing, malformed or lists impossible paths; or the derived manifest
-            belongs to another run.
+        InvalidPack: A manifest is missing, malformed, lists impossible paths, or belongs to another run.
     """
     data = read_limited(source, at.MANIFEST, MAX_MANIFEST_BYTES)
     if data is None:
@@ -180,12 +179,10 @@ def _is_artifact(path: str, directories: set[str]) -> bool:
 def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -> None:
     """Read every file once, and check that exactly the listed files exist, unchanged.
 
-    Args:
-        keeper: Receiver of the files that it wants; None to verify only.
+    `keeper` receives the files that it wants; None to verify only.
 
     Raises:
-        InvalidPack: A file was changed, added or removed, or the pack contains a link, a device or an empty
-            directory.
+        InvalidPack: A file was changed, added or removed, or there is a link, a device or an empty directory.
     """
     expected = {**seal.run_files, **seal.derived_files}
     seen: set[str] = set()

@@ -97,10 +97,9 @@ class CaseEvidence:
 
     Attributes:
         trajectory: The case as read from the suite, with its unknown fields.
-        trajectory_line: The trajectory as `storage.json.dumps` writes it.
-        result_line: The result as `storage.json.dumps` writes it.
-        artifacts: Artifacts by name, which are written unchanged. Redact those that are not from a pack, and
-            then pass them through `attachments.storable`.
+        trajectory_line: As `storage.json.dumps` writes it; so is `result_line`.
+        artifacts: By name, written unchanged. Redact those that are not from a pack, and then pass them
+            through `attachments.storable`.
     """
 
     trajectory: dict[str, Any]
@@ -302,11 +301,7 @@ class PackSealer:
         path.unlink()
 
     def seal(self, config: RunConfig, summary: RunSummary) -> Manifest:
-        """Write configuration and summary, then the manifest over everything.
-
-        Returns:
-            The manifest, as written.
-        """
+        """Write configuration and summary, then the manifest over everything."""
         return self.seal_json(config.to_json(), summary.to_json())
 
     def seal_json(

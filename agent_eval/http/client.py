@@ -104,9 +104,8 @@ class Session:
     More than six parameters: all but the address have a default; three replace time and chance in tests.
 
     Args:
-        base_url: Address of the service; paths are appended to it.
-        secret_headers: Headers with credentials: sent to the origin of `base_url` only, redacted from errors.
-        headers: Headers of every request.
+        base_url: Paths are appended to it.
+        secret_headers: Credentials: sent to the origin of `base_url` only, redacted from errors.
         patience: Time limits, and how often to try.
         plain_http: Whether the host of `base_url` may be used without encryption, on a private network.
         sleep, clock, chance: Wait for seconds, the seconds since 1970, and a number from 0 to 1.

@@ -10,9 +10,8 @@ from agent_eval.errors import RemoteError
 class HttpError(RemoteError):
     """Raised when a request has no answer that can be used; catch it to handle all errors of this module.
 
-    Attributes:
-        status: HTTP status; None when there was no answer at all.
-        redirected_to: Host other than the service's, to which a redirect led and where it failed; else empty.
+    `status` is None when there was no answer at all. `redirected_to` is a host other than the service's, to
+    which a redirect led and where it failed; else empty.
     """
 
     def __init__(

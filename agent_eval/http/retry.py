@@ -67,9 +67,8 @@ def end_of_limit(seconds: float | None, *, now: float) -> str:
 def backoff(attempt: int, patience: Patience, chance: float) -> float:
     """Compute the seconds to wait before the next attempt: doubling, capped, and spread over the upper half.
 
-    Args:
-        attempt: Number of attempts made, from 1.
-        chance: Random number from 0 to 1, so that jobs that failed together do not return together.
+    `attempt` is the number of attempts made, from 1. `chance`, from 0 to 1, keeps jobs that failed together
+    from returning together.
     """
     full = min(patience.longest_wait, patience.first_wait * 2.0 ** (attempt - 1))
     return full * (0.5 + chance / 2)

@@ -88,18 +88,6 @@ class BaseJudge(Judge, Generic[ConfigT]):
 
     Subclasses set `judge_id` and implement `evaluate`. A subclass with configuration keys of its own
     sets `Config` to a model derived from `JudgeConfig`.
-
-    Example:
-        >>> class NoApologies(BaseJudge[JudgeConfig]):
-        ...     judge_id = "no_apologies"
-        ...
-        ...     def evaluate(self, case: Case, trace: Trace) -> Verdict:
-        ...         if "sorry" in str(trace.final_output).lower():
-        ...             return self.failed(case, "the agent apologises", FailureKind.POLICY_VIOLATION)
-        ...         return self.passed(case, "the agent does not apologise")
-        >>> verdict = NoApologies(JudgeConfig(hard=False)).evaluate(Case(case_id="hello"), Trace([]))
-        >>> verdict.passed, verdict.hard, verdict.reason
-        (True, False, 'the agent does not apologise')
     """
 
     judge_id: str = ""
@@ -116,10 +104,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
     def check_case(self, case: Case) -> None:
         """Refuse a case that this judge could never judge. Called for every case before anything runs.
 
-        The default accepts every case.
-
-        Raises:
-            InvalidInput: The case cannot be judged; carries `case_id` and `field`.
+        The default accepts every case. One that cannot be judged raises InvalidInput with `case_id` and
+        `field`.
         """
 
     def passed(
@@ -176,9 +162,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
         An error that says why there is none, if the trace does; inconclusive if the agent gave one that is
         not recorded.
 
-        Args:
-            trace: A trace whose `final_output` is null or blank.
-            words: What is missing, such as `there is no final output to compare`.
+        The trace's `final_output` is null or blank; `words` say what is missing: `there is no final output to
+        compare`.
         """
         event = trace.final_event
         if event is None:
@@ -272,10 +257,7 @@ class AdvisoryJudge(Judge):
 
     It refuses no case, and no field of a case is judged by it.
 
-    Args:
-        judge_id: Its id; its name where it could not be loaded.
-        judge: The judge; None where it could not be loaded.
-        problem: Why not.
+    `judge` is None where it could not be loaded, which `problem` explains; `judge_id` is then its name.
     """
 
     hard = False

@@ -97,22 +97,17 @@ def load_judges(
 
     Args:
         names: Built-in names, names from the entry point group `agent_eval.judges`, or `module:Class`.
-        configs: Configuration by name (or by `judge_id`, for `module:Class`). Entries for known judges
-            that are not in `names` are allowed, so that one file can serve several runs. An entry for
-            `replay_contract` adds that judge with this configuration.
+        configs: By name (or by `judge_id`, for `module:Class`). Entries for known judges that are not in
+            `names` are allowed, so that one file can serve several runs. An entry for `replay_contract` adds
+            that judge.
         allow_plugins: False finds built-in judges only, and refuses those that run a command; use it for
             names and configurations that come from an evidence pack.
-        directory: Where the code of judges is imported from, and where judges that run a command run it, in
-            place of the working directory.
+        directory: Where judges' code is imported from and their commands run, in place of the working
+            directory.
 
     Raises:
-        InvalidInput: Unknown judge or configuration key (with the nearest name), a wrong value, a
-            plug-in that cannot be imported or is not a judge, a judge named twice.
+        InvalidInput: A name, key or value is wrong, or a plug-in cannot be imported or is no judge.
         NotEvaluable: The process of a judge ended while the judge was loaded.
-
-    Example:
-        >>> [judge.hard for judge in load_judges(["policy", "cost_budget"], {"cost_budget": {"hard": True}})]
-        [True, True]
     """
     configs = dict(configs or {})
     names = list(names)
@@ -397,8 +392,7 @@ def load_advisory(
 
     None of them gets a variable that its configuration names in `env`: that may be a secret.
 
-    Args:
-        directory: Where their code is; None for the working directory.
+    `directory` is where their code is; None for the working directory.
     """
     without = {
         name: {key: value for key, value in config.items() if key != "env"}

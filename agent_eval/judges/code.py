@@ -52,10 +52,8 @@ def is_installed_module(name: str) -> bool:
 class CodePlace:
     """Where the code of judges is taken from: a directory in place of the working directory.
 
-    Attributes:
-        of: What it is taken in place of: the root of the checkout that has the working directory.
-        root: What has the directory as `of` has the working directory. The same as `of` where the working
-            directory itself is meant.
+    `of` is the root of the checkout that has the working directory. `root` has the directory as `of` has the
+    working directory; they are the same where the working directory itself is meant.
     """
 
     directory: Path
@@ -79,13 +77,7 @@ class CodePlace:
         return self.root != self.of
 
     def moved(self, word: str) -> str:
-        """Return the path in the directory for one in the checkout; any other word as it is.
-
-        Example:
-            >>> place = CodePlace(Path("/tip/shop"), of=Path("/head"), root=Path("/tip"))
-            >>> place.moved("/head/check.py"), place.moved("check.py"), place.moved("/bin/sh")
-            ('/tip/check.py', 'check.py', '/bin/sh')
-        """
+        """Return the path in the directory for one in the checkout; any other word as it is."""
         if not self.is_elsewhere or not os.path.isabs(word):
             return word
         path = Path(os.path.normpath(word))

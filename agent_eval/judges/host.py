@@ -93,7 +93,6 @@ class _Host:
             return answer | {"raised": f"{type(problem).__name__}: {problem}"[:1000]}
 
     def _load(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Import the judge, configure it and describe it."""
         self._checkout = Path(request["not_from"]) if request["not_from"] else None
         name = request["name"]
         factory = import_judge(name)

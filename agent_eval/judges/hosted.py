@@ -75,9 +75,8 @@ class _Ended(Exception):
 class HostedJudge(Judge):
     """A judge in a child process. Safe to use from many threads, and in forked processes.
 
-    Args:
-        name: The judge, as `module:Class`.
-        configs: Configuration by name, with the keys of `HostConfig`; its own is under its name or its id.
+    `name` is `module:Class`. `configs`, by name, have the keys of `HostConfig`; the judge's own is under its
+    name or its id.
     """
 
     def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:

@@ -30,10 +30,8 @@ RUNGS: tuple[Rung, ...] = ("json_schema", "json_object", "plain")
 class Message:
     """One message of a conversation with a model.
 
-    Attributes:
-        role: `user` or `assistant`, as the model sees it.
-        parts: The text, in one or more parts. Providers can cache the first part of the first message for
-            requests that begin alike (`ModelRequest.shared_prefix`).
+    `role` is `user` or `assistant`, as the model sees it. Providers can cache the first of the `parts` of the
+    first message for requests that begin alike (`ModelRequest.shared_prefix`).
     """
 
     role: Literal["user", "assistant"]
@@ -144,13 +142,7 @@ class ModelFailure(Exception):
 class ModelOptions:
     """Which model is asked, and how. They come from the command line and the environment, never from a suite.
 
-    Attributes:
-        environ: The environment, for variables that a provider's own program needs.
-        seconds: Time limit of one attempt at a request.
-
-    Example:
-        >>> "secret" in repr(ModelOptions(model="gpt-5-mini", api_key="secret"))
-        False
+    `environ` is for variables that a provider's own program needs. `seconds` limits one attempt at a request.
     """
 
     model: str | None = None
@@ -167,7 +159,6 @@ class Model(ABC):
     A new provider is one file with a subclass, and one row in `models.catalog`.
 
     Attributes:
-        kind: The provider, as in `--provider`.
         model: The model that is asked where a request names none.
         account: Names the account whose limits its requests count against, without its key; None for none.
     """

@@ -102,7 +102,6 @@ def _refuses_option(result: ChildResult) -> bool:
 
 
 def _reply(result: ChildResult, rung: Rung | None, dropped: tuple[str, ...]) -> dict[str, Any]:
-    """Read what the program printed."""
     envelope = _envelope(result.stdout)
     if envelope is None:
         if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):

@@ -85,9 +85,8 @@ class HostedModel(Model):
 
     A subclass names its provider, builds the client, and translates requests and answers.
 
-    Args:
-        api_key: Key of each request, never recorded. Endpoints without keys need none.
-        seconds: Time limit of one attempt at a request.
+    `api_key` is the key of each request, never recorded; endpoints without keys need none. `seconds` limits
+    one attempt.
     """
 
     account: str

@@ -35,12 +35,6 @@ class AdaptiveLimit(Limit):
     meanwhile; grow only if at least four fifths of the places were taken. Other failures of the
     infrastructure restart the round. All runs of a process share one limit for each account at a provider:
     get it from `limit_of`.
-
-    Example:
-        >>> limit = AdaptiveLimit(first=10)
-        >>> limit.report(failed=True, refused=True)
-        >>> limit.current()
-        8
     """
 
     SHORTEST_ROUND = 4

@@ -16,13 +16,8 @@ NEWEST = datetime(9999, 1, 1, tzinfo=UTC)
 def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fraction | None:
     """Price tokens in US dollars; None for a model that `genai-prices` does not know.
 
-    Args:
-        model: The model's name, with or without its provider and a slash before it.
-        tokens: Counts by `input_tokens`, `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
-
-    Example:
-        >>> float(price_of("gpt-4o", {"input_tokens": 1000, "output_tokens": 0}))
-        0.0025
+    The model's name may have its provider and a slash before it. `tokens` are counts by `input_tokens`,
+    `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
     """
     from genai_prices import Usage, calc_price  # reads a large table, which few runs need
 

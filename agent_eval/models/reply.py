@@ -61,14 +61,7 @@ def send_once(send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
 def account_name(address: str, *credentials: str) -> str:
     """Identify an account at a provider, without revealing its credentials.
 
-    Args:
-        address: Address of the requests; only scheme and host count.
-        credentials: Keys and other secrets; the name has only their digest.
-
-    Example:
-        >>> chat = account_name("https://api.example/v1/chat", "key")
-        >>> chat == account_name("https://API.example/v2", "key")
-        True
+    Only scheme and host of the address count, and only a digest of the credentials is in the name.
     """
     origin = "/".join(address.split("/", 3)[:3]).lower()
     return f"{origin} {digest(sorted(credentials))}"

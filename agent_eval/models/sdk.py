@@ -79,10 +79,8 @@ def receive(
 ) -> Reply[dict[str, Any]]:
     """Send a request and parse the JSON object in its answer.
 
-    Args:
-        sdk: The SDK's package, for its errors.
-        open_answer: Sends the request with a time limit in seconds; returns what the SDK's
-            `with_streaming_response` returns.
+    `sdk` is the SDK's package, for its errors. `open_answer` sends the request with a time limit in seconds,
+    and returns what the SDK's `with_streaming_response` returns.
 
     Raises:
         NotEvaluable: The service would refuse every request: invalid key, unknown model.

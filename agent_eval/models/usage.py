@@ -38,10 +38,8 @@ _PARTS = ("cached_tokens", "cache_write_tokens", "reasoning_tokens")
 class AnswerFacts:
     """What is known of a model's or agent's answer, beside its content.
 
-    Attributes:
-        stop_reason: Why it stopped, in its provider's word.
-        block_reason: What kept it back, such as a content filter.
-        agent_name: The agent that answered, where there are several.
+    `stop_reason` is in the provider's word. `block_reason` is what kept the answer back, such as a content
+    filter. `agent_name` is the agent that answered, where there are several.
     """
 
     model: str | None = None
@@ -105,10 +103,6 @@ def whole_usage_of(reported: Any) -> TokenUsage | None:
     """Read an object of usage of Anthropic, which counts cached tokens beside the input.
 
     Elsewhere, and in OpenTelemetry, the input includes them.
-
-    Example:
-        >>> whole_usage_of({"input_tokens": 5, "cache_read_input_tokens": 100}).input_tokens
-        105
     """
     usage = usage_of(reported)
     if usage is None:

@@ -120,15 +120,7 @@ def simulation_for(
     environ: Mapping[str, str],
     open_model: Callable[[], Model],
 ) -> Simulation | None:
-    """Open the model that plays users; None where no case has a conversation, or no model is named.
-
-    Args:
-        agent: The agent; one that replays recorded traces needs no user.
-        open_model: Opens the model, which judges have in common with it.
-
-    Raises:
-        AgentEvalError: The model cannot be used, or the operator's prompt cannot be read.
-    """
+    """Open the model that plays users; None where no case has a conversation, or no model is named."""
     llm = spec.judging.llm
     is_named = llm.provider in _WITHOUT_KEY or llm.base_url is not None or llm_key(llm, environ) is not None
     if agent.replays or not is_named or not _has_conversation(suite):
@@ -156,8 +148,8 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
     What the operator says comes first. A suite of cases changes nothing.
 
     Raises:
-        UsageError: The suite names a model for its agent, whose interface cannot carry one; or a variable for
-            its key that the operator did not allow.
+        UsageError: The suite names a model that its agent's interface cannot carry, or a variable for its key
+            that the operator did not allow.
     """
     document = source.document
     if not isinstance(document, AuiDocument) or document.agent is None:
@@ -202,11 +194,7 @@ def literal_secrets(source: SuiteSource) -> tuple[str, ...]:
 def with_key(
     options: AgentOptions, spec: AgentSpec, source: SuiteSource, environ: Mapping[str, str]
 ) -> AgentOptions:
-    """Give an AUI agent the key of its suite.
-
-    Raises:
-        UsageError: The variable that the suite names is not set.
-    """
+    """Give an AUI agent the key of its suite."""
     document = source.document
     is_aui = (spec.name or "").partition(":")[0] in _AUI
     if not is_aui or not isinstance(document, AuiDocument) or document.agent is None:

@@ -88,7 +88,6 @@ class Attested:
 
     Attributes:
         manifest_sha256: Digest of the manifest that the statements are about.
-        result: PASSED, WARNED or FAILED.
         gate_passed: Whether there is also a statement that the gate passed.
         paths: Files that were written, relative to the pack.
     """
@@ -126,10 +125,9 @@ def attest(
     Args:
         signer: Key, shared secret, or neither for a signer that makes the statement itself.
         decision: The gate's decision on the pack; None for `compare/gate_decision.json` in it, if any.
-        environ: The environment variables; nothing that is secret in them may be in a statement.
 
     Raises:
-        InvalidInput: The decision is not on this pack, or a statement would hold a secret.
+        InvalidInput: The decision is not on this pack, or a statement would hold a secret of `environ`.
         InvalidPack: The pack does not verify, or its run is not complete.
         UsageError: The pack is an archive.
     """
@@ -155,8 +153,7 @@ def attest_opened(
 ) -> Attested:
     """Write the attestations of a pack that is open, and of the decision that was made on it in memory.
 
-    Args:
-        gate: Predicate of the gate, from `gate_predicate`; None unless it passed.
+    `gate` is the predicate from `gate_predicate`; None unless the gate passed.
 
     Raises:
         InvalidInput: A statement would hold a secret.

@@ -15,8 +15,7 @@ GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
 def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
     """Generate a suite and write it; return what the command prints.
 
-    Args:
-        out: Its file, which is overwritten; `.jsonl` has a line for the header and one for each case.
+    Overwrites the file `out`; a `.jsonl` has a line for the header and one for each case.
 
     Raises:
         UsageError: The file would be neither `.json` nor `.jsonl`.

@@ -41,7 +41,7 @@ class Blessing:
         dataset_id: Dataset of the baseline, which stays that of the name.
         differences: Every case that differs, sorted by kind and id.
         digest: Identifies both packs and the differences between them.
-        approval: The approval, where it was accepted; None where it was only shown.
+        approval: None where the differences were only shown.
     """
 
     name: str
@@ -101,8 +101,7 @@ def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
     Raises:
         InvalidInput: There is no such baseline.
         InvalidPack: A pack does not verify, or the run is not complete.
-        NotEvaluable: The run is no baseline: it could not judge a case, was made of changes that are not
-            committed, or does not know its model or commit.
+        NotEvaluable: The run could not judge a case, has uncommitted changes, or lacks its model or commit.
     """
     registered = resolve_baseline(store, name)
     if registered.entry is None:

@@ -56,11 +56,10 @@ def compare_packs(
 
     Args:
         baseline: Pack or archive to compare with, or the name of a registered one.
-        candidate: Pack or archive to decide on.
         allow_incompatible: Whether to compare all common cases, also of runs of different datasets and where
             they ask something else. Otherwise these are listed and left out.
         out: File to write; None for `compare/baseline_delta.json` in the candidate's pack.
-        environ: The environment variables; they may pin the clock, and their secrets are replaced.
+        environ: May pin the clock; its secrets are replaced.
 
     Raises:
         InvalidInput: The baseline is neither a path nor a registered name.
@@ -102,9 +101,7 @@ def compared(
 ) -> Comparison:
     """Compare two verified packs.
 
-    Args:
-        allow_incompatible: As for `compare_packs`.
-        with_traces: Whether to describe how the behaviour of cases changed; a decision does not need it.
+    `with_traces` tells whether to describe how the behaviour of cases changed; a decision does not need it.
 
     Raises:
         IncompatibleRuns: The runs are of different datasets.
@@ -139,9 +136,6 @@ def read_report_material(
     comparison: Path, *, decision: Path | None = None, replay: Path | None = None
 ) -> ReportMaterial:
     """Read the files that a report shows, and check that they belong together.
-
-    Args:
-        replay: The report of a replay of the candidate; None without one.
 
     Raises:
         InvalidInput: A file cannot be read, or the decision was made on another comparison.

@@ -73,10 +73,9 @@ class Conformance:
 def check_adapters(fixtures: Path, minimum: int) -> Conformance:
     """Import each fixture in its strictest form and compare the result with what the fixture says it holds.
 
-    Args:
-        fixtures: A directory with one of each format's name; each holds exports. An export may
-            have a file `NAME.expected.json` beside it, with the numbers of cases, events, calls, results,
-            errors and tokens that it holds.
+    `fixtures` has a directory with the name of each format, which holds exports. Beside an export may be a
+    file `NAME.expected.json` with the numbers of cases, events, calls, results, errors and tokens that it
+    holds.
 
     Raises:
         InvalidInput: There is no such directory, or it has a directory that no format is called.
@@ -113,7 +112,6 @@ def _checks(directory: Path, family: Family) -> Iterator[FixtureCheck]:
 
 
 def _problems(path: Path, family: Family) -> Iterator[str]:
-    """Yield what is wrong with the import of a fixture."""
     with tempfile.TemporaryDirectory() as home:
         out, again = Path(home, "suite.json"), Path(home, "again.json")
         try:

@@ -58,8 +58,7 @@ class PlannedTest:
 class Plan:
     """What a run would do.
 
-    Attributes:
-        cost_usd: What the model's calls would cost at most; None if its price is unknown.
+    `cost_usd` is what the model's calls would cost at most; None if its price is unknown.
     """
 
     suite: str
@@ -128,7 +127,7 @@ def plan_suite(
     Args:
         tests: Texts of which the names of the only tests have one; all when empty.
         tags: Tags of which the only tests have one; all when empty.
-        llm_model: Name of that model; None for the suite's, else the provider's default.
+        llm_model: None for the suite's model, else the provider's default.
         key_variables: Environment variables that the suite may name for its key.
 
     Raises:

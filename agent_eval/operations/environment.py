@@ -75,10 +75,7 @@ def _version(package: str) -> str | None:
 
 
 def git_commit(start: Path) -> str | None:
-    """Read the checked-out commit from `.git` at or above `start`, without running git.
-
-    Returns None if there is no repository, or if its files cannot be read.
-    """
+    """Read the checked-out commit from `.git` at or above `start`, without git; None if unreadable."""
     try:
         directory = _git_directory(start.resolve())
         return _head(directory) if directory is not None else None
@@ -132,9 +129,7 @@ def _read(path: Path) -> str:
 def redactor_for(environ: Mapping[str, str], *more: str, rules: RedactionRules = NO_RULES) -> Redactor:
     """Make the redactor for everything that a command writes.
 
-    Args:
-        more: Further secrets, such as a token passed as a flag.
-        rules: What the user asks to be redacted besides.
+    `more` are further secrets, such as a token passed as a flag.
 
     Raises:
         UsageError: A rule is not valid.
@@ -160,11 +155,7 @@ def _vocabulary() -> Iterator[str]:
 
 
 def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:
-    """Return the fields of `RunConfig` that pin the agent, by name.
-
-    Args:
-        spec: Specification of the run; what its identity states comes first.
-    """
+    """Return the fields of `RunConfig` that pin the agent; what the identity of `spec` states comes first."""
     identity = spec.identity
     commit = git_commit(start)
     return {

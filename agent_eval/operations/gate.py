@@ -95,23 +95,20 @@ def decide_on(
     More than six parameters: each is one source of rules or of facts, and most have a default.
 
     Args:
-        comparison: The file that `compare` wrote, or the pack that holds it. If it is in a pack, the pack
-            must be the comparison's candidate.
+        comparison: The file that `compare` wrote, or the pack that holds it; that pack must be the candidate.
         config: File with keys of a policy, which override those of `policy`.
-        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
-            decide, to the letter. A policy also takes what the job ran again from the candidate's pack.
-        waived: Source of waivers; None to apply no waivers.
-        packs: Where the two packs are, from which the comparison must follow; None to look them up by what
-            the comparison says.
+        policy: Policy whose thresholds `limits` override. Without it and `config` these alone decide, to the
+            letter. A policy also takes what the job ran again from the candidate's pack.
+        waived: None to apply no waivers.
+        packs: The two packs, from which the comparison must follow; None to look them up by what it says.
         out: File to write; None for `gate_decision.json` beside the comparison.
 
     Raises:
-        InvalidInput: Comparison, configuration or registry cannot be read, a threshold is out of range, a
-            judge is unknown, a pack cannot be found, or the comparison does not follow from the packs.
+        InvalidInput: Something cannot be read or found, is out of range, or does not follow from the packs.
         InvalidPack: A pack does not verify, or the one that holds the comparison is another run's.
-        UsageError: Neither a threshold nor a policy: nothing checked is not a pass. Or a release, of which
-            only the comparison's file says which packs it is about. Or the job's decision, which rests on
-            terms of its own, would be replaced.
+        UsageError: Neither a threshold nor a policy: nothing checked is not a pass. Or a release of which
+            only the file of the comparison names the packs. Or the job's decision would be replaced, which
+            rests on terms of its own.
     """
     rules, policy = parse_thresholds(limits), policy_with(policy, config)
     now = clock.timestamp(environ)
@@ -196,9 +193,7 @@ def refuse_unknown_judges(
 ) -> None:
     """Refuse a policy or a waiver that names a judge that neither the runs nor the catalog know.
 
-    Args:
-        waivers: The waivers; revoked ones may name anything.
-        judge_ids: The judges of the runs, by the ids under which they give verdicts.
+    Revoked waivers may name anything. `judge_ids` are the ids under which the runs' judges give verdicts.
 
     Raises:
         InvalidInput: There is no such judge; names the nearest one.
@@ -222,11 +217,7 @@ def refuse_unknown_judges(
 
 
 def policy_with(policy: GatePolicy | None, config: Path | None) -> GatePolicy | None:
-    """Add what a file says to a policy: it may hold all keys of one, or thresholds alone.
-
-    Raises:
-        InvalidInput: The file cannot be read, has an unknown key, or a value is out of range.
-    """
+    """Add what a file says to a policy: it may hold all keys of one, or thresholds alone."""
     if config is None:
         return policy
     values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
@@ -235,29 +226,17 @@ def policy_with(policy: GatePolicy | None, config: Path | None) -> GatePolicy | 
 
 
 def read_policy(path: Path) -> GatePolicy:
-    """Read a policy from a JSON or YAML file.
-
-    Raises:
-        InvalidInput: The file cannot be read, has an unknown key, or a value is out of range.
-    """
+    """Read a policy from a JSON or YAML file."""
     return parse_policy_file(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
 
 
 def parse_policy_file(data: bytes, source: str) -> GatePolicy:
-    """Parse the bytes of a policy file.
-
-    Args:
-        source: Name of the file, whose ending decides the format.
-    """
+    """Parse the bytes of a policy file, by the format of the name `source`."""
     return parse_policy(parse_settings(data, source), source=source)
 
 
 def parse_settings(data: bytes, source: str) -> dict[str, Any]:
-    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml.
-
-    Raises:
-        InvalidInput: The data cannot be parsed, or is not an object.
-    """
+    """Parse an object from JSON, or from YAML if `source` ends in .yaml or .yml."""
     if source.lower().endswith((".yaml", ".yml")):
         from agent_eval.storage.yaml import parse_yaml
 
@@ -298,10 +277,9 @@ def decide_on_run(
     """Decide on a run that is compared with none, and write the decision.
 
     Args:
-        run: Its pack, or an archive of it.
         config: File with keys of a policy, which override those of `policy`.
-        policy: Policy to decide by, whose thresholds `limits` override. Without it and `config` these alone
-            decide, to the letter.
+        policy: Policy whose thresholds `limits` override. Without it and `config` these alone decide, to the
+            letter.
         out: File to write; None for `compare/run_decision.json` in the pack.
 
     Raises:
@@ -334,8 +312,7 @@ def decide_on_run(
 class RunMaterial:
     """A run and the decision made on it alone, for a report. Returned by `read_run_material`.
 
-    Attributes:
-        failing: Its first cases that did not pass, in suite order.
+    `failing` are its first cases that did not pass, in suite order.
     """
 
     run: RunReference
@@ -356,11 +333,7 @@ def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial
 
 
 def decision_on(path: Path, pack: Pack) -> GateDecision:
-    """Read a decision that was made on this run alone.
-
-    Raises:
-        InvalidInput: The file cannot be read, or the decision was made on a comparison or another run.
-    """
+    """Read a decision that was made on this run alone."""
     decision = parse_decision(path)
     if decision.comparison_sha256 is not None or decision.candidate_manifest_sha256 != pack.manifest_sha256:
         raise InvalidInput(

@@ -32,9 +32,7 @@ WHOLE = 0.9
 def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
     """Read the records of one dataset, the newest first.
 
-    Args:
-        where: A pack, an archive of packs, or a directory of packs.
-        dataset_id: Which dataset, where there are several.
+    `where` is a pack, an archive or a directory of packs; `dataset_id` is needed where there are several.
 
     Raises:
         InvalidInput: There is no history, or it is not what was written.
@@ -110,8 +108,7 @@ def _case_json(case: CaseBoard) -> dict[str, Any]:
 def read_health(packs: Sequence[Path]) -> GateHealth:
     """Verify the packs, and count their verdicts.
 
-    Args:
-        packs: Packs, archives or directories of packs, of runs of one dataset, each run once.
+    `packs` are packs, archives or directories of packs, of runs of one dataset, each run once.
 
     Raises:
         InvalidInput, InvalidPack: A pack cannot be read, or does not verify.
@@ -146,7 +143,7 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
 
     Args:
         where: Evidence of a run of main, or a directory of its records.
-        release: Packs of the release: several runs of one commit, or one whose cases have several trials.
+        release: Packs of several runs of one commit, or of one run whose cases have several trials.
         dataset_id: Which dataset of the history, where it has several.
 
     Only cases that main's newest run defines as the release did count, on both sides: a suite that became
@@ -155,8 +152,7 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
 
     Raises:
         InvalidInput: There is no history, or a record is not what was written.
-        UsageError: The packs are of another dataset, have too few trials, or share too few cases with the
-            history.
+        UsageError: The packs are of another dataset, or have too few trials or common cases.
     """
     records = read_history_at(where, dataset_id)
     packs = [_opened(path, records[0].run.dataset_id) for path in release]

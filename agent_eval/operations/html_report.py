@@ -22,9 +22,7 @@ class HtmlMaterial:
     """What an HTML report is made of. Returned by `comparison_material` and `run_material`.
 
     Attributes:
-        candidate_pack: Its pack; None where it is not at hand.
-        baseline_pack: The pack of the run that it was compared with; None without one, or where it is not at
-            hand.
+        candidate_pack: None where it is not at hand; so is `baseline_pack`.
         comparison: None in a report of one run.
         place: Path of the candidate's pack; empty where it is not at hand.
         missing: Sentences on packs that are not at hand.
@@ -80,13 +78,10 @@ def comparison_material(
 ) -> HtmlMaterial:
     """Read what a report of a comparison shows.
 
-    Args:
-        baseline: Pack of the baseline; None for the place that the comparison names, if it is still there.
-        candidate: Pack of the candidate; the same.
+    A pack that is None is taken from the place that the comparison names, if it is still there.
 
     Raises:
-        InvalidInput: A file cannot be read, the decision was made on another comparison, or a named pack is
-            another run's than the comparison names.
+        InvalidInput: A file cannot be read, or the decision or a named pack is not that of the comparison.
     """
     path = comparison_file(path)
     material = read_report_material(path, decision=decision)

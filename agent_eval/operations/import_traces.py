@@ -31,13 +31,12 @@ class ImportRequest:
 
     Attributes:
         inputs: Files and directories; `-` is standard input.
-        family: Which formats to choose from.
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
         group_by: Path of the field whose value groups records; None to go by their ids.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
-        diagnostics_out: Where to write the diagnostics as JSON Lines.
+        diagnostics_out: Written as JSON Lines.
     """
 
     inputs: tuple[Path, ...]
@@ -54,14 +53,7 @@ class ImportRequest:
 
 @dataclass
 class Totals:
-    """Numbers of what was imported.
-
-    Example:
-        >>> totals = Totals()
-        >>> totals.add({"trace": [{"type": "tool_call"}, {"type": "tool_result", "error": "declined"}]})
-        >>> totals.to_json()
-        {'cases': 1, 'events': 2, 'tool_calls': 1, 'tool_results': 1, 'errors': 1}
-    """
+    """Numbers of what was imported."""
 
     cases: int = 0
     events: int = 0
@@ -108,12 +100,10 @@ class Imported:
 def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = None) -> Imported:
     """Write a suite of what the inputs hold, without the secrets in it.
 
-    Args:
-        environ: The environment variables, whose secrets are replaced; None for those of this process.
+    `environ` has the secrets that are replaced; None for the variables of this process.
 
     Raises:
-        InvalidInput: An input is missing; a record could be of two formats; or the import is strict and
-            something of the inputs would not be in the suite.
+        InvalidInput: An input is missing, a record is ambiguous, or a strict import would lose something.
         NothingMeasured: No record could be imported.
         UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input.
     """

@@ -130,8 +130,7 @@ class JudgeAgreement:
 def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None) -> JudgeAgreement:
     """Compare the rulings of an LLM judge with what people found.
 
-    Args:
-        out: Where the record is written, for `--judge-agreement`; None for nowhere.
+    `out` is where the record is written, for `--judge-agreement`; None for nowhere.
 
     Raises:
         InvalidInput: The labels are malformed, or of a conversation or criterion that no pack has.
@@ -161,11 +160,7 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
 
 
 def earned_digests(path: Path) -> frozenset[str]:
-    """Return the digests of the criteria that count by a record.
-
-    Raises:
-        InvalidInput: The file is no record of `judge-agreement`.
-    """
+    """Return the digests of the criteria that count by a record."""
     remedy = "Write it with agent-eval judge-agreement --out."
     record = _read(AgreementRecord, path, "record of judge-agreement", remedy)
     return frozenset(row.digest for row in record.criteria if row.blocking)

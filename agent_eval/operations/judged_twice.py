@@ -397,9 +397,6 @@ def material_of_packs(
 
     What a job ran again, and main's runs that it held the candidate against, are in the candidate's pack.
     They count where the job compared with the same baseline: with another one, the first run asks otherwise.
-
-    Raises:
-        InvalidInput: A record is not the candidate's, or does not follow from the packs of its trials.
     """
     by_job = decision_in(candidate)
     is_same = by_job is not None and by_job.baseline_manifest_sha256 == baseline.manifest_sha256

@@ -41,16 +41,12 @@ def merge_packs(packs: Sequence[Path], output: Output, *, run_id: str | None = N
     The result has the same bytes as the pack of the same run without `--shard`: cases are in suite order, and
     its start is that of the shard that started first.
 
-    Args:
-        packs: In any order.
-        run_id: Id of the new run; None for that of the first shard.
+    `packs` may be in any order. `run_id` is the id of the new run; None for that of the first shard.
 
     Raises:
-        IncompatibleRuns: The packs are not the shards of one run: settings differ, or a shard is named twice
-            or missing.
+        IncompatibleRuns: Settings differ, or a shard is named twice or missing.
         InvalidPack: A pack does not verify, or its run is not complete.
-        UsageError: One of the packs, something that must not be lost, or something that is not an evidence
-            pack, is at `output.pack`.
+        UsageError: One of the packs, or something that must not be lost or is no pack, is at `output.pack`.
     """
     if not packs:
         raise NothingMeasured("there are no packs to merge", remedy="Name the pack of every shard.")
@@ -165,7 +161,6 @@ def _owners(parts: Sequence[_Part], total: int) -> array[int]:
 
 
 def _config(parts: Sequence[_Part], run_id: str | None) -> RunConfig:
-    """Make the configuration of the whole run."""
     first = parts[0].pack.config
     executions = [part.pack.config.execution_config for part in parts]
     execution = first.execution_config.of_whole_suite(

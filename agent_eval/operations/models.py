@@ -24,13 +24,7 @@ _JUDGE = "llm"
 
 
 def llm_key(spec: LlmSpec, environ: Mapping[str, str]) -> str | None:
-    """Return the key of the model: that of the option, of `LLM_API_KEY`, or of the provider's own variable.
-
-    Example:
-        >>> environ = {"LLM_API_KEY": "key-1"}
-        >>> llm_key(LlmSpec(), environ), llm_key(LlmSpec(key="key-2"), environ)
-        ('key-1', 'key-2')
-    """
+    """Return the model's key: that of the option, of `LLM_API_KEY`, or of the provider's own variable."""
     from agent_eval.models.catalog import MODELS
 
     kind = MODELS.get(spec.provider)
@@ -43,9 +37,6 @@ class ModelAccess:
     """The model of a run: opened when it is first needed, asked with patience, its replies kept.
 
     Call it to get the model, the same one each time. It stays in this process, since it may have a key.
-
-    Args:
-        spec: Which model, and what is done with its replies.
 
     Raises:
         InvalidInput: The record of agreement is malformed.
@@ -87,8 +78,7 @@ class ModelAccess:
     ) -> None:
         """Use replies that sealed evidence has, by key. Call it before the model is opened.
 
-        Args:
-            described: The model that gave them, where this is to be taken for that one.
+        `described` is the model that gave them, where this is to be taken for that one.
         """
         self._evidence += replies
         self._described = described or self._described
@@ -168,9 +158,8 @@ def model_access(spec: LlmSpec, environ: Mapping[str, str]) -> ModelAccess:
 def reuse_rulings(plan: JudgePlan, pack: Pack | None, *, only_kept: bool = False) -> None:
     """Let the judges of a plan reuse the rulings of a pack.
 
-    Args:
-        pack: The pack, which is trusted or is the one that is judged again; None for none.
-        only_kept: Whether no model may be asked. The pack's own model is then taken to have judged.
+    The pack is trusted, or is the one that is judged again. With `only_kept` no model is asked, and the
+    pack's own is taken to have judged.
     """
     if pack is None or not isinstance(plan.model, ModelAccess) or _JUDGE not in plan.names:
         return
@@ -192,8 +181,7 @@ def kept_replies(plan: JudgePlan, redactor: Redactor) -> Iterator[None]:
 def rulings_of(pack: Pack) -> list[tuple[str, ModelReply]]:
     """Return the rulings of a pack's trials, by the key of the request that each answered.
 
-    Args:
-        pack: The pack, verified. Its author could write any ruling, so take those of trusted packs only.
+    The pack must be verified. Its author could write any ruling, so take those of trusted packs only.
     """
     rulings = []
     for evidence in _evidence(pack):

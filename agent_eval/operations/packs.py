@@ -30,11 +30,7 @@ _ZIP = b"PK\x03\x04"
 def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
     """Open and verify a pack.
 
-    Args:
-        admit: Check of the pack's origin, made before its content is parsed; None for none.
-
-    Raises:
-        InvalidInput: There is no pack, or the archive has several packs.
+    `admit` checks the pack's origin before its content is parsed.
     """
     if not path.is_file():
         return open_pack(path, admit=admit)
@@ -53,18 +49,13 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
 def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
     """Open and verify a pack whose content is shown, exported or sent, and read it without secrets.
 
-    Args:
-        environ: The environment variables, whose secrets are replaced; None for those of this process.
+    `environ` has the secrets that are replaced; None for the variables of this process.
     """
     return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
 
 
 def path_in_pack(run: Path, name: Path) -> Path:
-    """Return the default path of a file that is written into a pack; an archive has none.
-
-    Raises:
-        UsageError: It is an archive.
-    """
+    """Return the default path of a file that is written into a pack; an archive has none."""
     if run.is_file():
         raise UsageError(
             f"{run} is an archive, into which nothing can be written",
@@ -106,9 +97,8 @@ def view(pack: Pack) -> RunView:
 class PackFacts:
     """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
 
-    Attributes:
-        left_behind: Files that were written into the source of a conversion after its run, and that the
-            converted pack therefore does not have.
+    `left_behind` are files that were written into the source of a conversion after its run, and that the
+    converted pack therefore does not have.
     """
 
     path: Path
@@ -149,8 +139,7 @@ def sealed_execution(pack: Path) -> ExecutionConfig:
 def convert_pack(path: Path, out: Path, *, layout: Literal["files", "compact"]) -> PackFacts:
     """Write a copy of a pack in another layout.
 
-    The copy has all of the run. It does not have files that were derived later; `PackFacts.left_behind` lists
-    them.
+    The copy has all of the run, but no files that were derived later; `PackFacts.left_behind` lists them.
 
     Raises:
         InvalidPack: The source does not verify.
@@ -250,11 +239,7 @@ def pack_around(path: Path) -> Path | None:
 
 
 def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
-    """Read a decision that was made on this comparison.
-
-    Raises:
-        InvalidInput: The file cannot be read, is not a decision, or belongs to another comparison.
-    """
+    """Read a decision that was made on this comparison."""
     decision = parse_decision(path)
     if decision.comparison_sha256 not in (None, made_on.sha256):
         raise InvalidInput(
@@ -266,11 +251,7 @@ def read_decision(path: Path, made_on: ReadComparison) -> GateDecision:
 
 
 def parse_decision(path: Path) -> GateDecision:
-    """Read a decision, whatever it was made on.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is not a decision.
-    """
+    """Read a decision, whatever it was made on."""
     return decision_from(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
 
 

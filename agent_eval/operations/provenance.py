@@ -32,10 +32,10 @@ class PackSources:
     """Where the packs of a comparison are looked up.
 
     Attributes:
-        baseline: A pack, an archive, or the name of a registered baseline. None for the registered baseline
-            with the digest that the comparison names, else for the place that the comparison names.
-        candidate: A pack or an archive. None for the pack that holds the comparison, else for the place that
-            the comparison names.
+        baseline: A pack, an archive, or the name of a registered baseline; None for the registered one with
+            the digest that the comparison names, else for the place that it names.
+        candidate: A pack or an archive; None for the pack that holds the comparison, else for the place that
+            it names.
     """
 
     baseline: str | None = None
@@ -111,7 +111,7 @@ class ComparedPacks:
     def check(self) -> Comparison:
         """Compare the packs as the comparison says they were, and check every figure that it states.
 
-        An older version compared otherwise. Its comparisons only say which packs, and what follows from these
+        An older version compared otherwise: its comparisons only say which packs, and what follows from these
         is decided on.
 
         Raises:

@@ -37,11 +37,8 @@ class RejudgeRequest:
     """Request for `rejudge`.
 
     Attributes:
-        output: Path and layout of the new pack.
-        judging: The judges and their configuration, which never come from the pack; without judges, those
-            of a suite of conversations if the pack is of one.
+        judging: Never from the pack; without judges, those of a suite of conversations if the pack is of one.
         identity: Its `run_id` is the id of the new run; the rest is ignored, since the agent is the pack's.
-        redaction: What is redacted beside secrets.
     """
 
     pack: Path
@@ -78,8 +75,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
-        environ: The environment variables; they may pin clock and run id. Values of those whose names look
-            secret are not written.
+        environ: May pin clock and run id; values of variables whose names look secret are not written.
         only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
             verified.
 

@@ -30,12 +30,6 @@ def refuse_to_lose(output: Output) -> None:
 
     Packs of recorded traces are replaced: they can be made again at no cost. So are packs of a run in which
     no trial reached the agent.
-
-    Args:
-        output: Path of the new pack, whether the user allowed to replace what is there, and the registry.
-
-    Raises:
-        UsageError: Something that must not be lost is at `output.pack`.
     """
     out = output.pack
     if not may_be_replaced(out) or output.fresh:
@@ -87,10 +81,7 @@ def is_paid_for(out: Path) -> bool:
 
 
 def refuse_unreachable(pack: Pack, suite: Path) -> None:
-    """Refuse a run in which no trial could reach the agent.
-
-    Args:
-        pack: Pack of the run, which stays where it is.
+    """Refuse a run in which no trial could reach the agent. Its pack stays where it is.
 
     Raises:
         NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.

@@ -63,7 +63,6 @@ class ReplayExecRequest:
         agent: The agent to run; if it names none, the agent that a trusted pack names is run. Of its other
             settings, only `tools`, `replay` and `parallel` count; the rest is the pack's.
         trusted_digest: sha256 of the manifest of a pack whose agent may be run.
-        judging: Judges in place of the pack's, with their configuration.
         cases: Ids of the cases to run; all if empty.
         ignore_environment: Whether differences of the environment are only reported.
     """
@@ -97,9 +96,6 @@ def replay_exec(
     on_progress: Callable[[RunProgress], None] = lambda _: None,
 ) -> ReplayExecResult:
     """Run the agent on the cases of a pack, and compare traces and verdicts.
-
-    Args:
-        environ: The environment variables; they locate the list of packs that were made on this machine.
 
     Raises:
         InvalidInput: The pack is not of a run of an agent, or its judges may not be used.
@@ -238,9 +234,6 @@ def recorded_agent(described: Mapping[str, Any], options: AgentOptions) -> tuple
     Args:
         described: `execution_config.agent` of a trusted pack, or of one whose agent is `recorded`.
         options: Options from the command line, which override the description.
-
-    Raises:
-        UsageError: The agent cannot be run from its description.
     """
     try:
         if MARKERS.search(dumps(dict(described))):

@@ -65,7 +65,6 @@ class ReplayRequest:
 
     Attributes:
         out: File of the report; None for its default path in the pack.
-        judging: Judges in place of the pack's, with their configuration.
         allowed_drift: Keys of pins that may differ: `python`, or `packages` for every package, or
             `packages.orjson` for one.
         public_keys: Public keys, one of which must have signed the pack; empty not to check a signature.
@@ -96,14 +95,10 @@ class ReplayResult:
 def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult:
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
-    Args:
-        environ: The environment variables; they may pin the clock. Secrets in them are not written.
-
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
         UntrustedPack: None of the keys signed it.
-        InvalidInput: A judge of the pack is not built in or runs a command, and is not trusted; or a judge
-            that the user named is unknown.
+        InvalidInput: A judge is unknown, or one of the pack runs code that is not trusted.
         UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
     """
     if request.trust_commands and not request.public_keys:
@@ -142,11 +137,7 @@ def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayR
 
 
 def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
-    """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`.
-
-    Raises:
-        UsageError: There is a configuration of judges, and none is named.
-    """
+    """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`."""
     if judging.judges:
         configs = read_settings(judging.judge_config) if judging.judge_config else {}
         return JudgesAgain(judging.judges, configs, "command line")
@@ -173,15 +164,7 @@ def judged_again(
 ) -> Pack:
     """Judge the trajectories of a pack again into a new pack, and open that.
 
-    Args:
-        judges: The judges. Those from an unsigned pack must be built in, and run no command.
-        directory: An empty directory for the new pack.
-        environ: The environment variables; their secrets are not written into the new pack.
-
-    Raises:
-        InvalidInput: A judge from an unsigned pack is not built in, or runs a command.
-        InvalidPack: The pack at `path` is no longer the one that was verified.
-        AgentEvalError: It cannot be judged.
+    Judges from an unsigned pack must be built in, and run no command. `directory` must be empty.
     """
     if judges.source == "pack":
         load_judges(judges.names, judges.configs, allow_plugins=False)
@@ -271,7 +254,6 @@ def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str,
 def _drift(
     saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
 ) -> Iterator[PinnedDifference]:
-    """Yield the pins that differ."""
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:

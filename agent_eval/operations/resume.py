@@ -73,11 +73,7 @@ def open_journal(
 
 
 def finished_run(out: Path, config: RunConfig, *, run_id: str | None) -> Pack | None:
-    """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None.
-
-    Raises:
-        UsageError: The pack is that of a run with other settings; the error lists them.
-    """
+    """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None."""
     if not is_complete_pack(out) or not is_paid_for(out):
         return None
     pack = open_run(out)

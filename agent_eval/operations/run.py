@@ -35,25 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunResult:
-    """Result of a run: its configuration, its summary, and the path of its pack.
-
-    Example:
-        >>> from agent_eval.config.spec import Output
-        >>> _ = Path("suite.json").write_text(
-        ...     '{"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": "Refunded.",'
-        ...     ' "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Refunded."}]}]}'
-        ... )
-        >>> result = run_suite(
-        ...     RunSpec(
-        ...         suite=Path("suite.json"),
-        ...         output=Output(pack=Path("pack")),
-        ...         judging=Judging(judges=("final_output",)),
-        ...     ),
-        ...     environ={},
-        ... )
-        >>> result.summary.passed_cases, result.pack
-        (1, PosixPath('pack'))
-    """
+    """Result of a run: its configuration, its summary, and the path of its pack."""
 
     config: RunConfig
     summary: RunSummary
@@ -79,15 +61,12 @@ def run_suite(
     Use `run_agent.run_agent` to run an agent instead.
 
     Args:
-        spec: Specification of the run; its agent and limits are ignored.
-        environ: The environment variables; they may pin clock and run id. Values of those whose names look
-            secret are not written.
-        baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
-
+        spec: Its agent and limits are ignored.
+        environ: May pin clock and run id. Values of variables whose names look secret are not written.
+        baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
     Raises:
         InvalidInput: Suite, judge or judge configuration is invalid; nothing has been written.
-        UsageError: Something that is not an evidence pack, or that must not be lost, is at
-            `spec.output.pack`.
+        UsageError: Something that is no pack, or that must not be lost, is at `spec.output.pack`.
         NothingMeasured: There is no case to judge.
         NotEvaluable: The cluster cannot be reached, or loses a task.
         StorageError: The pack could not be written; a pack that was there before is unchanged.
@@ -127,9 +106,6 @@ def run_suite(
 
 def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, str]) -> JudgePlan:
     """Read the configuration of the named judges, the case policy, and which model judges ask.
-
-    Args:
-        environ: The environment variables, one of which may have the model's key.
 
     Raises:
         InvalidInput: The configuration or the case policy is invalid.
@@ -196,11 +172,7 @@ def idle_judges(judging: Judging) -> list[str]:
 
 
 def read_judge_configs(path: Path, names: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
-    """Read configurations by judge name from a JSON or YAML file, and check them with the judges.
-
-    Raises:
-        InvalidInput: The file cannot be read, or a judge or its configuration is invalid.
-    """
+    """Read configurations by judge name from a JSON or YAML file, and check them with the judges."""
     configs = read_settings(path)
     try:
         load_judges(names, configs, directory=directory)
@@ -263,11 +235,7 @@ def run_config(
 
 
 def checked_run_id(requested: str | None, environ: Mapping[str, str]) -> str:
-    """Return the id of a run: the requested one, or else one made from the time.
-
-    Raises:
-        UsageError: The id has characters that cannot be printed.
-    """
+    """Return the id of a run: the requested one, or else one made from the time."""
     run_id = requested or clock.run_id(environ)
     if not run_id.isprintable():
         raise UsageError(

@@ -118,17 +118,16 @@ def run_agent(
     More than six parameters: specification and environment are needed, each of the others replaces a default.
 
     Args:
-        spec: Specification of the run and its agent.
-        options: Settings of the agent; None to make them from `spec` with `agent_options`.
+        options: None to make them from `spec` with `agent_options`.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
-        stop: Called several times a second. Returns why the run must end, as a clause, or an empty text to
-            go on. Trials that have finished by then are in the pack.
-        baseline: Pack whose rulings of LLM judges are used again, where the same is asked; trusted.
+        stop: Called several times a second. Returns why the run must end, as a clause, or an empty text.
+            Trials that have finished by then are in the pack.
+        baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
-        UsageError: The agent is unknown; something that is not an evidence pack is at `spec.output.pack`; or
-            an earlier start had other settings, or must not be resumed.
+        UsageError: The agent is unknown, `spec.output.pack` is in use, or an earlier start had other
+            settings.
         NothingMeasured: There is no case, or a limit was reached before one was done.
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.

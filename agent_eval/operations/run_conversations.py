@@ -69,9 +69,6 @@ def run_suite(
         adapter: The agent under test, and the model that judges and plays users.
         suite: The suite as an object, the path of its file, or the name of a bundled one.
 
-    Returns:
-        The result; `format_suite_result` writes it as markdown.
-
     Raises:
         InvalidInput: The suite has faults, or is none of conversations.
         NothingMeasured: No test has such a name and such a tag.

@@ -101,8 +101,7 @@ class TrustedPack:
 def open_trusted(path: Path, trust: Trust, *, attestation: Path | None = None) -> TrustedPack:
     """Open and verify a pack, or an archive of one, whose attestations hold.
 
-    Args:
-        attestation: Attestation of the result that is not in the pack; None for that of the pack.
+    `attestation` is one of the result that is not in the pack; None for that of the pack.
 
     Raises:
         InvalidInput: There is no pack, or the attestation cannot be read.
@@ -138,12 +137,7 @@ UNSIGNED = SignerKeys()
 
 
 def open_signed(path: Path, key: PublicKey | None) -> Pack:
-    """Open and verify a pack, or an archive of one; with a key, only if it was signed with that.
-
-    Raises:
-        InvalidInput: There is no pack, or the archive has several.
-        UntrustedPack: It was not signed with the key.
-    """
+    """Open and verify a pack, or an archive of one; with a key, only if it was signed with that."""
     return open_run(path) if key is None else open_trusted(path, Trust(keys=(key,))).pack
 
 

@@ -29,9 +29,7 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
 
     A run whose judges had nothing to judge is not meant: the gate says no to it.
 
-    Args:
-        name: What was judged, as the sentence names it: a suite or a pack.
-        results: Of every case; only read where no case could be judged.
+    `name` is what was judged, as the sentence names it: a suite or a pack. `results` are of every case.
     """
     if not _is_unjudged(summary):
         return ""
@@ -46,8 +44,7 @@ def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | No
 
     Its code may have been brought to that by what the agent said, so that a job decides nothing then.
 
-    Args:
-        results: Of every case, in suite order; only read where a judge has errors.
+    `results`, in suite order, are only read where a judge has errors.
     """
     if not any(counts.error for counts in summary.judge_counts.values()):
         return None
@@ -64,11 +61,8 @@ def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | No
 def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:
     """Refuse a run that judged no case, or lost too many trials. Its pack stays, with every error.
 
-    Args:
-        name: What was judged: a suite or a pack.
-
     Raises:
-        NotEvaluable: No case could be judged; says why most could not. Or too many trials could not be.
+        NotEvaluable: No case could be judged, and why most could not; or too many trials could not be.
     """
     if _is_unjudged(summary):
         why = why_unjudged(name, summary, open_pack(where).results())

@@ -92,11 +92,10 @@ class Verification:
 def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
     """Verify a pack, or an archive of one, and judge its trajectories again with built-in judges.
 
-    Args:
-        keys: Public keys, one of which must have signed it; empty not to check a signature.
+    One of `keys` must have signed it; without any, no signature is checked.
 
     Raises:
-        InvalidInput: There is no pack, or the archive has several: nothing can be verified (exit code 2).
+        InvalidInput: There is no pack, or the archive has several (exit code 2).
         InvalidPack: The pack is not whole, contradicts itself, or lacks what its decision rests on (exit code
             1), or there is none (2).
         UntrustedPack: None of the keys signed it (exit code 1).

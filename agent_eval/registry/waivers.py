@@ -36,7 +36,6 @@ def add_waiver(
     More than six parameters: they are the fields of the waiver that is recorded.
 
     Args:
-        at: ISO 8601 time of the change.
         regression_key: Key of the regression, as in a comparison, to which it is limited; None for any.
         expires_at: ISO 8601 time with its offset, after `at`; None for 90 days after `at`.
 

@@ -55,9 +55,8 @@ class ArchiveLimits:
     compresses as well as a decompression bomb. The limit on all members together bounds the damage; they are
     read piece by piece.
 
-    Args:
-        max_entries: Maximum number of files; an archive to read may list as many directories besides.
-        max_bytes: Maximum size of all members together, after decompression.
+    `max_entries` is the maximum number of files; an archive to read may list as many directories besides.
+    `max_bytes` limits the size of all members together, after decompression.
     """
 
     max_entries: int = 200_000
@@ -81,8 +80,8 @@ def write_zip(
     complete.
 
     Args:
-        files: Name (relative POSIX path) of each member with its content, or the file that has the content.
-        sealed: The sha256 that members must have, in hexadecimal; others may have any.
+        files: Name (relative POSIX path) of each member with its content, or the file that has it.
+        sealed: The hexadecimal sha256 that members must have; others may have any.
 
     Raises:
         AlteredPack: A member has another digest.
@@ -114,11 +113,11 @@ class ZipArchive:
 
     Args:
         where: Path, whole content, or an open seekable binary file (which this object then owns).
-        limits: Limits of this archive, and of each nested archive.
+        limits: Also of each nested archive.
 
     Raises:
-        InvalidInput: Not a zip; invalid, duplicate or colliding names; links, devices, encryption; more
-            members or bytes than `limits` allow.
+        InvalidInput: It is no zip, exceeds `limits`, or has names or entries (links, encryption) that are
+            refused.
     """
 
     def __init__(
@@ -337,9 +336,6 @@ def _read_directory(file: IO[bytes], size: int) -> _Directory:
 
     Two readers must not see two archives in one file. So nothing may precede or follow the archive, it is on
     one disk, and both records say the same.
-
-    Raises:
-        zipfile.BadZipFile: There is no end record, or it contradicts the file.
     """
     tail_length = min(size, _LONGEST_END)
     file.seek(size - tail_length)
@@ -380,11 +376,7 @@ def _zip64_values(file: IO[bytes], short: list[int], locator: int) -> tuple[list
 
 
 def _check_places(entries: list[zipfile.ZipInfo], directory: _Directory) -> None:
-    """Refuse members that share bytes, and bytes before the first member or around the directory.
-
-    Raises:
-        zipfile.BadZipFile: There are such.
-    """
+    """Refuse members that share bytes, and bytes before the first member or around the directory."""
     if len(entries) != directory.entries:
         raise zipfile.BadZipFile("its end record has another number of members than its directory")
     if directory.offset + directory.size != directory.end:

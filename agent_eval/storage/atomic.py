@@ -53,8 +53,7 @@ def write_file(path: Path, data: bytes, *, aside: Path | None = None) -> None:
     Creates missing parent directories. A symbolic link at `path` is replaced, not followed; a device
     or pipe (`/dev/stdout`) is written to directly.
 
-    Args:
-        aside: Directory on the same file system for the partial file; by default the one of `path`.
+    `aside` is a directory on the same file system for the partial file; by default the one of `path`.
 
     Raises:
         StorageError: Disk full, no permission, a directory at `path`.
@@ -71,12 +70,6 @@ def new_file(path: Path, *, aside: Path | None = None) -> Iterator[IO[bytes]]:
 
     Raises:
         StorageError: As `write_file`, and for every OSError within the block.
-
-    Example:
-        >>> with new_file(Path("report.md")) as file:
-        ...     _ = file.write(b"# Report")
-        >>> Path("report.md").read_text()
-        '# Report'
     """
     path = Path(path)
     try:
@@ -150,9 +143,7 @@ def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
     Yields an empty sibling of `final` to write into. When the block ends, its content is synced and it
     becomes `final`; when the block raises, it is removed and `final` is unchanged.
 
-    Args:
-        final: Path of the directory. Missing parents are created.
-        replace: Whether to replace an existing directory that is not empty; an empty one always is.
+    Missing parents are created. An empty directory is always replaced, another one only with `replace`.
 
     Raises:
         UsageError: `final` is a file, a symbolic link, or a directory that must not be replaced.
@@ -187,9 +178,8 @@ def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], boo
     Yields an unused path for each, in a directory beside the first of `finals`. When the block raises,
     `finals` are unchanged.
 
-    Args:
-        finals: Paths of the directories; on one file system, none within another.
-        may_replace: Says whether an existing directory that is not empty may be replaced.
+    The `finals` are on one file system, none within another. `may_replace` says whether an existing directory
+    that is not empty may be replaced.
 
     Raises:
         UsageError: One of `finals` is a file, a symbolic link, or a directory that must not be replaced.

@@ -17,9 +17,8 @@ class BackgroundWriter(Generic[T]):
 
     Leaving the block waits until all records are on disk.
 
-    Args:
-        on_written: Called in the writer's thread with an item of `put` and the offset of its record, once
-            the record is on disk.
+    `on_written` is called in the writer's thread with an item of `put` and the offset of its record, once the
+    record is on disk.
     """
 
     MOST_WAITING_BYTES = 1 << 20

@@ -29,9 +29,8 @@ _LONGEST_NAME = 1024
 def open_regular(path: Path, *, pipes: bool = False) -> BufferedReader:
     """Open a file for reading, and refuse everything that could make its reader wait.
 
-    Args:
-        path: File to open; symbolic links are followed.
-        pipes: Whether to accept a pipe that this process inherited, such as `<(command)` of a shell.
+    Symbolic links are followed. `pipes` accepts a pipe that this process inherited, such as `<(command)` of a
+    shell.
 
     Raises:
         InvalidInput: Missing, a directory, a device, a named pipe, not readable.
@@ -66,9 +65,7 @@ def _is_inherited(path: Path) -> bool:
 def read_bytes(path: Path, *, max_bytes: int) -> bytes:
     """Read a whole regular file, or a pipe that this process inherited.
 
-    Args:
-        path: File to read; symbolic links are followed.
-        max_bytes: Maximum size; a larger file is refused without reading it.
+    Symbolic links are followed. A file larger than `max_bytes` is refused without reading it.
 
     Raises:
         InvalidInput: Missing, a directory or device, not readable, too large.

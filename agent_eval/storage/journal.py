@@ -171,9 +171,8 @@ class Entry(NamedTuple):
 class Journal:
     """An open journal, locked by this process. Use `create` or `resume`; a context manager.
 
-    Attributes:
-        header: What `create` was given.
-        damaged: Number of broken records that were skipped; an incomplete one at the end is none.
+    `header` is what `create` was given. `damaged` counts the broken records that were skipped; an incomplete
+    one at the end is none.
     """
 
     def __init__(self, path: Path, descriptor: int, header: Any, end: int, damaged: int = 0) -> None:
@@ -220,10 +219,7 @@ class Journal:
 
     @classmethod
     def resume(cls, path: Path) -> Journal | None:
-        """Open the journal of an earlier process and cut it after its last whole record.
-
-        Returns:
-            None if there is no file, or no whole record in it.
+        """Open the journal of an earlier process and cut it after its last whole record; None without one.
 
         Raises:
             StorageError: The file cannot be read or written; `JournalInUse` if another process has locked it.
@@ -261,11 +257,8 @@ class Journal:
         This process reads through the descriptor that it has kept open. Offsets stay as they are, unless
         records are lost. Not for a journal that is still being appended to.
 
-        Args:
-            records: Offset and `record_digest` of each record that it must have.
-
-        Returns:
-            How many of them were changed; they are left out of the new file.
+        `records` are offset and `record_digest` of each record that it must have. Returns how many of them
+        were changed; they are left out of the new file.
 
         Raises:
             StorageError: The file cannot be read or written.
@@ -294,10 +287,7 @@ class Journal:
             file.writelines(lines)
 
     def append(self, record: Any) -> int:
-        """Append a record, which is on disk when this returns. Any thread may call this.
-
-        Returns:
-            The record's offset, for `JournalReader.read`.
+        """Append a record, which is on disk when this returns; return its offset. Any thread may call this.
 
         Raises:
             StorageError: Writing failed, now or earlier; after a failure nothing more is written.
@@ -305,11 +295,7 @@ class Journal:
         return self.append_lines([encode(record)])
 
     def append_lines(self, lines: Sequence[bytes]) -> int:
-        """Append records that `encode` has encoded, with one sync; return the offset of the first.
-
-        Raises:
-            StorageError: As `append`.
-        """
+        """Append records that `encode` has encoded, with one sync; return the offset of the first."""
         data = b"".join(lines)
         with self._lock:
             start = self._end
@@ -337,11 +323,7 @@ class Journal:
                 self._descriptor = -1
 
     def remove(self) -> None:
-        """Delete the journal, once its records are stored elsewhere, and close it.
-
-        Raises:
-            StorageError: The file cannot be deleted.
-        """
+        """Delete the journal, once its records are stored elsewhere, and close it."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
@@ -357,11 +339,7 @@ class Journal:
 
 
 class JournalReader:
-    """Reads a journal's records by their offset. A context manager.
-
-    Args:
-        path: The journal's file.
-    """
+    """Reads a journal's records by their offset. A context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -370,8 +348,7 @@ class JournalReader:
     def read(self, offset: int, digest: bytes | None = None) -> Any:
         """Read the record at an offset from `Journal.append` or `Journal.entries`.
 
-        Args:
-            digest: Its `record_digest`; None to check nothing but the checksum.
+        `digest` is its `record_digest`; None to check nothing but the checksum.
 
         Raises:
             StorageError: The file cannot be read.
@@ -437,7 +414,6 @@ def _line_at(file: BinaryIO, offset: int) -> bytes:
 
 
 def _is_open_as(path: Path, descriptor: int) -> bool:
-    """Whether the descriptor is open on the file that the path names."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -33,10 +33,8 @@ from agent_eval.storage.files import read_bytes
 class Limits:
     """Limits of a text from outside.
 
-    Attributes:
-        max_depth: Maximum levels of nested arrays and objects, from 1 to 200.
-        wide_integers: Whether integers beyond 64 bits are read, as they are. `dumps` cannot write them; use
-            `within_64_bits` first.
+    `max_depth` is the maximum of levels of nested arrays and objects, from 1 to 200. With `wide_integers`,
+    integers beyond 64 bits are read as they are; `dumps` cannot write them, so use `within_64_bits` first.
     """
 
     max_bytes: int = 1 << 30
@@ -54,13 +52,12 @@ DEFAULT_LIMITS = Limits()
 def parse(data: bytes, *, source: str, limits: Limits = DEFAULT_LIMITS, first_line: int = 1) -> Any:
     """Parse strict JSON.
 
-    Args:
-        source: Name of the text in errors, usually the file's path.
-        first_line: Line number of the first byte in `source`, for a text that is a part of a file.
+    `source` is the name of the text in errors, usually the file's path. `first_line` is the line number of
+    the first byte in it, for a text that is a part of a file.
 
     Raises:
-        InvalidInput: Empty, too large, not UTF-8, malformed, nested too deeply; duplicate keys, NaN,
-            infinity, integers outside 64 bit, lone surrogates. Names source, line, column and remedy.
+        InvalidInput: It is not strict JSON (RFC 8259, also no duplicate keys, no integers beyond 64 bits), or
+            exceeds `limits`. Names source, line, column and remedy.
     """
     value, _ = _parse(data, source, limits, first_line, 0)
     return value
@@ -361,13 +358,10 @@ def dumps(value: Any, *, indent: bool = False) -> bytes:
     """Encode a value as JSON in UTF-8, with sorted keys.
 
     Args:
-        value: Plain JSON data, such as from `Contract.to_json`. NaN and infinity become null, so the caller
-            must exclude them; integers must fit in 64 bit.
-        indent: Indent by two spaces and end with a newline, for files that people open. Otherwise one line
-            without a newline, for JSON Lines.
-
-    Raises:
-        TypeError: `value` is not JSON.
+        value: Plain JSON data. NaN and infinity become null, so the caller must exclude them; integers must
+            fit in 64 bit.
+        indent: Two spaces and a newline at the end, for files that people open; otherwise one line without a
+            newline, for JSON Lines.
 
     Example:
         >>> dumps({"b": 1.5, "a": [None, True]})

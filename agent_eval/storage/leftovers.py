@@ -24,8 +24,7 @@ _REMOVED_AT_A_TIME = 1_000
 def lock_partial(partial: Path, descriptor: int) -> bool:
     """Lock a partial file or directory that was just created, until the descriptor is closed.
 
-    Returns:
-        False if another process took it for a leftover and removes it; create another one then.
+    Returns False if another process took it for a leftover and removes it; create another one then.
     """
     with suppress(OSError):
         try:
@@ -51,9 +50,8 @@ def without_new_directories(path: Path) -> Iterator[None]:
 def sweep(directory: Path, prefix: str) -> None:
     """Remove the leftovers of killed writers from a directory.
 
-    Args:
-        directory: The directory; one that cannot be read is left as it is.
-        prefix: Beginning of the leftovers' names; sixteen hexadecimal digits follow.
+    A directory that cannot be read is left as it is. Sixteen hexadecimal digits follow the `prefix` of a
+    leftover's name.
     """
     try:
         with os.scandir(directory) as entries:
@@ -86,7 +84,6 @@ def _remove(partial: Path) -> None:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the open file is still the one at `path`."""
     try:
         at_path, opened = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
     except OSError:

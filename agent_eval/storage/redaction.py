@@ -58,7 +58,6 @@ class Redactor:
         vocabulary: Words of agent-eval's own formats. A value that is part of one of them is not treated
             as a secret, because replacing it would corrupt the output.
         tokens: Whether text with the shape of a vendor's token is a secret too.
-        rules: What the user asks for besides.
 
     Raises:
         UsageError: A rule is not valid.

@@ -94,11 +94,7 @@ class RedactionRules:
         )
 
     def named_patterns(self) -> tuple[tuple[str, str], ...]:
-        """Return name and regular expression of every pattern.
-
-        Raises:
-            UsageError: One is not NAME=REGEX.
-        """
+        """Return name and regular expression of every pattern; raise UsageError if one is not NAME=REGEX."""
         named = []
         for text in self.patterns:
             match = _NAMED.fullmatch(text)
@@ -110,11 +106,7 @@ class RedactionRules:
         return tuple(named)
 
     def field_paths(self) -> tuple[tuple[str, ...], ...]:
-        """Return every field as the names on the way to it, in lower case.
-
-        Raises:
-            UsageError: One is not a name, or names with dots between.
-        """
+        """Return every field as the names on the way to it, in lower case."""
         for name in self.fields:
             if not _FIELD.fullmatch(name):
                 raise UsageError(

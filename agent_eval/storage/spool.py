@@ -30,11 +30,7 @@ class Spool:
         return len(self._ends) - 1
 
     def append(self, data: bytes) -> int:
-        """Store `data`, and return its number.
-
-        Raises:
-            StorageError: The temporary directory is full.
-        """
+        """Store `data`, and return its number."""
         try:
             self._file.write(data)
         except OSError as error:

@@ -103,11 +103,6 @@ class _Reader:
         self._max_depth = max_depth
 
     def document(self) -> Any:
-        """Return the value of the only document.
-
-        Raises:
-            EOFError: The stream has no document.
-        """
         next(self._events)  # the start of the stream
         if isinstance(next(self._events), yaml.StreamEndEvent):
             raise EOFError

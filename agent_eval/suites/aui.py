@@ -29,9 +29,8 @@ STRICT, LLM, TAGS = "strict", "llm", "tags"
 class SuiteAgent:
     """The agent that a suite of conversations is for.
 
-    Attributes:
-        key: Its API key, or `${NAME}` for the environment variable that has it.
-        model: The model that the agent should use; None for its own.
+    `key` is the API key, or `${NAME}` for the environment variable that has it. `model` is the one that the
+    agent should use; None for its own.
     """
 
     agent_id: str
@@ -68,14 +67,6 @@ class AuiDocument(WholeDocument):
         suite: The suite as it is written; None if it has faults. It stays in this process, since it may have
             a key.
         test_count: How many tests the file has, faulty ones included.
-
-    Example:
-        >>> test = {"name": "Refund", "guidelines": "You want a refund.", "turns": [{"user": "Hello"}]}
-        >>> test["evaluations"] = [{"criterion": "It refunds.", "strict": "tool_used", "toolName": "REFUND"}]
-        >>> suite = {"name": "Support", "agentId": "support", "apiKey": "${AUI_API_KEY}", "tests": [test]}
-        >>> case = AuiDocument(Path("suite.json"), "0" * 64, suite).case_at(0).raw
-        >>> case["case_id"], len(case["turns"]), [item["strict"] for item in case["metadata"]["strict"]]
-        ('Refund', 7, ['tool_used'])
     """
 
     def __init__(self, path: Path, digest: str, payload: dict[str, Any], size: int = 0) -> None:
@@ -103,8 +94,7 @@ class AuiDocument(WholeDocument):
     def key_problems(self, allowed: Collection[str]) -> list[Problem]:
         """List what is wrong with the name of a variable in `apiKey`.
 
-        Args:
-            allowed: Environment variables that the operator lets suites name.
+        `allowed` are the environment variables that the operator lets suites name.
         """
         return list(faults_of_key(self._key, allowed))
 

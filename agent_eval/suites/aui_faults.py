@@ -60,13 +60,7 @@ def faults(payload: Mapping[str, Any]) -> list[Problem]:
 def faults_of_key(key: Any, allowed: Collection[str]) -> Iterator[Problem]:
     """Yield what is wrong with an `apiKey` that names an environment variable.
 
-    Args:
-        key: The value, of any type.
-        allowed: Environment variables that the operator lets suites name.
-
-    Example:
-        >>> [problem.message for problem in faults_of_key("${DEPLOY_TOKEN}", {"AUI_API_KEY"})]
-        ['apiKey names the environment variable DEPLOY_TOKEN, which suites may not read here']
+    `allowed` are the environment variables that the operator lets suites name.
     """
     if not isinstance(key, str) or "${" not in key:
         return

@@ -55,12 +55,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a case in its suite: `position` among the cases from 0, `line` of a `.jsonl` file from 1.
-
-    Example:
-        >>> duplicate_problem("refund", Place(0, line=2), Place(7, line=9)).message
-        'case_id "refund" occurs twice: lines 2 and 9'
-    """
+    """Place of a case in its suite: `position` among the cases from 0, `line` of a `.jsonl` file from 1."""
 
     position: int | None
     line: int | None = None
@@ -170,8 +165,7 @@ class Document(ABC):
 class WholeDocument(Document):
     """A suite in memory, from a `.json` or `.yaml` file, which can only be read as a whole.
 
-    Args:
-        size: Size of the file; 0 if another document has the payload in memory already.
+    `size` is that of the file; 0 if another document has the payload in memory already.
     """
 
     def __init__(self, path: Path, digest: str, payload: Any, size: int = 0) -> None:
@@ -252,7 +246,7 @@ def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True, is_curr
 
     Args:
         check_keys: Refuse keys that look like ours and are not.
-        is_current: Refuse values that fields of the current version do not have; earlier versions had no such
+        is_current: Refuse values that fields of the current version do not have; earlier ones had no such
             fields.
 
     Raises:
@@ -402,13 +396,7 @@ def misspelt_in_header(raw: Mapping[str, Any]) -> Iterator[Finding]:
 def misspelt_in_case(raw: Mapping[str, Any], case: Case | None = None) -> Iterator[Finding]:
     """Yield the keys of a valid case that look like ours and are not, at every level that we define.
 
-    Args:
-        case: The same case as a contract, if it is known: it says which events have unknown keys.
-
-    Example:
-        >>> case = {"case_id": "refund", "policy": {"forbiden_tools": ["pay"]}}
-        >>> [(place, message) for place, message, _ in misspelt_in_case(case)]
-        [('policy.forbiden_tools', 'policy.forbiden_tools is not a key of the schema')]
+    `case` is the same case as a contract, if it is known: it says which events have unknown keys.
     """
     yield from _findings(raw, _CASE, ())
     yield from _findings(raw.get("policy") or {}, _POLICY, ("policy",))

@@ -21,13 +21,7 @@ _CASE_ID = re.compile(
 def lines_of_cases(path: Path, case_ids: Collection[str]) -> dict[str, int]:
     """Find where the ids of cases are written in a suite's file, as text: JSON, JSON Lines or YAML.
 
-    Returns:
-        The line of each, from 1; nothing for an id that is not found, or where the file cannot be read.
-
-    Example:
-        >>> _ = Path("suite.yml").write_text("dataset_id: shop\\ncases:\\n- case_id: refund\\n")
-        >>> lines_of_cases(Path("suite.yml"), ["refund", "other"])
-        {'refund': 3}
+    The lines count from 1. An id that is not found, or of a file that cannot be read, has none.
     """
     wanted = set(case_ids)
     line_of: dict[str, int] = {}

@@ -49,8 +49,7 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
     `metadata.schema_version` gets the current version. Nothing is dropped, not even unknown fields. A suite
     of the current version stays the same, so migrating twice changes nothing.
 
-    Args:
-        payload: `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
+    The payload is `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
 
     Raises:
         InvalidInput: Not a suite, an unknown version, or a field under both its names with different values.
@@ -132,8 +131,7 @@ def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
 def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
     """Return a suite in a schema version, which may be an earlier one.
 
-    Args:
-        payload: `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
+    The payload is `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
 
     Raises:
         InvalidInput: As `migrate`; the version is unknown; or the suite has what that version cannot hold.

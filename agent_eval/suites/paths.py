@@ -83,19 +83,12 @@ def _demo_name(stem: str) -> str:
 def suite_paths(patterns: Sequence[str]) -> list[Path]:
     """List the files that the patterns name, each once, in their order, globs sorted.
 
-    Args:
-        patterns: Paths or globs, relative to the working directory. `**` crosses directories. `demo:NAME` and
-            `quack:GROUP/NAME` are bundled suites.
+    They are paths or globs, relative to the working directory; `**` crosses directories. `demo:NAME` and
+    `quack:GROUP/NAME` are bundled suites.
 
     Raises:
-        UsageError: A glob matches nothing, there is no such bundled suite, or there are more than
-            `MAX_SUITES` files.
-
-    Example:
-        >>> for name in ("b.json", "a.json"):
-        ...     _ = Path(name).write_text("{}")
-        >>> [str(path) for path in suite_paths(["*.json", "a.json"])]
-        ['a.json', 'b.json']
+        UsageError: A glob matches nothing, a bundled suite does not exist, or there are more than
+            `MAX_SUITES`.
     """
     paths = list(dict.fromkeys(path for pattern in patterns for path in _matches(pattern)))
     if len(paths) > MAX_SUITES:

@@ -48,14 +48,6 @@ class Problem:
 
     `field` is the JSON path below the case (or the header), such as `trace[3].idx`. `position` counts cases
     from 0 and is None for the header; `line` counts from 1 and is None for files that are not `.jsonl`.
-
-    Example:
-        >>> remedy = "Write a whole number without quotes."
-        >>> problem = Problem("idx must be an integer", remedy, "trace[3].idx", "refund", position=2)
-        >>> problem.place
-        '$.cases[2].trace[3].idx'
-        >>> str(problem.to_error("suite.json"))
-        'suite.json: case "refund": idx must be an integer'
     """
 
     message: str
@@ -87,8 +79,7 @@ class Problem:
     def to_error(self, file: str, *, more: int = 0) -> InvalidInput:
         """Build the error that refuses the suite because of this problem.
 
-        Args:
-            more: Number of further problems in the same case.
+        `more` is the number of further problems in the same case.
         """
         location = file
         if self.line is not None:
@@ -143,8 +134,7 @@ def json_path(location: Sequence[str | int]) -> str:
 def problems_of(error: ValidationError, raw: Any) -> list[tuple[str, str, str]]:
     """Return `(field, message, remedy)` for each problem of a pydantic error, in document order.
 
-    Args:
-        raw: The value that pydantic refused; distinguishes fields from the members of a union.
+    `raw` is the value that pydantic refused; it tells fields from the members of a union.
     """
     return problems_of_details(error.errors(include_url=False, include_context=False), raw)
 

@@ -39,14 +39,7 @@ _CACHED_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class SuiteSource:
-    """An open suite, which can be read repeatedly without keeping all of it in memory.
-
-    Example:
-        >>> _ = Path("suite.json").write_text('{"dataset_id": "orders", "cases": [{"case_id": "refund"}]}')
-        >>> suite = open_suite(Path("suite.json"))
-        >>> suite.header.dataset_id, [case.case_id for _, case in suite.cases()]
-        ('orders', ['refund'])
-    """
+    """An open suite, which can be read repeatedly without keeping all of it in memory."""
 
     document: Document
     header: SuiteHeader
@@ -206,9 +199,6 @@ class JsonLinesDocument(Document):
 
     Opening it reads the file once for its digest and the offsets of its shards; cases are read from the file
     whenever they are needed.
-
-    Raises:
-        InvalidInput: Missing, a directory, empty, or the first line is not strict JSON.
     """
 
     def __init__(self, path: Path) -> None:

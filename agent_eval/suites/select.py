@@ -46,9 +46,7 @@ _NAMES_SHOWN = 3
 class ChosenCases:
     """The part of a suite that a run judges, with the record of the choice for its pack.
 
-    Attributes:
-        case_ids: The requested ids, sorted; None if all cases were requested.
-        shard: The requested share of these; None for all of them.
+    `case_ids` are sorted, `shard` is the requested share of them; None for all.
     """
 
     suite: SuiteSource
@@ -79,7 +77,6 @@ def select_cases(source: SuiteSource, case_ids: Collection[str]) -> SuiteSource:
     Raises:
         NothingMeasured: The suite has no case with one of these ids. Ignoring that would report on fewer
             cases than requested.
-        InvalidInput: Malformed suite.
     """
     known: list[str] = []
     selected = []
@@ -104,12 +101,7 @@ def select_cases(source: SuiteSource, case_ids: Collection[str]) -> SuiteSource:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One of `count` parts of a suite; `number` counts from 1.
-
-    Example:
-        >>> share_of("refund", 8), parse_share("3/8").holds("refund"), parse_share("4/8").holds("refund")
-        (3, True, False)
-    """
+    """One of `count` parts of a suite; `number` counts from 1."""
 
     number: int
     count: int
@@ -123,11 +115,7 @@ class Share:
 
 
 def parse_share(text: str) -> Share:
-    """Parse a share such as `3/8`.
-
-    Raises:
-        InvalidInput: `text` is not a number from 1 to the count, a slash, and the count.
-    """
+    """Parse a share such as `3/8`."""
     match = _SHARE.fullmatch(text.strip())
     share = Share(int(match[1]), int(match[2])) if match else Share(0, 0)
     if not 1 <= share.number <= share.count <= MOST_SHARES:
@@ -179,8 +167,7 @@ class Selection(Document):
 
     Path, digest and header are those of the file.
 
-    Args:
-        positions: Rising positions of the selected cases in `whole`.
+    `positions` are the rising positions of the selected cases in `whole`.
     """
 
     def __init__(self, whole: Document, positions: Iterable[int]) -> None:
@@ -251,8 +238,7 @@ def shard_config(share: Share, whole: SuiteSource, part: SuiteSource) -> SuiteSh
 def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
     """Refuse the first case whose id an earlier case has.
 
-    Args:
-        ids: Hashes of the cases' ids, in suite order from the first case.
+    `ids` are hashes of the cases' ids, in suite order from the first case.
 
     Raises:
         InvalidInput: Duplicate id; names both places.
@@ -281,9 +267,8 @@ def wanted_ids(
 ) -> Collection[str]:
     """Return the ids of the cases that are asked for, in suite order; none where all are.
 
-    Args:
-        texts: Texts of which the id has one, in any letter case; any id if empty.
-        tags: Tags of which the case has one; any case if empty.
+    The id has one of the texts, in any letter case, and the case one of the tags; any will do where none is
+    given.
 
     Raises:
         NothingMeasured: No case has such a name and such a tag.

@@ -88,8 +88,8 @@ def validate_suite(
     """Check a whole suite.
 
     Args:
-        strict: Report unknown fields and a missing schema version as errors; otherwise unknown fields are
-            ignored, and a missing version is a warning.
+        strict: Report unknown fields and a missing schema version as errors; otherwise the former are
+            ignored, and the latter is a warning.
         require_version: Schema version that the suite must name.
         key_variables: Environment variables that a suite of conversations may name for its key.
 

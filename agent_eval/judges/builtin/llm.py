@@ -110,7 +110,6 @@ class LlmJudge(BaseJudge[LlmConfig]):
             self._source()
 
     def _criteria(self, case: Case) -> list[Criterion]:
-        """Read all criteria on a case."""
         if case.metadata.get(FIELD) is None:
             return self.config.criteria
         of_case = read_listed(Criterion, case, FIELD, example='[{"criterion": "..."}]')

@@ -300,7 +300,6 @@ def tool_words(tool: str) -> list[str]:
 
 
 def _word_runs(words: list[str], length: int = 4) -> set[tuple[str, ...]]:
-    """Return every run of `length` consecutive words."""
     return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
 
 

@@ -443,7 +443,6 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
 
 
 def _evaluations(case: Case) -> list[StrictEvaluation]:
-    """Read the evaluations of a case."""
     evaluations = read_listed(StrictEvaluation, case, FIELD, example='[{"strict": "escalated"}, ...]')
     if evaluations and not any(evaluation.weight for evaluation in evaluations):
         words, remedy = f"every weight in metadata.{FIELD} is 0", "Give one of them a weight, or remove them."

@@ -29,8 +29,7 @@ class MalformedArguments(ValueError):
 def read_text(text: str, what: str) -> Any:
     """Parse strict JSON from within a trace.
 
-    Args:
-        what: Name of the text in messages, such as "the final output".
+    `what` is the name of the text in messages, such as "the final output".
 
     Raises:
         UnreadableText: Not JSON; says why and where, without quoting the text.
@@ -69,11 +68,6 @@ def call_fingerprint(tool: str, arguments: Any) -> str:
     """Return a text that is equal for calls with the same tool and arguments.
 
     The order of arguments, white space and number format (1 and 1.0) do not matter.
-
-    Example:
-        >>> as_object = call_fingerprint("pay", {"to": "B", "amount": 5})
-        >>> as_object == call_fingerprint("pay", '{"amount": 5.0, "to": "B"}')
-        True
     """
     return f"{tool} {json.dumps(_normalize(_parse_text(arguments)), sort_keys=True)}"
 
@@ -91,9 +85,8 @@ def message_fingerprint(output: Any) -> str:
 def longest_repeat(items: Sequence[str], max_period: int) -> tuple[int, int, int]:
     """Find the block of at most `max_period` items that repeats most often in a row.
 
-    Returns:
-        (times, period, start): how often the block comes, its length and the position of its first item.
-        Among equals the shortest block, then the first. (0, 0, 0) for no items.
+    Returns (times, period, start): how often the block comes, its length and the position of its first item.
+    Among equals the shortest block, then the first. (0, 0, 0) for no items.
 
     Example:
         >>> longest_repeat("xababab", max_period=3)

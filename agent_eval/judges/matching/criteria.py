@@ -73,9 +73,8 @@ class Ruling(StrictModel):
 class NoRuling(Exception):
     """A reply is no ruling.
 
-    Attributes:
-        problem: Why, in words that follow "the reply".
-        can_be_repaired: Whether another request may lead to one; not for a refusal, or an empty or cut reply.
+    `problem` is why, in words that follow "the reply". Another request may lead to a ruling where
+    `can_be_repaired`: not after a refusal, or an empty or cut reply.
     """
 
     def __init__(self, problem: str, *, can_be_repaired: bool = True) -> None:
@@ -163,8 +162,7 @@ def prompt_digest(name: str = PROMPT) -> str:
 def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
     """Identify a criterion as exactly this judge and prompt read it; agreement with people is measured so.
 
-    Args:
-        judge: What the model says of itself, from `Model.describe`.
+    `judge` is what the model says of itself, from `Model.describe`.
     """
     return _sha256(canonical_json([dict(judge), prompt_digest(), criterion]).decode())[:16]
 
@@ -198,10 +196,8 @@ class Question:
     ) -> ModelRequest:
         """Build the request of one vote. Conversation first, so that providers can cache it.
 
-        Args:
-            vote: Number of the vote, from 1.
-            model: The model's name; None for the one that the model itself names.
-            swapped: Whether the agent's answer is the second of two.
+        `vote` counts from 1. `model` is None for the one that the model itself names. `swapped` makes the
+        agent's answer the second of two.
         """
         wanted = self._wanted()
         if self.criterion.compare:
@@ -281,9 +277,7 @@ _REPEATED = 8000
 class AskSettings:
     """How a model is asked.
 
-    Attributes:
-        votes: How many votes are taken, as `needed_votes` says.
-        model: The model's name; None for the one that the model itself names.
+    `votes` are taken as `needed_votes` says. `model` is None for the one that the model itself names.
     """
 
     votes: int = 1
@@ -315,8 +309,7 @@ class Vote:
 class Decision:
     """What the votes on one criterion come to.
 
-    Attributes:
-        outcome: `passed`, `failed`, `inconclusive` or `error`.
+    `outcome` is `passed`, `failed`, `inconclusive` or `error`.
     """
 
     outcome: str

@@ -59,8 +59,7 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
     """Refuse a schema that cannot be applied.
 
     Raises:
-        InvalidInput: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
-            something that is not in the schema. Names the case, the field and the place.
+        InvalidInput: The schema is invalid, has an unusable pattern, or refers to something outside of it.
     """
     try:
         _inspect_once(canonical_json(schema))
@@ -103,10 +102,8 @@ def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Vi
 def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY) -> Any:
     """Build a validator for `apply`.
 
-    Args:
-        schema: The schema; not checked, see `inspect`.
-        draft: The draft of a schema that names none, a key of `DRAFTS`.
-        registry: Resources that the schema may refer to, besides itself.
+    The schema is not checked, see `inspect`; one that names no draft has `draft`, a key of `DRAFTS`. It may
+    refer to itself and to the resources of `registry`.
     """
     validator_class = _validator_class_of(schema, draft)
     resolver = _resolver(_resource(schema, validator_class), registry)
@@ -117,8 +114,8 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
     """Refuse a schema that cannot be applied. Arguments are those of `make_validator`.
 
     Raises:
-        UnusableSchema: Unknown draft, against its meta-schema, an unusable pattern, or a reference to
-            something that is neither in the schema nor in the registry.
+        UnusableSchema: It is invalid, has an unusable pattern, or refers to something neither in it nor in
+            the registry.
     """
     validator_class = _validator_class_of(schema, draft)
     try:

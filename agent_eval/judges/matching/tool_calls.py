@@ -122,10 +122,8 @@ def actual_calls(
 ) -> list[ActualCall]:
     """Return the calls of a trace in order.
 
-    Args:
-        ignore_failed: Leave out calls whose result carries an error.
-        named: Tools that a case names: leave out calls of the `final_output_tool` if it is not among them.
-            None leaves out none.
+    `ignore_failed` leaves out calls whose result carries an error. `named` are tools that a case names: calls
+    of the `final_output_tool` are left out if it is not among them; None leaves out none.
     """
     answers_by = trace.final_output_tool if named is not None else None
     calls = []
@@ -198,15 +196,6 @@ class CallMatch:
     """Expected calls paired with actual ones.
 
     `pairs` maps positions in `expected` to positions in `actual`.
-
-    Example:
-        >>> rules = CallRules(ArgumentRules(), match="exact", tolerance=0.0)
-        >>> actual = [ActualCall("lookup", 0, {}), ActualCall("refund", 2, {})]
-        >>> match = CallMatch.find(rules, "any_order", [ExpectedCall(tool="refund")], actual)
-        >>> match.summary()
-        'precision 0.50, recall 1.00, any_order'
-        >>> match.problems()
-        [('lookup was called unexpectedly (event 0)', 0)]
     """
 
     rules: CallRules
