@@ -39,8 +39,7 @@ def check_agent(job: JobContext) -> None:
     """Check the agent that the job runs, before minutes are spent on installing what it needs.
 
     Raises:
-        UsageError: There is no such agent, its address or command is wrong, a header's variable is not set,
-            or a child would be given the job's own token.
+        UsageError: Agent, address, command or header is wrong, or a child would be given the job's own token.
         InvalidInput: The system prompt cannot be read.
     """
     agent, environ = job.settings.agent, job.environ
@@ -88,7 +87,6 @@ class Agents:
     """Both agents of a job that runs one. Make it by `prepare`, before any code of the change runs.
 
     Attributes:
-        job: The job.
         base_commit: The commit that the change is held against; None where there is none, or it is not known.
         change: The worktree of what is evaluated; None where the agent is no program, or in no checkout.
         base: The worktree of the base; None as well where that is not to be had.
@@ -161,11 +159,7 @@ class Agents:
         ]
 
     def set_up(self) -> None:
-        """Run the change's `setup-command`. The private clone must be sealed before.
-
-        Raises:
-            SetupFailed: It failed or took too long.
-        """
+        """Run the change's `setup-command`. The private clone must be sealed before."""
         job = self.job
         if self.change is None:
             set_up(job.settings.setup, job.environ, job.platform.say)
@@ -204,8 +198,7 @@ class Agents:
     def run_by(self, side: SideName, spec: RunSpec) -> tuple[RunSpec, AgentOptions | None]:
         """Copy how the change's first run was made, for one trial of each case on a side.
 
-        Raises:
-            NotEvaluable: The base cannot run.
+        Raises `NotEvaluable` where the base cannot run.
         """
         prepared = self.of_change() if side == "change" else self._prepared.get("base")
         if prepared is None:
@@ -219,11 +212,7 @@ class Agents:
         return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:
-        """Refuse what the other side altered.
-
-        Raises:
-            Altered: The base's worktree, or the private clone, is not as it was.
-        """
+        """Raise `Altered` where the other side altered the base's worktree or the private clone."""
         if self.job.clone is not None:
             self.job.clone.refuse_altered()
         if side == "base" and self.base is not None:

@@ -35,9 +35,6 @@ class Origin:
     Attributes:
         how: How it was found, as a noun: `merge base`, `3 commits before the base`, `path`.
         sha: The commit it is of; None when unknown.
-        branch: The branch it is of.
-        run_id: The run that left it.
-        run_url: That run's page.
         created_at: ISO 8601.
     """
 
@@ -51,14 +48,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The baseline of one suite.
-
-    Attributes:
-        pack: Verified.
-        view: What the comparison reads of the pack.
-        origin: Its source.
-        named_by_user: Whether the user named it.
-    """
+    """The baseline of one suite. The pack is verified; `view` is what the comparison reads of it."""
 
     pack: Pack
     view: RunView
@@ -165,11 +155,8 @@ def from_path(
 ) -> Search:
     """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
 
-    Args:
-        where: The path.
-        wanted: Slugs of the suites.
-        unfit: Says why a run is no baseline.
-        admission: Check of its signature; None where it need not be signed.
+    `wanted` has slugs of suites, `unfit` says why a run is no baseline; without `admission` none must be
+    signed.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
@@ -239,9 +226,7 @@ def from_registry(
 def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
     """Open and verify the packs at a path: a pack, an archive, or a directory of packs; by their directory.
 
-    Raises:
-        InvalidInput: There is none.
-        InvalidPack: A pack does not verify.
+    Raises `InvalidInput` where there is none, `InvalidPack` where one does not verify.
     """
     if not where.is_dir():
         return open_bundle(where, admit=admission)

@@ -78,12 +78,9 @@ class PrivateClone:
 
     @classmethod
     def of(cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None) -> PrivateClone:
-        """Clone the commit that is checked out, with its history.
+        """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
-        Args:
-            start: A directory in the checkout.
-            environ: Git sees a part of it.
-            remote: The platform's own address of the repository, with the token of the job; None for none.
+        The remote is the platform's own address of the repository, with the token of the job; None for none.
 
         Raises:
             NoCheckout: There is no checkout, or it has no commit.
@@ -100,11 +97,7 @@ class PrivateClone:
 
     @classmethod
     def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
-        """Clone a commit of the remote repository, for a job that checks nothing out.
-
-        Raises:
-            CommitUnknown: It is not to be had from there.
-        """
+        """Clone a commit of the remote repository, for a job that checks nothing out."""
         return cls._make(None, environ, remote, head)
 
     @classmethod
@@ -151,8 +144,7 @@ class PrivateClone:
     def tip(self, branch: str) -> str:
         """Ask the remote for the newest commit of a branch, and fetch that.
 
-        Raises:
-            CommitUnknown: The remote is unknown, does not answer, or has no such branch.
+        Raises `CommitUnknown` where the remote is unknown, does not answer, or has no such branch.
         """
         name, asked = f"refs/heads/{branch}", ("ls-remote", "--quiet", REMOTE)
         try:
@@ -232,8 +224,7 @@ class PrivateClone:
     def merge_base(self, first: str, second: str) -> str:
         """Find the commit where two lines of history parted.
 
-        Raises:
-            CommitUnknown: They have none in common.
+        Raises `CommitUnknown` where they have none in common.
         """
         base = self.git.line("merge-base", _checked(first), _checked(second), cwd=self.directory)
         if base is None:
@@ -293,11 +284,7 @@ class PrivateClone:
         return [name for mode, _, name in self._entries(commit) if mode.startswith("100")]
 
     def write(self, commit: str, names: Sequence[str], directory: Path) -> None:
-        """Write regular files of a commit, of any size, below a directory.
-
-        Raises:
-            GitFailed: One of them is not to be had, or cannot be written.
-        """
+        """Write regular files of a commit, of any size, below a directory."""
         index = {"GIT_INDEX_FILE": str(self.home / "index"), "GIT_WORK_TREE": str(directory)}
         where = {**index, "GIT_DIR": str(self.directory)}
         self.git.run("read-tree", _checked(commit), cwd=directory, more=where)
@@ -313,14 +300,9 @@ class PrivateClone:
         return [(mode, blob, name) for (mode, _, blob), name in about]
 
     def file(self, path: str, commit: str) -> bytes | None:
-        """Read a file as of a commit; None if it does not exist there.
+        """Read a file, by its path with `/`, as of a fetched commit; None if it does not exist there.
 
-        Args:
-            path: In the repository, with `/`.
-            commit: One that was fetched.
-
-        Raises:
-            RemoteError: It is not a regular file of at most 1 MiB.
+        Raises `RemoteError` where it is not a regular file of at most 1 MiB.
         """
         entry = self._in_clone("ls-tree", "-z", "--full-tree", _checked(commit), "--", path.rstrip("/"))
         if not entry:
@@ -339,8 +321,7 @@ class PrivateClone:
     def seal(self) -> None:
         """Forget the remote and remember every file of the clone: from now on code of the change may run.
 
-        Raises:
-            CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
+        Raises `CommitUnknown` where files of a commit that was asked for cannot be fetched any more.
         """
         if self.remote is not None and self._lacks_history():
             # Of each commit in use, all files at once that the history came without.
@@ -357,11 +338,7 @@ class PrivateClone:
         self._sealed = Seal(self.directory)
 
     def refuse_altered(self) -> None:
-        """Refuse a clone that is not as it was when it was sealed.
-
-        Raises:
-            Altered: A file of it is new, gone or altered.
-        """
+        """Raise `Altered` where a file of the clone is new, gone or altered since it was sealed."""
         path = self._sealed.altered() if self._sealed is not None else None
         if path is not None:
             raise Altered(

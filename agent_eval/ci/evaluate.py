@@ -63,10 +63,9 @@ class SuiteEvaluation:
     """One suite, judged and decided on.
 
     Attributes:
-        pack: The directory of its evidence pack.
+        pack: The directory of its evidence pack; `evidence` is the open one.
         candidate: What the comparison reads of the pack.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
-        evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
         reruns: What was run again; None where nothing can be.
         own_outcome: What the change's own rules would have decided; None where they are main's.
@@ -87,13 +86,9 @@ class SuiteEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The result of a job, for its report, outputs and exit code.
+    """The result of a job, for its report, outputs and exit code; suites in the order of the job's settings.
 
-    Attributes:
-        suites: In the order of the job's settings.
-        search: How the search for baselines ended.
-        archive: The evidence of all suites; None where the job reports on what another run left.
-        rules: The rules that the suites were judged by.
+    The archive has the evidence of all suites; None where the job reports on what another run left.
     """
 
     suites: list[SuiteEvaluation]
@@ -205,11 +200,7 @@ def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:
-    """Find the baselines of suites by their slugs, as the settings say.
-
-    Raises:
-        AgentEvalError: The baseline that the user named cannot be used.
-    """
+    """Find the baselines of suites by their slugs, as the settings say."""
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
@@ -251,11 +242,8 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
 def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    A baseline that contradicts itself is dropped from the search. `may_rerun` is whether the job can run the
-    agent.
-
-    Raises:
-        AgentEvalError: The pack cannot be compared with the baseline that the user named.
+    A baseline that contradicts itself is dropped from the search, or an error where the user named it.
+    `may_rerun` is whether the job can run the agent.
     """
     comparison = _compare(target, pack, search, job.timestamp())
     if comparison is not None:
@@ -312,8 +300,7 @@ def _run_again(
 ) -> dict[str, tuple[Reruns, bytes | None]]:
     """Run again what the first runs ask, and as main has them the cases that the change removes or rewords.
 
-    Returns:
-        By slug the record, and the archive with the packs of the trials.
+    Returns by slug the record, and the archive with the packs of the trials.
     """
     policy, now = job.rules.policy, job.timestamp()
     runs = {}
@@ -351,9 +338,6 @@ def decide_on(
     """Decide on a suite, and keep in its evidence what the decision rests on.
 
     `reruns` says what was run again, None where nothing can be; `archive` has the packs of that.
-
-    Raises:
-        StorageError: It cannot be written.
     """
     target, where = suite.target, job.settings.out / suite.target.slug
     data = dumps(reruns.to_json(), indent=True) if reruns is not None else b""
@@ -394,11 +378,7 @@ def decide_on(
 
 
 def _replay(job: JobContext, pack: Pack, where: Path) -> ReplayReport:
-    """Judge a pack of this job again, and write the report into it.
-
-    Raises:
-        AgentEvalError: It cannot be judged again, or the report cannot be written.
-    """
+    """Judge a pack of this job again, and write the report into it."""
     report = without_secrets(replay_own(pack, where, environ=job.environ), job.redactor)
     write_output(where / REPLAY_REPORT, dumps(report.to_json(), indent=True))
     return report

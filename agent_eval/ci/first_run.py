@@ -190,10 +190,8 @@ def _wrong(where: Path, what: str, remedy: str) -> InvalidInput:
 def measure_base(job: JobContext, agents: Agents, target: Target, search: Search) -> None:
     """Run the base's agent over the base's own suite, or judge the traces that are recorded there.
 
-    The baseline goes into the search; where there is none, a note says why.
-
-    Raises:
-        Altered: The change altered what is run.
+    The baseline goes into the search; where there is none, a note says why. Raises `Altered` where the change
+    altered what is run.
     """
     clone, place = job.clone, job.place
     if clone is None or place is None:

@@ -31,9 +31,8 @@ class Refs:
     """What a platform says of the branches of a job. It chooses the branch that a change is held to, no more.
 
     Attributes:
-        default_branch: The repository's; None where the platform does not say it.
+        default_branch: None where the platform does not say it.
         branch: The branch for which the job runs; None for a tag, and for a change under review.
-        tag: The tag for which the job runs.
         target: The branch that the change under review goes into.
         queue_base: The commit onto which a merge queue puts the change.
         remote: The repository that the change goes into, with the token of the job; None where there is none.

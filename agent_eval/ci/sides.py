@@ -72,7 +72,6 @@ class Side:
     `start` is the directory in the checkout that the job works in; None for the working directory.
 
     Attributes:
-        top: The top of the worktree.
         directory: What `start` is in the worktree: agent and setup run there.
         environ: The environment variables of the job as this side sees them; children get a part of them.
 
@@ -158,11 +157,7 @@ class Side:
         return self._sources.altered()
 
     def refuse_altered(self) -> None:
-        """Refuse a side whose sources the other altered. For the base, before each of its trials.
-
-        Raises:
-            Altered: A tracked file was altered since it was sealed.
-        """
+        """Refuse a side whose sources the other altered. For the base, before each of its trials."""
         path = self.altered()
         if path is not None:
             raise Altered(

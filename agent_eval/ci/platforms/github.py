@@ -122,13 +122,7 @@ _BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
 class GitHubStep(Reporter):
-    """One step of a workflow. It needs no settings and no event.
-
-    Example:
-        >>> import sys
-        >>> GitHubStep({}, sys.stdout).warn("The baseline is missing.")
-        ::warning title=agent-eval::The baseline is missing.
-    """
+    """One step of a workflow. It needs no settings and no event."""
 
     def keep_summary(self, markdown: str) -> None:
         """Append to the step's summary. A text that does not fit is left out, or GitHub would drop all."""
@@ -189,8 +183,7 @@ def command(name: str, message: str, **properties: str | int) -> str:
         >>> command("warning", "100 %", title="agent-eval")
         '::warning title=agent-eval::100 %25'
 
-    Raises:
-        ValueError: `name` or the name of a property is not a lower-case word.
+    Raises `ValueError` where `name` or the name of a property is not a lower-case word.
     """
     for word in (name, *properties):
         if not _COMMAND.fullmatch(word.lower()):
@@ -507,10 +500,8 @@ class ReportedRun:
     The first job ran the code and the workflow of a fork, so nothing that it wrote says whose comment is
     written. Commit, fork and pull request come from GitHub, by the number of the run that the runner passes.
 
-    Attributes:
-        run: As GitHub describes it.
-        event: The event of this job, with the change that the run evaluated.
-        why_no_comment: Why no comment is written, as a sentence; empty where one is.
+    `event` is this job's, with the change that the run evaluated; `why_no_comment` a sentence, empty where a
+    comment is written.
     """
 
     run: WorkflowRun
@@ -519,16 +510,10 @@ class ReportedRun:
 
 
 def find_reported(api: GitHubApi, event: GitHubEvent, run_id: int) -> ReportedRun:
-    """Read a run and find its pull request.
-
-    Args:
-        api: Of the repository.
-        event: That triggered this job.
-        run_id: Of the run.
+    """Read a run, by its id, and find its pull request; `event` triggered this job.
 
     Raises:
-        UsageError: This job is not one that no change can alter; or there is no such run, or it is not a
-            finished run of a pull request into this repository.
+        UsageError: A change can alter this job, or there is no such finished run of a pull request here.
         RemoteError: GitHub refuses or cannot be reached.
     """
     if event.name not in _MAY_REPORT:
