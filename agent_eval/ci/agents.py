@@ -38,9 +38,7 @@ _ALTERED_BY_BASE = "the base's setup altered what the change runs"
 def check_agent(job: JobContext) -> None:
     """Check the agent that the job runs, before minutes are spent on installing what it needs.
 
-    Raises:
-        UsageError: Agent, address, command or header is wrong, or a child would be given the job's own token.
-        InvalidInput: The system prompt cannot be read.
+    A child that would be given the job's own token is refused.
     """
     agent, environ = job.settings.agent, job.environ
     if agent is None:
@@ -106,9 +104,7 @@ class Agents:
     def prepare(cls, job: JobContext, base_commit: str | None) -> Self:
         """Check out the sides that the job may run.
 
-        Raises:
-            UsageError: `base-agent` names a program.
-            CannotCheckOut, NoSuchDirectory: What is evaluated cannot be checked out.
+        Raises `UsageError` where `base-agent` names a program.
         """
         agents = cls(job, base_commit)
         named, clone, place = job.settings.base_agent, job.clone, job.place
@@ -196,10 +192,7 @@ class Agents:
         return self.describe_base()
 
     def run_by(self, side: SideName, spec: RunSpec) -> tuple[RunSpec, AgentOptions | None]:
-        """Copy how the change's first run was made, for one trial of each case on a side.
-
-        Raises `NotEvaluable` where the base cannot run.
-        """
+        """Copy how the change's first run was made, for one trial of each case on a side that can run."""
         prepared = self.of_change() if side == "change" else self._prepared.get("base")
         if prepared is None:
             raise NotEvaluable(f"The base's agent cannot run: {self.problem}.")

@@ -32,10 +32,8 @@ MAX_ANCESTORS = 20_000
 class Origin:
     """The source of a baseline.
 
-    Attributes:
-        how: How it was found, as a noun: `merge base`, `3 commits before the base`, `path`.
-        sha: The commit it is of; None when unknown.
-        created_at: ISO 8601.
+    `how` says as a noun how it was found: `merge base`, `3 commits before the base`, `path`. The commit is
+    None when unknown, the time ISO 8601.
     """
 
     how: str
@@ -82,12 +80,12 @@ class Search:
         expired: Whether the evidence of a run at or before the base is no more.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
-        newest: The evidence of the newest reviewed run that was read, also after the base, by slug of the
-            suite; where no run is reviewed, that of the best.
+        newest: The evidence of the newest reviewed run that was read, also after the base, by slug; where no
+            run is reviewed, that of the best.
         earlier: Records of reviewed runs at or before the base by slug, the newest first.
         newest_record: The record of the newest reviewed run of all, also after the base, by slug.
-        gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
-            while no evidence was found.
+        gone: Number of cases of each dataset of the best evidence that this run has no suite for; None while
+            no evidence was found.
     """
 
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -209,12 +207,9 @@ def from_registry(
     unfit: Unfit = lambda _: "",
     admission: Admission | None = None,
 ) -> Search:
-    """Read the baseline that a registry has under a name.
+    """Read the baseline that a registry has under a name; errors as `from_path`.
 
-    Raises:
-        InvalidInput: It is missing, or of none of the suites.
-        InvalidPack: It does not verify, or is not the pack that was registered.
-        UsageError: It is no baseline, as `unfit` says.
+    `InvalidPack` also where it is not the pack that was registered.
     """
     where = path_from_registry(entry.run_path, registry)
     result = from_path(where, wanted, unfit, admission)
@@ -224,10 +219,7 @@ def from_registry(
 
 
 def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
-    """Open and verify the packs at a path: a pack, an archive, or a directory of packs; by their directory.
-
-    Raises `InvalidInput` where there is none, `InvalidPack` where one does not verify.
-    """
+    """Open and verify the packs of a pack, an archive, or a directory of packs; by their directory."""
     if not where.is_dir():
         return open_bundle(where, admit=admission)
     folders = [where]

@@ -66,7 +66,7 @@ class Ground:
     """The ground of a search for baselines.
 
     Attributes:
-        place: The place of the job; None outside of a repository, where every run counts.
+        place: None outside of a repository, where every run counts.
         clone: With the graph of commits; None outside of a repository.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.

@@ -61,8 +61,7 @@ class PrivateClone:
     Make it by `PrivateClone.of` before any code of the change runs, fetch what is needed, and `seal` it.
 
     Attributes:
-        top: The top of the checkout.
-        head: The commit that is checked out there.
+        top: The top of the checkout, where `head` is checked out.
         of_checkout: What git keeps of the checkout, its objects among it.
         home: The own directory, of this user alone; worktrees may be made below it.
         remote: Where what the checkout lacks is fetched from; None once the clone is sealed.
@@ -85,8 +84,7 @@ class PrivateClone:
         Raises:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
-            DamagedObjects: Its objects are damaged.
-            NotEvaluable: There is no git, or an old one, or no place for the clone.
+            NotEvaluable: Its objects are damaged, there is no git or an old one, or no place for the clone.
         """
         top = top_of(start)
         if top is None:
@@ -171,7 +169,6 @@ class PrivateClone:
         Raises:
             CommitUnknown: One of them is in neither.
             DamagedObjects: The checkout has it, and its objects are damaged.
-            UsageError: One of them is no commit id.
         """
         wanted = [commit for commit in commits if _checked(commit) not in self._at_hand]
         if not wanted:
@@ -222,10 +219,7 @@ class PrivateClone:
         self.git.run("fetch", *flags, *options, source, *specs, cwd=self.directory, remote=remote)
 
     def merge_base(self, first: str, second: str) -> str:
-        """Find the commit where two lines of history parted.
-
-        Raises `CommitUnknown` where they have none in common.
-        """
+        """Find the commit where two lines of history parted; `CommitUnknown` where none is common."""
         base = self.git.line("merge-base", _checked(first), _checked(second), cwd=self.directory)
         if base is None:
             raise CommitUnknown(
@@ -319,10 +313,7 @@ class PrivateClone:
         )
 
     def seal(self) -> None:
-        """Forget the remote and remember every file of the clone: from now on code of the change may run.
-
-        Raises `CommitUnknown` where files of a commit that was asked for cannot be fetched any more.
-        """
+        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
         if self.remote is not None and self._lacks_history():
             # Of each commit in use, all files at once that the history came without.
             nothing = self._in_clone("hash-object", "-t", "tree", "/dev/null").decode().strip()

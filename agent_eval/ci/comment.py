@@ -56,12 +56,9 @@ class Comments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The result of writing the comment.
+    """The result of writing the comment: `kept` where a newer run has already commented.
 
-    Attributes:
-        action: `kept` where a newer run has already commented.
-        url: The comment's address; empty where there is none.
-        warning: A sentence for people; empty where all went well.
+    Address and warning, a sentence for people, are empty where there is none.
     """
 
     action: Literal["created", "updated", "kept", "refused", "none"]

@@ -37,10 +37,7 @@ class StatedValue:
 
 
 def parse_value(row: Option, stated: StatedValue) -> Any:
-    """Read the value of an input; None where its text is empty.
-
-    Raises `UsageError`, which names the input and where it came from, where the text is wrong.
-    """
+    """Read the value of an input; None where its text is empty. Errors name where it came from."""
     text = stated.text
     if len(text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in text):
         raise wrong_value(stated, row, "printable text of reasonable length", quoted=False)
@@ -172,10 +169,7 @@ def gather(
     """Take the first non-empty value of every input, by input name, in the order that `ci.inputs` says.
 
     `flags` has the command line's values by input name, `content` that of `file` where it was read already.
-
-    Raises:
-        InvalidInput: The file is not a flat mapping of known inputs.
-        UsageError: The flag of a threshold is empty: a variable that is not set must not remove a rule.
+    The flag of a threshold must not be empty: a variable that is not set must not remove a rule.
     """
     for row in INPUTS:
         if row.part == "thresholds" and row.name in flags and not flags[row.name].strip():
@@ -266,7 +260,7 @@ def first_stated(
 ) -> StatedValue:
     """Take the first non-empty value of an input: flag, runner's variable, own variable, file, default.
 
-    Raises `UsageError` where one of these places states it by two of its names.
+    No place may state it by two of its names.
     """
     runners = [spec for spec in platform_specs() if spec.input_prefix]
     of_runners = {spec.input_variable(name): name for name in row.names for spec in runners}
@@ -295,8 +289,6 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     """Check every value that `gather` took, and build the settings.
 
     Unless `complete`, what the job needs may be missing, as before `agent-eval.yml` is read.
-
-    Raises `UsageError`, which names the input and its source, where a value cannot be read or is missing.
     """
     parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
     # A platform is given the empty text for a text that nobody gave.
@@ -347,10 +339,6 @@ def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tup
 
     Values go by the inputs' own names, whichever name the file gives them. `lenient` leaves out a key that
     this version does not know: another version of the program wrote the file.
-
-    Raises:
-        InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
-        UsageError: It states an input by two of its names.
     """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:

@@ -50,9 +50,7 @@ class Target:
 def find_targets(patterns: Sequence[str]) -> list[Target]:
     """Open the suites that the patterns name, in their order, globs sorted; `**` crosses directories.
 
-    Raises:
-        UsageError: A glob matches nothing, or there are more than `suites.paths.MAX_SUITES`.
-        InvalidInput: A suite cannot be read, or two have the same dataset.
+    A glob must match, no two suites may have the same dataset, and `suites.paths.MAX_SUITES` bounds them.
     """
     paths = suite_paths(patterns)
     seen: dict[str, Path] = {}
@@ -96,12 +94,10 @@ class Redefinition:
 
 @dataclass(frozen=True, kw_only=True)
 class Defined:
-    """The suites of a job under the names that the base has for them.
+    """The suites of a job under the names that the base has for them; the notes are sentences.
 
-    Attributes:
-        targets: What the change only renamed is called as at the base, so that its history goes on.
-        redefinitions: What the change makes of the base's cases, by slug.
-        notes: What was renamed, as sentences.
+    What the change only renamed is called as at the base, so that its history goes on. `redefinitions` says
+    by slug what it makes of the base's cases.
     """
 
     targets: Sequence[Target]

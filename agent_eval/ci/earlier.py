@@ -20,10 +20,8 @@ _REFUSED = frozenset({403, 404})
 class Asked:
     """Which earlier runs a platform is asked for. It narrows a listing; what counts is decided above.
 
-    Attributes:
-        branches: Trusted branches.
-        commit: A commit whose runs are wanted first; None for none in particular.
-        before_own: Whether runs that began after this one are left out.
+    Runs of trusted branches; those of `commit` first, if there is one; with `before_own` none that began
+    after this one.
     """
 
     branches: tuple[str, ...]

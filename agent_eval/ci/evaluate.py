@@ -113,10 +113,8 @@ class Evaluation:
 class Judged:
     """One suite before its decision: its run, compared with its baseline.
 
-    Attributes:
-        candidate: What the comparison reads of the pack.
-        history: Main's records that were used, as they are kept in the evidence; empty without any.
-        material: What the decision rests on, but for what is run again.
+    `candidate` is what the comparison reads of the pack; `history` main's records that were used, as the
+    evidence keeps them; `material` what the decision rests on, but for what is run again.
     """
 
     target: Target
@@ -129,9 +127,8 @@ class Judged:
 def evaluate(job: JobContext) -> Evaluation:
     """Judge all suites and decide on them. The evidence holds no secret that the job's redactor knows.
 
-    Raises:
-        AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
-            run, the evidence cannot be written, or was altered meanwhile (exit code 4).
+    Errors keep their exit code: 2 where a suite, judge, agent or named baseline is wrong; 4 where the agent
+    cannot be run, or the evidence cannot be written, or was altered meanwhile.
     """
     defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
     targets = defined.targets

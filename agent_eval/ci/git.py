@@ -171,11 +171,8 @@ class Git:
     ) -> bytes:
         """Run git, by default in the own directory, and return what it prints.
 
-        The remote becomes `origin`. Only with one does git see what gives access to other machines.
-
-        Raises:
-            GitFailed: Its exit code is not 0, or it took too long.
-            NotEvaluable: There is no git.
+        The remote becomes `origin`. Only with one does git see what gives access to other machines. Raises
+        `GitFailed` where the exit code is not 0, or git took too long.
         """
         environ = {**self._environ, **(more or {})}
         # What writes files does so without the filters of anybody.

@@ -290,10 +290,8 @@ def _rate(number: int, total: int) -> str:
 class Annotation:
     """A sentence about a case, at the line of the suite where the case is written.
 
-    Attributes:
-        path: Of the suite, relative to the top of the checkout, with `/`.
-        line: From 1; None where it is not known.
-        fails: Whether its suite failed the gate.
+    The path is relative to the top of the checkout, with `/`; lines count from 1, None where not known.
+    `fails` says whether its suite failed the gate.
     """
 
     path: str

@@ -70,14 +70,10 @@ def _times(limits: RunLimits, factor: float) -> RunLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRun:
-    """A suite whose first run raised a question.
+    """A suite whose first run raised a question; with its source, where that is open already.
 
-    Attributes:
-        spec: How it was run.
-        source: The suite, where it is open already.
-        pack: What came of it.
-        baseline_sha256: Digest of the pack that it was compared with; None without one.
-        figures_in_doubt: Whether its cost or time seems to break its limit.
+    `baseline_sha256` is of the pack that it was compared with, None without one; `figures_in_doubt` whether
+    its cost or time seems to break its limit.
     """
 
     spec: RunSpec

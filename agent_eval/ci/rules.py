@@ -132,11 +132,8 @@ def hold(
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
     `flags` has the command line's values by input name; `has_evidence` tells whether a reviewed commit left
-    evidence, so that this is no first adoption.
-
-    Raises:
-        InvalidInput: The file of what is checked out is wrong: it must hold once merged.
-        UsageError: A value cannot be read, or a required one is missing.
+    evidence, so that this is no first adoption. The file of what is checked out must be right in any case: it
+    must hold once merged.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None
@@ -262,10 +259,7 @@ def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
 
 
 def rules_of(in_force: Held, versions: Versions) -> Rules:
-    """Read policy, registry and keys in the version that counts.
-
-    Raises `InvalidInput` where one cannot be read, or there is no such policy or key.
-    """
+    """Read policy, registry and keys in the version that counts."""
     settings = in_force.settings
     of_tip = versions.is_change and not in_force.is_adoption
 

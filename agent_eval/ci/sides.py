@@ -117,12 +117,7 @@ class Side:
         return self.directory / path
 
     def set_up(self, setup: Setup, say: Callable[[str], None]) -> None:
-        """Run `setup-command` there, and take what it left as the sources of this side.
-
-        Raises:
-            Altered: The other side altered them before.
-            SetupFailed: It failed or took too long.
-        """
+        """Run `setup-command` there, and take what it left as the sources of this side."""
         self.refuse_altered()
         setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
@@ -260,11 +255,8 @@ def set_up(
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
-    `say` prints into the job's log, which names `of`, what is checked out at `cwd`.
-
-    Raises:
-        SetupFailed: The command failed or took too long.
-        NotEvaluable: No process can be started.
+    `say` prints into the job's log, which names `of`, what is checked out at `cwd`. Raises `SetupFailed`
+    where the command failed or took too long.
     """
     if not setup.command:
         return

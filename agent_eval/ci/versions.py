@@ -27,12 +27,10 @@ NAME_LIMIT = 200
 
 
 class RuleChange(NamedTuple):
-    """A file of the rules that the change alters, and how.
+    """A file of the rules that the change alters, as the settings name it, and how.
 
-    Attributes:
-        file: As the settings name it; `path` is that in the repository, for people to read.
-        diff: The lines of a unified diff, cut to a bound.
-        judge: The judge that it belongs to; empty for none.
+    `path` is in the repository, for people to read; `diff` the lines of a unified diff, cut to a bound;
+    `judge` the one that the file belongs to, empty for none.
     """
 
     file: Path
@@ -74,10 +72,7 @@ class Versions:
         return self.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
 
     def own(self, path: Path) -> bytes | None:
-        """Read a file as it is checked out; None without one.
-
-        Raises `InvalidInput` where it is no regular file, or too large.
-        """
+        """Read a file as it is checked out; None without one. It must be regular, and not too large."""
         if self.is_reported and self.where(path) is not None:
             return None
         if self.is_change and self.where(path) is not None and path.is_symlink():

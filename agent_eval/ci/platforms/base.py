@@ -89,8 +89,8 @@ class Reporter:
     def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
         """Show a sentence at a line of a file under review, where the platform can.
 
-        The path is relative to the top of the checkout, with `/`; lines count from 1. `fails` says whether it is
-        one of the reasons why the job fails.
+        The path is relative to the top of the checkout, with `/`; lines count from 1. `fails` says whether it
+        is one of the reasons why the job fails.
         """
         self.log_at_line("error" if fails else "warning", self._in_one_line(text), path, line or 1)
 
@@ -130,9 +130,6 @@ class Platform(Reporter):
 
     `tip`, `earlier_runs` and `run_named` alone raise for a failure of the platform. `sleep` waits that many
     seconds between attempts.
-
-    Raises:
-        UsageError, InvalidInput: The platform's variables cannot be read, or its address is not https.
     """
 
     spec: ClassVar[PlatformSpec]
@@ -143,8 +140,7 @@ class Platform(Reporter):
     def comments_on(change: HostedChange) -> Comments | None:
         """Open the comments of a change that this platform hosts, for a job on another one.
 
-        None where it does not host the change, or there is no token. Raises `UsageError` where the API address is
-        not https.
+        None where it does not host the change, or there is no token.
         """
         del change
         return None
@@ -201,12 +197,7 @@ class Platform(Reporter):
         raise NotImplementedError
 
     def run_named(self, number: int) -> EarlierRun:
-        """Find the run that the user named.
-
-        Raises:
-            UsageError: There is none, or its code is another repository's.
-            NoHistory, RemoteError: As for `earlier_runs`.
-        """
+        """Find the run that the user named, of this repository's own code; errors as for `earlier_runs`."""
         try:
             return self.find_run(number)
         except HttpError as error:
@@ -249,7 +240,6 @@ class Platform(Reporter):
         return Published("refused", warning=f"{what} {why} {report}")
 
     def _no_such_run(self, why: str) -> UsageError:
-        """Build the error for a run that the user named and that cannot be the baseline."""
         noun = self.spec.words.earlier_run
         remedy = f"Correct `baseline-run-id` (the number of a {noun}), or leave it out."
         return UsageError(why, remedy=remedy, field="baseline-run-id")
@@ -257,8 +247,8 @@ class Platform(Reporter):
     def _reads(self, *, of_a_fork: str = "") -> RestApi:
         """The API that lists earlier runs.
 
-        `of_a_fork` says what the job is, where it is one of a fork, such as `the build of a fork`: that has no
-        token, and another's is not known.
+        `of_a_fork` says what the job is, where it is one of a fork, such as `the build of a fork`: that has
+        no token, and another's is not known.
         """
         noun = self.spec.words.earlier_run
         if self._api is not None:
@@ -341,8 +331,8 @@ class HostedChange:
     def api_address(self, api_url: str, *, public: str, of_public: str) -> str | None:
         """Choose the API to which the token is sent: never to a host that only the change's address names.
 
-        `api_url` is as the user gave it, and may be empty; `public` and `of_public` are the public service's host
-        and API. None where the user has to give the address.
+        `api_url` is as the user gave it, and may be empty; `public` and `of_public` are the public service's
+        host and API. None where the user has to give the address.
         """
         if api_url:
             # It is on the host of the pages, or on `api.` before it.

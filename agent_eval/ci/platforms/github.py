@@ -177,13 +177,11 @@ def escape_property(text: str) -> str:
 
 
 def command(name: str, message: str, **properties: str | int) -> str:
-    """Write a workflow command on one line, without a line break at its end.
+    """Write a workflow command on one line, without a line break at its end; names are lower-case words.
 
     Example:
         >>> command("warning", "100 %", title="agent-eval")
         '::warning title=agent-eval::100 %25'
-
-    Raises `ValueError` where `name` or the name of a property is not a lower-case word.
     """
     for word in (name, *properties):
         if not _COMMAND.fullmatch(word.lower()):
@@ -205,8 +203,7 @@ class GitHubEvent:
         queue_base: The commit onto which the merge queue puts the change.
         base_branch: The branch that the change goes into.
         branch: The branch that the job runs on; None for pull requests and tags.
-        from_fork: Whether the change comes from another repository, or the payload does not show that it
-            comes from this one.
+        from_fork: Also where the payload does not show that the change comes from this repository.
     """
 
     name: str
@@ -231,12 +228,7 @@ class GitHubEvent:
 
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
-    """Read the event of this job.
-
-    Raises:
-        UsageError: `GITHUB_REPOSITORY` is not `owner/name`.
-        InvalidInput: The event's payload is not valid JSON.
-    """
+    """Read the event of this job. `GITHUB_REPOSITORY` is `owner/name`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     if not _REPOSITORY.fullmatch(repository):
         raise UsageError(
@@ -512,9 +504,8 @@ class ReportedRun:
 def find_reported(api: GitHubApi, event: GitHubEvent, run_id: int) -> ReportedRun:
     """Read a run, by its id, and find its pull request; `event` triggered this job.
 
-    Raises:
-        UsageError: A change can alter this job, or there is no such finished run of a pull request here.
-        RemoteError: GitHub refuses or cannot be reached.
+    Raises `UsageError` where a change can alter this job, or there is no finished run of a pull request into
+    this repository by that id.
     """
     if event.name not in _MAY_REPORT:
         raise _wrong_report(

@@ -137,7 +137,7 @@ class _Pull(BaseModel):
 
 
 def connected(connect: Connector, address: str, token: str) -> RestApi:
-    """Open GitHub's API; `UsageError` where the address is not https."""
+    """Open GitHub's API at an https address."""
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
     secret = {"Authorization": f"Bearer {token}"}
     return connect.open(address, secret, name="GitHub", field="github-api-url", headers=headers)
@@ -310,11 +310,8 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
 
     The runner gives address and token of the service to actions, in containers too, and to no other step. The
     service creates an artifact and returns a signed address of the storage; the file goes there without the
-    token, and the service gets its size and digest. GitHub Enterprise Server has no such service.
-
-    Raises:
-        InvalidInput: The archive is larger than what later runs read, or cannot be read.
-        RemoteError: This step has no access to the service, or the service refuses or cannot be reached.
+    token, and the service gets its size and digest. GitHub Enterprise Server has no such service. An archive
+    that is larger than what later runs read is refused.
     """
     token, address = environ.get("ACTIONS_RUNTIME_TOKEN", ""), environ.get("ACTIONS_RESULTS_URL", "")
     if not token or not address:

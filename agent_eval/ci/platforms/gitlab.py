@@ -266,10 +266,8 @@ class GitLab(Platform):
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the pipelines of the commit, then the newest of each branch.
 
-        The job's own token may not list pipelines: there all jobs are gone through.
-
-        Raises:
-            NoHistory: The job has no name; or it is a fork's, which may not read this project's pipelines.
+        The job's own token may not list pipelines: there all jobs are gone through. Raises `NoHistory` where
+        the job has no name, or is a fork's, which may not read this project's pipelines.
         """
         name = self._job_name
         try:

@@ -298,13 +298,10 @@ class Store:
         )
 
     def keep(self, directory: Path, archive: Path, **facts: str | None) -> None:
-        """Store an evidence archive. The run counts as finished once its `run.json` is there.
+        """Store an evidence archive, unless it is too large to be read again (`Withheld`).
 
-        The directory is from `new_run`; `facts` are the other fields of `StoredRun`.
-
-        Raises:
-            Withheld: The archive is too large to be read again.
-            StorageError: It cannot be written.
+        The run counts as finished once its `run.json` is there. The directory is from `new_run`; `facts` are
+        the other fields of `StoredRun`.
         """
         sha256, size = sha256_file(archive)
         number = int(directory.name)

@@ -128,8 +128,6 @@ class Connector:
 
         `name` is what errors call the service, `field` the input or variable with the address, which may be
         without encryption only where `plain_http`.
-
-        Raises `UsageError` where it is no address that a token may be sent to.
         """
         try:
             session = Session(
