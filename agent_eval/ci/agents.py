@@ -205,7 +205,7 @@ class Agents:
         return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:
-        """Raise `Altered` where the other side altered the base's worktree or the private clone."""
+        """Refuse what the other side altered: the base's worktree, or the private clone."""
         if self.job.clone is not None:
             self.job.clone.refuse_altered()
         if side == "base" and self.base is not None:

@@ -329,7 +329,7 @@ class PrivateClone:
         self._sealed = Seal(self.directory)
 
     def refuse_altered(self) -> None:
-        """Raise `Altered` where a file of the clone is new, gone or altered since it was sealed."""
+        """Refuse a clone that is not as it was when it was sealed, with every file of it."""
         path = self._sealed.altered() if self._sealed is not None else None
         if path is not None:
             raise Altered(

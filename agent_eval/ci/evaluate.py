@@ -60,10 +60,9 @@ DECISION = "compare/gate_decision.json"
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteEvaluation:
-    """One suite, judged and decided on.
+    """One suite, judged and decided on. `pack` is the directory of its evidence, `evidence` that pack, open.
 
     Attributes:
-        pack: The directory of its evidence pack; `evidence` is the open one.
         candidate: What the comparison reads of the pack.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
         replayed: How judging it again ended; None where that was not asked for.
@@ -239,7 +238,6 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
 def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    A baseline that contradicts itself is dropped from the search, or an error where the user named it.
     `may_rerun` is whether the job can run the agent.
     """
     comparison = _compare(target, pack, search, job.timestamp())

@@ -337,7 +337,10 @@ def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform
 
 
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:
-    """Report where no platform could be built, and comment where that can be done; else raise the error."""
+    """Report where no platform could be built, and comment where that can be done.
+
+    Without a reporter the error itself is raised.
+    """
     redactor = sources.redactor
     if reporter is None:
         error.message = redactor.redact_text(error.message)

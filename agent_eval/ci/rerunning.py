@@ -175,9 +175,7 @@ class JobRunner:
     ) -> Pack | None:
         """Run trials of some cases on one side; None where its agent cannot be run at all.
 
-        Raises:
-            Cut: Nothing more can be run.
-            Altered: The base, or what judges, was altered meanwhile.
+        Raises `Cut` where nothing more can be run, `Altered` where the base, or what judges, was altered.
         """
         limits = self._limits_left()
         run, packs = self._runs[slug], self._packs[slug]

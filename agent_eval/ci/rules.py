@@ -73,7 +73,6 @@ class Rules:
 
     Attributes:
         policy: Of the gate, with the limits of the job's inputs.
-        registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
@@ -103,9 +102,7 @@ class Rules:
 
 @dataclass
 class Held:
-    """The settings of a job with the keys of `agent-eval.yml` in the version that counts.
-
-    The sentences are as in `Rules`.
+    """A job's settings with the keys of `agent-eval.yml` in the version that counts; sentences as in `Rules`.
 
     Attributes:
         own: Of a change, the values by its own file, by input; None where these are the ones that count.
@@ -132,8 +129,8 @@ def hold(
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
     `flags` has the command line's values by input name; `has_evidence` tells whether a reviewed commit left
-    evidence, so that this is no first adoption. The file of what is checked out must be right in any case: it
-    must hold once merged.
+    evidence, so that this is no first adoption. The change's own file must be right too, as it holds once
+    merged.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None

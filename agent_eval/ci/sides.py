@@ -70,10 +70,8 @@ class Side:
     """A commit that is checked out, with a HOME, TMPDIR and caches of its own.
 
     `start` is the directory in the checkout that the job works in; None for the working directory.
-
-    Attributes:
-        directory: What `start` is in the worktree: agent and setup run there.
-        environ: The environment variables of the job as this side sees them; children get a part of them.
+    `directory` is the same in the worktree: agent and setup run there. Children get a part of `environ`,
+    which has the environment variables of the job as this side sees them.
 
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.

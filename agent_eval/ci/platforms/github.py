@@ -491,9 +491,8 @@ class ReportedRun:
 
     The first job ran the code and the workflow of a fork, so nothing that it wrote says whose comment is
     written. Commit, fork and pull request come from GitHub, by the number of the run that the runner passes.
-
-    `event` is this job's, with the change that the run evaluated; `why_no_comment` a sentence, empty where a
-    comment is written.
+    `event` is this job's, with the change that the run evaluated. `why_no_comment` is a sentence, empty
+    where a comment is written.
     """
 
     run: WorkflowRun

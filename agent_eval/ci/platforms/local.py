@@ -269,7 +269,8 @@ class StoredRun(BaseModel):
 class Store:
     """The runs and comments in one directory, created when the first run is stored.
 
-    Several jobs may use it at once.
+    Several jobs may use it at once. A finished run that cannot be read, or is not what was stored, is
+    `Withheld`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -312,10 +313,7 @@ class Store:
         write_file(directory / "run.json", dumps(StoredRun.model_validate(row).model_dump(), indent=True))
 
     def run(self, number: int) -> StoredRun | None:
-        """Read one run; None where there is none that is finished.
-
-        Raises `Withheld` where its `run.json` cannot be read.
-        """
+        """Read one run; None where there is none that is finished."""
         path = self._directory(number) / "run.json"
         if not path.is_file():
             return None
@@ -329,10 +327,7 @@ class Store:
         return run
 
     def evidence(self, run: StoredRun) -> bytes:
-        """Read a run's evidence archive.
-
-        Raises `Withheld` where it is missing, too large, or not what was stored.
-        """
+        """Read a run's evidence archive."""
         label = f"run {run.number}"
         refuse_large_archive(run.size, label)
         try:

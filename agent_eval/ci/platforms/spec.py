@@ -69,7 +69,6 @@ class PlatformSpec:
     """One CI platform, as `ci.platforms.catalog` lists it: names and figures, without the code.
 
     Attributes:
-        name: How the catalog calls it.
         detect: Whether this job runs there, given the environment variables.
         comment_limit: Characters that the platform accepts in a comment.
         summary_limit: Bytes of UTF-8 that the platform accepts as the full report.
@@ -112,11 +111,8 @@ class PlatformSpec:
 class PlatformSettings:
     """The settings of a job that its platform reads.
 
-    Attributes:
-        comment_id: The evaluation whose comment is written.
-        baseline_artifact: Name under which the evidence is found again.
-        report_run_id: The run whose evidence is reported on; None where the job evaluates.
-        own: Values of the rows of every platform, by field; each platform reads its own.
+    The evidence is found again as `baseline_artifact`; `report_run_id` is the run whose evidence is reported
+    on, None where the job evaluates; `own` has the rows of every platform, by field, and each reads its own.
     """
 
     comment_id: str
