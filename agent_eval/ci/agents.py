@@ -38,10 +38,7 @@ _ALTERED_BY_BASE = "the base's setup altered what the change runs"
 def check_agent(job: JobContext) -> None:
     """Check the agent that the job runs, before minutes are spent on installing what it needs.
 
-    Raises:
-        UsageError: There is no such agent, its address or command is wrong, a header's variable is not set,
-            or a child would be given the job's own token.
-        InvalidInput: The system prompt cannot be read.
+    A child that would be given the job's own token is refused.
     """
     agent, environ = job.settings.agent, job.environ
     if agent is None:
@@ -88,7 +85,6 @@ class Agents:
     """Both agents of a job that runs one. Make it by `prepare`, before any code of the change runs.
 
     Attributes:
-        job: The job.
         base_commit: The commit that the change is held against; None where there is none, or it is not known.
         change: The worktree of what is evaluated; None where the agent is no program, or in no checkout.
         base: The worktree of the base; None as well where that is not to be had.
@@ -108,9 +104,7 @@ class Agents:
     def prepare(cls, job: JobContext, base_commit: str | None) -> Self:
         """Check out the sides that the job may run.
 
-        Raises:
-            UsageError: `base-agent` names a program.
-            CannotCheckOut, NoSuchDirectory: What is evaluated cannot be checked out.
+        Raises `UsageError` where `base-agent` names a program.
         """
         agents = cls(job, base_commit)
         named, clone, place = job.settings.base_agent, job.clone, job.place
@@ -161,11 +155,7 @@ class Agents:
         ]
 
     def set_up(self) -> None:
-        """Run the change's `setup-command`. The private clone must be sealed before.
-
-        Raises:
-            SetupFailed: It failed or took too long.
-        """
+        """Run the change's `setup-command`. The private clone must be sealed before."""
         job = self.job
         if self.change is None:
             set_up(job.settings.setup, job.environ, job.platform.say)
@@ -202,11 +192,7 @@ class Agents:
         return self.describe_base()
 
     def run_by(self, side: SideName, spec: RunSpec) -> tuple[RunSpec, AgentOptions | None]:
-        """Copy how the change's first run was made, for one trial of each case on a side.
-
-        Raises:
-            NotEvaluable: The base cannot run.
-        """
+        """Copy how the change's first run was made, for one trial of each case on a side that can run."""
         prepared = self.of_change() if side == "change" else self._prepared.get("base")
         if prepared is None:
             raise NotEvaluable(f"The base's agent cannot run: {self.problem}.")
@@ -219,11 +205,7 @@ class Agents:
         return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:
-        """Refuse what the other side altered.
-
-        Raises:
-            Altered: The base's worktree, or the private clone, is not as it was.
-        """
+        """Refuse what the other side altered: the base's worktree, or the private clone."""
         if self.job.clone is not None:
             self.job.clone.refuse_altered()
         if side == "base" and self.base is not None:

@@ -32,13 +32,8 @@ MAX_ANCESTORS = 20_000
 class Origin:
     """The source of a baseline.
 
-    Attributes:
-        how: How it was found, as a noun: `merge base`, `3 commits before the base`, `path`.
-        sha: The commit it is of; None when unknown.
-        branch: The branch it is of.
-        run_id: The run that left it.
-        run_url: That run's page.
-        created_at: ISO 8601.
+    `how` says as a noun how it was found: `merge base`, `3 commits before the base`, `path`. The commit is
+    None when unknown, the time ISO 8601.
     """
 
     how: str
@@ -51,14 +46,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The baseline of one suite.
-
-    Attributes:
-        pack: Verified.
-        view: What the comparison reads of the pack.
-        origin: Its source.
-        named_by_user: Whether the user named it.
-    """
+    """The baseline of one suite. The pack is verified; `view` is what the comparison reads of it."""
 
     pack: Pack
     view: RunView
@@ -92,12 +80,12 @@ class Search:
         expired: Whether the evidence of a run at or before the base is no more.
         outage: Why a baseline may be missing although there is one; None where none is missing so.
         looked_at: How many earlier runs were looked at; None where the job looked for none.
-        newest: The evidence of the newest reviewed run that was read, also after the base, by slug of the
-            suite; where no run is reviewed, that of the best.
+        newest: The evidence of the newest reviewed run that was read, also after the base, by slug; where no
+            run is reviewed, that of the best.
         earlier: Records of reviewed runs at or before the base by slug, the newest first.
         newest_record: The record of the newest reviewed run of all, also after the base, by slug.
-        gone: Datasets of the best evidence that this run has no suite for, with their number of cases; None
-            while no evidence was found.
+        gone: Number of cases of each dataset of the best evidence that this run has no suite for; None while
+            no evidence was found.
     """
 
     baselines: dict[str, Baseline] = field(default_factory=dict)
@@ -165,11 +153,8 @@ def from_path(
 ) -> Search:
     """Read the baseline at a path that the user gave: a pack, an archive, or a directory of packs by slug.
 
-    Args:
-        where: The path.
-        wanted: Slugs of the suites.
-        unfit: Says why a run is no baseline.
-        admission: Check of its signature; None where it need not be signed.
+    `wanted` has slugs of suites, `unfit` says why a run is no baseline; without `admission` none must be
+    signed.
 
     Raises:
         InvalidInput: There is nothing there, or no pack for any of the suites.
@@ -222,12 +207,9 @@ def from_registry(
     unfit: Unfit = lambda _: "",
     admission: Admission | None = None,
 ) -> Search:
-    """Read the baseline that a registry has under a name.
+    """Read the baseline that a registry has under a name; errors as `from_path`.
 
-    Raises:
-        InvalidInput: It is missing, or of none of the suites.
-        InvalidPack: It does not verify, or is not the pack that was registered.
-        UsageError: It is no baseline, as `unfit` says.
+    `InvalidPack` also where it is not the pack that was registered.
     """
     where = path_from_registry(entry.run_path, registry)
     result = from_path(where, wanted, unfit, admission)
@@ -237,12 +219,7 @@ def from_registry(
 
 
 def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pack]:
-    """Open and verify the packs at a path: a pack, an archive, or a directory of packs; by their directory.
-
-    Raises:
-        InvalidInput: There is none.
-        InvalidPack: A pack does not verify.
-    """
+    """Open and verify the packs of a pack, an archive, or a directory of packs; by their directory."""
     if not where.is_dir():
         return open_bundle(where, admit=admission)
     folders = [where]

@@ -66,7 +66,7 @@ class Ground:
     """The ground of a search for baselines.
 
     Attributes:
-        place: The place of the job; None outside of a repository, where every run counts.
+        place: None outside of a repository, where every run counts.
         clone: With the graph of commits; None outside of a repository.
         wanted: Slugs of the suites.
         remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
@@ -102,11 +102,7 @@ def find_baselines(
 
 
 def find_named(run: EarlierRun, ground: Ground) -> Search:
-    """Read the run that the user named: a person's decision, which needs no ancestry.
-
-    Raises:
-        AgentEvalError: It cannot be used.
-    """
+    """Read the run that the user named: a person's decision, which needs no ancestry."""
     result, origin = Search(looked_at=1), _origin(run, "named run", None)
     try:
         opened = _read(run, ground, None)
@@ -345,7 +341,6 @@ def _read_newest(
 
 
 def _unusable(why: str) -> UsageError:
-    """Build the error for a run that the user named."""
     return UsageError(
         f"The baseline cannot be used: {why}",
         remedy="Name another run, or leave `baseline-run-id` out.",

@@ -61,8 +61,7 @@ class PrivateClone:
     Make it by `PrivateClone.of` before any code of the change runs, fetch what is needed, and `seal` it.
 
     Attributes:
-        top: The top of the checkout.
-        head: The commit that is checked out there.
+        top: The top of the checkout, where `head` is checked out.
         of_checkout: What git keeps of the checkout, its objects among it.
         home: The own directory, of this user alone; worktrees may be made below it.
         remote: Where what the checkout lacks is fetched from; None once the clone is sealed.
@@ -78,18 +77,14 @@ class PrivateClone:
 
     @classmethod
     def of(cls, start: Path, environ: Mapping[str, str], remote: Remote | None = None) -> PrivateClone:
-        """Clone the commit that is checked out, with its history.
+        """Clone the commit that is checked out, with its history; `start` is a directory in the checkout.
 
-        Args:
-            start: A directory in the checkout.
-            environ: Git sees a part of it.
-            remote: The platform's own address of the repository, with the token of the job; None for none.
+        The remote is the platform's own address of the repository, with the token of the job; None for none.
 
         Raises:
             NoCheckout: There is no checkout, or it has no commit.
             CommitUnknown: Its history is not there, and not to be had from the remote.
-            DamagedObjects: Its objects are damaged.
-            NotEvaluable: There is no git, or an old one, or no place for the clone.
+            NotEvaluable: Its objects are damaged, there is no git or an old one, or no place for the clone.
         """
         top = top_of(start)
         if top is None:
@@ -100,11 +95,7 @@ class PrivateClone:
 
     @classmethod
     def of_remote(cls, environ: Mapping[str, str], remote: Remote | None, head: str) -> PrivateClone:
-        """Clone a commit of the remote repository, for a job that checks nothing out.
-
-        Raises:
-            CommitUnknown: It is not to be had from there.
-        """
+        """Clone a commit of the remote repository, for a job that checks nothing out."""
         return cls._make(None, environ, remote, head)
 
     @classmethod
@@ -151,8 +142,7 @@ class PrivateClone:
     def tip(self, branch: str) -> str:
         """Ask the remote for the newest commit of a branch, and fetch that.
 
-        Raises:
-            CommitUnknown: The remote is unknown, does not answer, or has no such branch.
+        Raises `CommitUnknown` where the remote is unknown, does not answer, or has no such branch.
         """
         name, asked = f"refs/heads/{branch}", ("ls-remote", "--quiet", REMOTE)
         try:
@@ -179,7 +169,6 @@ class PrivateClone:
         Raises:
             CommitUnknown: One of them is in neither.
             DamagedObjects: The checkout has it, and its objects are damaged.
-            UsageError: One of them is no commit id.
         """
         wanted = [commit for commit in commits if _checked(commit) not in self._at_hand]
         if not wanted:
@@ -230,11 +219,7 @@ class PrivateClone:
         self.git.run("fetch", *flags, *options, source, *specs, cwd=self.directory, remote=remote)
 
     def merge_base(self, first: str, second: str) -> str:
-        """Find the commit where two lines of history parted.
-
-        Raises:
-            CommitUnknown: They have none in common.
-        """
+        """Find the commit where two lines of history parted; `CommitUnknown` where none is common."""
         base = self.git.line("merge-base", _checked(first), _checked(second), cwd=self.directory)
         if base is None:
             raise CommitUnknown(
@@ -293,11 +278,7 @@ class PrivateClone:
         return [name for mode, _, name in self._entries(commit) if mode.startswith("100")]
 
     def write(self, commit: str, names: Sequence[str], directory: Path) -> None:
-        """Write regular files of a commit, of any size, below a directory.
-
-        Raises:
-            GitFailed: One of them is not to be had, or cannot be written.
-        """
+        """Write regular files of a commit, of any size, below a directory."""
         index = {"GIT_INDEX_FILE": str(self.home / "index"), "GIT_WORK_TREE": str(directory)}
         where = {**index, "GIT_DIR": str(self.directory)}
         self.git.run("read-tree", _checked(commit), cwd=directory, more=where)
@@ -313,14 +294,9 @@ class PrivateClone:
         return [(mode, blob, name) for (mode, _, blob), name in about]
 
     def file(self, path: str, commit: str) -> bytes | None:
-        """Read a file as of a commit; None if it does not exist there.
+        """Read a file, by its path with `/`, as of a fetched commit; None if it does not exist there.
 
-        Args:
-            path: In the repository, with `/`.
-            commit: One that was fetched.
-
-        Raises:
-            RemoteError: It is not a regular file of at most 1 MiB.
+        Raises `RemoteError` where it is not a regular file of at most 1 MiB.
         """
         entry = self._in_clone("ls-tree", "-z", "--full-tree", _checked(commit), "--", path.rstrip("/"))
         if not entry:
@@ -337,11 +313,7 @@ class PrivateClone:
         )
 
     def seal(self) -> None:
-        """Forget the remote and remember every file of the clone: from now on code of the change may run.
-
-        Raises:
-            CommitUnknown: The files of a commit that was asked for cannot be fetched any more.
-        """
+        """Forget the remote and remember every file of the clone: from now on code of the change may run."""
         if self.remote is not None and self._lacks_history():
             # Of each commit in use, all files at once that the history came without.
             nothing = self._in_clone("hash-object", "-t", "tree", "/dev/null").decode().strip()
@@ -357,11 +329,7 @@ class PrivateClone:
         self._sealed = Seal(self.directory)
 
     def refuse_altered(self) -> None:
-        """Refuse a clone that is not as it was when it was sealed.
-
-        Raises:
-            Altered: A file of it is new, gone or altered.
-        """
+        """Refuse a clone that is not as it was when it was sealed, with every file of it."""
         path = self._sealed.altered() if self._sealed is not None else None
         if path is not None:
             raise Altered(

@@ -56,12 +56,9 @@ class Comments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The result of writing the comment.
+    """The result of writing the comment: `kept` where a newer run has already commented.
 
-    Attributes:
-        action: `kept` where a newer run has already commented.
-        url: The comment's address; empty where there is none.
-        warning: A sentence for people; empty where all went well.
+    Address and warning, a sentence for people, are empty where there is none.
     """
 
     action: Literal["created", "updated", "kept", "refused", "none"]
@@ -73,10 +70,7 @@ class Published:
 class CommentWords:
     """The platform's words in warnings about the comment.
 
-    Attributes:
-        change: What the platform calls the change under review.
-        full_report: Where the job leaves the full report.
-        refused: Why the job may not write comments; a phrase.
+    `change` is what is under review, `refused` a phrase that says why the job may not write comments.
     """
 
     change: str
@@ -176,9 +170,8 @@ class Marker:
         '<!-- agent-eval id=default sha=0123456 run=17 attempt=1 -->'
 
     Attributes:
-        comment_id: The evaluation.
         sha: The evaluated commit; None when unknown.
-        run_id: The run. Ids grow with time; a run that is run again keeps its own.
+        run_id: Ids of runs grow with time; a run that is run again keeps its own.
         attempt: Which attempt of that run, from 1.
     """
 

@@ -37,11 +37,7 @@ class StatedValue:
 
 
 def parse_value(row: Option, stated: StatedValue) -> Any:
-    """Read the value of an input; None where its text is empty.
-
-    Raises:
-        UsageError: The text is wrong; names the input and where it came from.
-    """
+    """Read the value of an input; None where its text is empty. Errors name where it came from."""
     text = stated.text
     if len(text) > _LONGEST or not all(char.isprintable() or char in "\n\r\t" for char in text):
         raise wrong_value(stated, row, "printable text of reasonable length", quoted=False)
@@ -172,15 +168,8 @@ def gather(
 ) -> dict[str, StatedValue]:
     """Take the first non-empty value of every input, by input name, in the order that `ci.inputs` says.
 
-    Args:
-        flags: Values of the command line by input name; absent when not given.
-        environ: The environment variables.
-        file: `agent-eval.yml`; need not exist, None for no file at all.
-        content: Of the file, where it has been read already.
-
-    Raises:
-        InvalidInput: The file is not a flat mapping of known inputs.
-        UsageError: The flag of a threshold is empty: a variable that is not set must not remove a rule.
+    `flags` has the command line's values by input name, `content` that of `file` where it was read already.
+    The flag of a threshold must not be empty: a variable that is not set must not remove a rule.
     """
     for row in INPUTS:
         if row.part == "thresholds" and row.name in flags and not flags[row.name].strip():
@@ -213,17 +202,10 @@ _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 
 
 def refuse_unknown_variables(environ: Mapping[str, str], named: Iterable[str] = ()) -> None:
-    """Refuse a variable that looks like an input and is none.
+    """Refuse a variable that looks like an input and is none, by a `UsageError` with the nearest input.
 
     Unread, it would leave the job to decide by other settings. A runner makes variables of its own prefix
-    from declared inputs alone.
-
-    Args:
-        environ: The environment variables.
-        named: Variables that the settings name for the agent or its setup, which are no inputs.
-
-    Raises:
-        UsageError: There is one; names what replaces it, or the nearest input.
+    from declared inputs alone. `named` are variables that the settings name for the agent or its setup.
     """
     filled = [name for name, value in environ.items() if value.strip()]
     if (gone := gone_variable(filled)) is not None:
@@ -252,9 +234,6 @@ def gather_for_comment(
     """As `gather`, but only the inputs that identify the comment and its author; the others' defaults.
 
     With these the comment can report that another setting is wrong, instead of showing an earlier result.
-
-    Raises:
-        InvalidInput: The file cannot be read as YAML.
     """
     read = parse_yaml(content, source=str(file)) if content is not None else None
     stated = read if isinstance(read, dict) else {}
@@ -281,8 +260,7 @@ def first_stated(
 ) -> StatedValue:
     """Take the first non-empty value of an input: flag, runner's variable, own variable, file, default.
 
-    Raises:
-        UsageError: One of these places states it by two of its names.
+    No place may state it by two of its names.
     """
     runners = [spec for spec in platform_specs() if spec.input_prefix]
     of_runners = {spec.input_variable(name): name for name in row.names for spec in runners}
@@ -308,15 +286,9 @@ def _given_twice(name: str, first: str, second: str) -> UsageError:
 
 
 def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -> Settings:
-    """Check every value and build the settings.
+    """Check every value that `gather` took, and build the settings.
 
-    Args:
-        values: From `gather`.
-        complete: Whether everything that the job needs must be there. Before `agent-eval.yml` is read, it
-            need not.
-
-    Raises:
-        UsageError: A value cannot be read, or a required one is missing; names the input and its source.
+    Unless `complete`, what the job needs may be missing, as before `agent-eval.yml` is read.
     """
     parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
     # A platform is given the empty text for a text that nobody gave.
@@ -363,20 +335,10 @@ def _refuse_in_this_process(name: str | None, field: str) -> None:
 
 
 def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tuple[dict[str, str], list[str]]:
-    """Read `agent-eval.yml` as text by input name.
+    """Read `agent-eval.yml` as text by input name, from `data` where it is given; also list keys left out.
 
-    Args:
-        file: Its name.
-        data: Its content; None to read it.
-        lenient: Whether a key that this version does not know is left out: another version of the program
-            wrote the file.
-
-    Returns:
-        The values by the inputs' own names, whichever name the file gives them; the keys that were left out.
-
-    Raises:
-        InvalidInput: It is not a flat mapping, or has an unknown key where that is not left out.
-        UsageError: It states an input by two of its names.
+    Values go by the inputs' own names, whichever name the file gives them. `lenient` leaves out a key that
+    this version does not know: another version of the program wrote the file.
     """
     content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
     if content is None:
@@ -435,11 +397,7 @@ def _as_text(file: Path, name: str, value: Any) -> str:
 
 
 def base_branches_in(file: Path, data: bytes) -> tuple[str, ...]:
-    """Read the list `base-branches` of an `agent-eval.yml`, as any input is read.
-
-    Raises:
-        InvalidInput, UsageError: The file cannot be read, or the list has anything but whole names.
-    """
+    """Read the list `base-branches` of an `agent-eval.yml`, as any input is read: whole names only."""
     row = INPUT_BY_NAME["base-branches"]
     text = read_values(file, data, lenient=True)[0].get(row.name, "")
     return parse_value(row, StatedValue(text.strip(), f"{row.name} in {file.name}")) or ()

@@ -24,8 +24,7 @@ class JobContext:
         clock: The time to record.
         stated: The settings as they are stated, without the places of the tip's files; for people.
         place: None outside of a repository, as `clone`.
-        settings_at: Reads the settings as of another checkout of the repository, given the directory that is
-            the job's working directory there.
+        settings_at: Reads the settings of another checkout, given what is the working directory there.
     """
 
     settings: Settings

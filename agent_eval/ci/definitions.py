@@ -36,13 +36,9 @@ HELD_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A suite to evaluate.
+    """A suite to evaluate: the path as the user gave it, and the slug that names its pack and its baseline.
 
-    Args:
-        path: As given by the user.
-        slug: The name of its pack and its baseline.
-        source: The open suite; None where it is one of several and too large to stay in memory.
-        dataset_id: The suite's own name.
+    The source is None where it is one of several and too large to stay in memory.
     """
 
     path: Path
@@ -52,14 +48,9 @@ class Target:
 
 
 def find_targets(patterns: Sequence[str]) -> list[Target]:
-    """Open the suites that the patterns name, in their order, globs sorted.
+    """Open the suites that the patterns name, in their order, globs sorted; `**` crosses directories.
 
-    Args:
-        patterns: Paths or globs, relative to the working directory. `**` crosses directories.
-
-    Raises:
-        UsageError: A glob matches nothing, or there are more than `suites.paths.MAX_SUITES`.
-        InvalidInput: A suite cannot be read, or two have the same dataset.
+    A glob must match, no two suites may have the same dataset, and `suites.paths.MAX_SUITES` bounds them.
     """
     paths = suite_paths(patterns)
     seen: dict[str, Path] = {}
@@ -103,13 +94,10 @@ class Redefinition:
 
 @dataclass(frozen=True, kw_only=True)
 class Defined:
-    """The suites of a job under the names that the base has for them.
+    """The suites of a job under the names that the base has for them; the notes are sentences.
 
-    Attributes:
-        targets: The suites of what is checked out. What the change only renamed is called as at the base, so
-            that its history goes on.
-        redefinitions: What the change makes of the base's cases, by slug.
-        notes: What was renamed, as sentences.
+    What the change only renamed is called as at the base, so that its history goes on. `redefinitions` says
+    by slug what it makes of the base's cases.
     """
 
     targets: Sequence[Target]
@@ -118,13 +106,7 @@ class Defined:
 
 
 def define(targets: Sequence[Target], patterns: Sequence[str], versions: Versions) -> Defined:
-    """Compare the suites of a change with those of its base.
-
-    Args:
-        targets: Suites of what is checked out.
-        patterns: The paths and globs that the rules name as suites.
-        versions: Knows the base and the private clone.
-    """
+    """Compare the suites of a change with those that the patterns of the rules name at its base."""
     clone = versions.clone
     if not versions.is_change or clone is None:
         return Defined(targets=targets)

@@ -70,19 +70,11 @@ class Demonstration(LocalDirectory):
 def run_demonstration(out: Path, environ: Mapping[str, str], stream: TextIO) -> ExitCode:
     """Make the baseline, run the job, and print the decision, what regressed and where to look.
 
-    What the job prints goes to a file; it is printed instead where the job could not be done.
-
-    Args:
-        out: Where suites, evidence and report are written.
-        environ: The environment variables; only those that pin the clock are used, so that the demonstration
-            looks the same everywhere.
-        stream: Where the result is printed.
+    What the job prints goes to a file; it is printed instead where the job could not be done. Of the
+    environment only what pins the clock is used, so that the demonstration looks the same everywhere.
 
     Returns:
         OK when the job ran, whatever its gate decided; else the exit code of the job.
-
-    Raises:
-        AgentEvalError: The baseline could not be made.
     """
     before, after = support_agent.write_suites(out)
     baseline = before.parent / "evidence"

@@ -20,10 +20,8 @@ _REFUSED = frozenset({403, 404})
 class Asked:
     """Which earlier runs a platform is asked for. It narrows a listing; what counts is decided above.
 
-    Attributes:
-        branches: Trusted branches.
-        commit: A commit whose runs are wanted first; None for none in particular.
-        before_own: Whether runs that began after this one are left out.
+    Runs of trusted branches; those of `commit` first, if there is one; with `before_own` none that began
+    after this one.
     """
 
     branches: tuple[str, ...]
@@ -36,12 +34,11 @@ class EarlierRun:
     """A finished earlier run.
 
     Attributes:
-        number: Of the run; grows with time.
+        number: Grows with time.
         label: The name that notes give it, such as `build 17`.
         commits: The commits that it may have been of; more than one where the platform does not tell apart.
         branch: The branch that it ran on; None where the platform does not say it.
         created_at: ISO 8601; None when unknown.
-        url: Its page.
         is_own_code: Whether its code is the repository's own, and not that of a change or a fork.
         fetch: Reads its evidence archive; raises `Skipped` where it left none, `Expired` where that is gone,
             and `Withheld` where there is one that cannot be read.
@@ -58,12 +55,7 @@ class EarlierRun:
 
 
 class Skipped(Exception):
-    """Raised by a run without usable evidence; the text says why, as a sentence.
-
-    Args:
-        why: The sentence.
-        loud: Whether a user should act on it.
-    """
+    """Raised by a run without usable evidence: `why` as a sentence, `loud` where a user should act on it."""
 
     def __init__(self, why: str, *, loud: bool = False) -> None:
         super().__init__(why)
@@ -83,11 +75,7 @@ class NoHistory(Exception):
 
 
 def refuse_large_archive(size: int, label: str) -> None:
-    """Refuse an evidence archive of more than `MAX_ARCHIVE_BYTES` before it is read.
-
-    Raises:
-        Withheld: It is too large.
-    """
+    """Raise `Withheld` for an evidence archive of more than `MAX_ARCHIVE_BYTES`, before it is read."""
     if size > MAX_ARCHIVE_BYTES:
         raise Withheld(
             f"The evidence of {label} is too large: {size:,} bytes, at most {MAX_ARCHIVE_BYTES:,} are read."
@@ -97,8 +85,7 @@ def refuse_large_archive(size: int, label: str) -> None:
 def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
     """Return an evidence archive that has the digest which the platform recorded, where it records one.
 
-    Raises:
-        Withheld: It has another one; the warning is shown at the top.
+    Raises `Withheld`, whose warning is shown at the top, where it has another.
     """
     if sha256 is not None and sha256_bytes(data) != sha256:
         raise Withheld(
@@ -112,9 +99,7 @@ def checked_archive(data: bytes, sha256: str | None, label: str) -> bytes:
 class Outage:
     """Why a search for baselines found nothing that it may rely on. A missing baseline means nothing then.
 
-    Attributes:
-        cause: One or two sentences.
-        remedy: What a user can do, as a sentence.
+    Cause and remedy are whole sentences.
     """
 
     cause: str

@@ -60,13 +60,11 @@ DECISION = "compare/gate_decision.json"
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteEvaluation:
-    """One suite, judged and decided on.
+    """One suite, judged and decided on. `pack` is the directory of its evidence, `evidence` that pack, open.
 
     Attributes:
-        pack: The directory of its evidence pack.
         candidate: What the comparison reads of the pack.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
-        evidence: The open pack, which the HTML report reads trajectories from.
         replayed: How judging it again ended; None where that was not asked for.
         reruns: What was run again; None where nothing can be.
         own_outcome: What the change's own rules would have decided; None where they are main's.
@@ -87,13 +85,9 @@ class SuiteEvaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The result of a job, for its report, outputs and exit code.
+    """The result of a job, for its report, outputs and exit code; suites in the order of the job's settings.
 
-    Attributes:
-        suites: In the order of the job's settings.
-        search: How the search for baselines ended.
-        archive: The evidence of all suites; None where the job reports on what another run left.
-        rules: The rules that the suites were judged by.
+    The archive has the evidence of all suites; None where the job reports on what another run left.
     """
 
     suites: list[SuiteEvaluation]
@@ -118,10 +112,8 @@ class Evaluation:
 class Judged:
     """One suite before its decision: its run, compared with its baseline.
 
-    Attributes:
-        candidate: What the comparison reads of the pack.
-        history: Main's records that were used, as they are kept in the evidence; empty without any.
-        material: What the decision rests on, but for what is run again.
+    `candidate` is what the comparison reads of the pack; `history` main's records that were used, as the
+    evidence keeps them; `material` what the decision rests on, but for what is run again.
     """
 
     target: Target
@@ -134,9 +126,8 @@ class Judged:
 def evaluate(job: JobContext) -> Evaluation:
     """Judge all suites and decide on them. The evidence holds no secret that the job's redactor knows.
 
-    Raises:
-        AgentEvalError: A suite, judge, agent or named baseline is wrong (exit code 2); or the agent cannot be
-            run, the evidence cannot be written, or was altered meanwhile (exit code 4).
+    Errors keep their exit code: 2 where a suite, judge, agent or named baseline is wrong; 4 where the agent
+    cannot be run, or the evidence cannot be written, or was altered meanwhile.
     """
     defined = define(find_targets(job.settings.suite), job.settings.suite, Versions(job.place, job.clone))
     targets = defined.targets
@@ -205,11 +196,7 @@ def _is_to_measure(job: JobContext, lack: Lack | None) -> bool:
 
 
 def search_baselines(job: JobContext, slugs: list[str]) -> Search:
-    """Find the baselines of suites by their slugs, as the settings say.
-
-    Raises:
-        AgentEvalError: The baseline that the user named cannot be used.
-    """
+    """Find the baselines of suites by their slugs, as the settings say."""
     settings, rules = job.settings, job.rules
     admission = admission_by(rules.baseline_key)
     if settings.baseline == "none":
@@ -251,11 +238,7 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
 def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
     """Compare the run of a suite with its baseline, and gather what its decision rests on.
 
-    A baseline that contradicts itself is dropped from the search. `may_rerun` is whether the job can run the
-    agent.
-
-    Raises:
-        AgentEvalError: The pack cannot be compared with the baseline that the user named.
+    `may_rerun` is whether the job can run the agent.
     """
     comparison = _compare(target, pack, search, job.timestamp())
     if comparison is not None:
@@ -312,8 +295,7 @@ def _run_again(
 ) -> dict[str, tuple[Reruns, bytes | None]]:
     """Run again what the first runs ask, and as main has them the cases that the change removes or rewords.
 
-    Returns:
-        By slug the record, and the archive with the packs of the trials.
+    Returns by slug the record, and the archive with the packs of the trials.
     """
     policy, now = job.rules.policy, job.timestamp()
     runs = {}
@@ -351,9 +333,6 @@ def decide_on(
     """Decide on a suite, and keep in its evidence what the decision rests on.
 
     `reruns` says what was run again, None where nothing can be; `archive` has the packs of that.
-
-    Raises:
-        StorageError: It cannot be written.
     """
     target, where = suite.target, job.settings.out / suite.target.slug
     data = dumps(reruns.to_json(), indent=True) if reruns is not None else b""
@@ -394,11 +373,7 @@ def decide_on(
 
 
 def _replay(job: JobContext, pack: Pack, where: Path) -> ReplayReport:
-    """Judge a pack of this job again, and write the report into it.
-
-    Raises:
-        AgentEvalError: It cannot be judged again, or the report cannot be written.
-    """
+    """Judge a pack of this job again, and write the report into it."""
     report = without_secrets(replay_own(pack, where, environ=job.environ), job.redactor)
     write_output(where / REPLAY_REPORT, dumps(report.to_json(), indent=True))
     return report

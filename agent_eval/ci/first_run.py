@@ -82,8 +82,7 @@ def first_run_of(job: JobContext, target: Target, search: Search) -> RunSpec:
 def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, search: Search) -> dict[str, Pack]:
     """Judge every suite, by running the agent where there is one; its evidence by slug.
 
-    Raises:
-        NotEvaluable: A limit or an outage ended a run. The evidence of the finished trials is written.
+    Where a limit or an outage ends a run, the evidence of the finished trials is written.
     """
     if len(targets) > 1:
         for target in targets:
@@ -149,13 +148,8 @@ class ProgressLines:
 def take_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict[str, Pack]:
     """Copy the evidence of every suite, which earlier jobs made, into the output directory; by slug.
 
-    `where` is a pack, or a directory or archive of packs.
-
-    Raises:
-        InvalidInput: It has no evidence of a suite, or two packs of it, or evidence of another version of it,
-            or of another commit, or of none.
-        InvalidPack: A pack does not verify, contradicts itself or is not complete.
-        StorageError: It cannot be copied.
+    `where` is a pack, or a directory or archive of packs, with one whole pack of each suite as it is here,
+    made at the commit of this job.
     """
     by_slug = by_dataset(packs_below(where).values(), str(where))
     for target in targets:
@@ -190,10 +184,8 @@ def _wrong(where: Path, what: str, remedy: str) -> InvalidInput:
 def measure_base(job: JobContext, agents: Agents, target: Target, search: Search) -> None:
     """Run the base's agent over the base's own suite, or judge the traces that are recorded there.
 
-    The baseline goes into the search; where there is none, a note says why.
-
-    Raises:
-        Altered: The change altered what is run.
+    The baseline goes into the search; where there is none, a note says why. Raises `Altered` where the change
+    altered what is run.
     """
     clone, place = job.clone, job.place
     if clone is None or place is None:

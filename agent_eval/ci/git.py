@@ -57,10 +57,6 @@ class Remote:
             them by its environment, which no other user can read, and never as arguments.
         by_user: Whether git reaches it by the user's own configuration, such as a credential helper. That is
             for a person's own machine: in a job, an earlier step can write that configuration.
-
-    Example:
-        >>> Remote("https://code.example.org/shop/agent").sibling("../lib").url
-        'https://code.example.org/shop/lib'
     """
 
     url: str
@@ -134,15 +130,10 @@ class GitFailed(NotEvaluable):
 
 
 class Git:
-    """Runs git without anybody's configuration.
+    """Runs git without anybody's configuration; `NotEvaluable` where there is no git, or an old one.
 
-    Args:
-        home: An own directory, in which the configuration is written: it has `safe.directory = *`, which
-            the other end of a fetch reads too, for a checkout of another owner.
-        environ: The environment variables, of which git sees a part.
-
-    Raises:
-        NotEvaluable: There is no git, or an old one.
+    The configuration is written in `home`, an own directory: it has `safe.directory = *`, which the other end
+    of a fetch reads too, for a checkout of another owner. Git sees a part of `environ`.
     """
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
@@ -178,18 +169,10 @@ class Git:
         remote: Remote | None = None,
         more: Mapping[str, str] | None = None,
     ) -> bytes:
-        """Run git and return what it prints.
+        """Run git, by default in the own directory, and return what it prints.
 
-        Args:
-            arguments: Command and arguments.
-            cwd: By default the own directory.
-            stdin: What it reads.
-            remote: Becomes `origin`. Only with one does git see what gives access to other machines.
-            more: Further variables.
-
-        Raises:
-            GitFailed: Its exit code is not 0, or it took too long.
-            NotEvaluable: There is no git.
+        The remote becomes `origin`. Only with one does git see what gives access to other machines. Raises
+        `GitFailed` where the exit code is not 0, or git took too long.
         """
         environ = {**self._environ, **(more or {})}
         # What writes files does so without the filters of anybody.

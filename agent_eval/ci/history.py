@@ -31,10 +31,7 @@ def read_history_of_main(job: JobContext, search: Search) -> None:
     """Read the records of reviewed runs into a search, from the evidence that it read for baselines.
 
     Where evidence must be signed, what it carries of earlier runs does not count, which is not: only the runs
-    that were read themselves do.
-
-    Raises:
-        InvalidInput: A record is not what was written. It is never taken for an empty history.
+    that were read themselves do. A record that is not what was written is an error, never an empty history.
     """
     before = None
     if job.place is not None and job.clone is not None:

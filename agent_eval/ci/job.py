@@ -140,11 +140,7 @@ class _Sources:
         self.place = find_place(refs, clone, platform.tip, lambda tip: _base_branches(clone, tip, file))
 
     def at(self, directory: Path) -> Settings:
-        """Read the settings with the `agent-eval.yml` of another checkout.
-
-        Raises:
-            AgentEvalError: They are wrong.
-        """
+        """Read the settings with the `agent-eval.yml` of another checkout."""
         path = directory / self.file if self.file is not None else None
         content = read_bytes(path, max_bytes=MAX_BYTES) if path is not None and path.is_file() else None
         named = self.file if content is not None else None
@@ -172,23 +168,11 @@ def run_job(
 ) -> ExitCode:
     """Evaluate, compare, decide and report.
 
-    Example:
-        >>> import io
-        >>> from agent_eval.demo.support_agent import write_suites
-        >>> _, suite = write_suites(Path("demo"))
-        >>> run_job({"suite": str(suite), "min-pass-rate": "0.95"}, {}, io.StringIO(), config_file=None)
-        <ExitCode.NO: 1>
+    `flags` has the values of the command line by input name; the job's log goes to `stream`. By default the
+    platform is the one that the environment variables show.
 
-    Args:
-        flags: Values of the command line by input name.
-        environ: The environment variables.
-        stream: The job's log.
-        config_file: The file with further settings; None for no file.
-        make_platform: Builds the platform; the one that the environment variables show by default.
-
-    Raises:
-        AgentEvalError: The settings or the runner's environment are wrong, and the platform has no reporter
-            that works without settings. Every later error is reported there and ends in an exit code.
+    Raises `AgentEvalError` where the settings or the runner's environment are wrong, and the platform has no
+    reporter that works without settings. Every later error is reported there and ends in an exit code.
     """
     redactor = redactor_for(environ, *(flags.get(name, "") for name in SECRET_INPUTS))
 
@@ -318,11 +302,8 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
 def _write_junit(evaluation: Evaluation, settings: Settings, spec: PlatformSpec) -> None:
     """Write the verdicts of each suite into `junit` of the output directory, if input or platform ask.
 
-    The files are made from the packs, which hold no secret. Those of an earlier job are replaced.
-
-    Raises:
-        UsageError: The directory holds something else.
-        StorageError: The files cannot be written.
+    The files are made from the packs, which hold no secret. Those of an earlier job are replaced. Raises
+    `UsageError` where the directory holds something else.
     """
     if settings.junit != "always" and not (settings.junit == "auto" and spec.shows_tests):
         return
@@ -358,8 +339,7 @@ def _comment_error(error: AgentEvalError, settings: Settings, platform: Platform
 def _report_wrong_settings(error: AgentEvalError, sources: _Sources, reporter: Reporter | None) -> None:
     """Report where no platform could be built, and comment where that can be done.
 
-    Raises:
-        AgentEvalError: The error itself, where there is no reporter.
+    Without a reporter the error itself is raised.
     """
     redactor = sources.redactor
     if reporter is None:

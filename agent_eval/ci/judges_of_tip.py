@@ -34,10 +34,7 @@ def with_usable_judges(job: JobContext, search: Search) -> JobContext:
 
     Of a judge only the files are taken from the change: its configuration stays main's. One that is given
     variables is left as it is, as they may be secrets, and so are the provider of a model and its address.
-
-    Args:
-        job: The job; its rules get a sentence for each judge and model.
-        search: With the baselines.
+    The job's rules get a sentence for each judge and model.
     """
     own, judging = job.rules.own_judging, job.settings.judging
     if own is None:

@@ -89,12 +89,10 @@ def outcome_of(evaluation: Evaluation) -> str:
 
 
 def exit_code(outcome: str, settings: Settings, *, blocks: bool) -> ExitCode:
-    """Choose the exit code of the job.
+    """Choose the exit code of the job from its worst outcome.
 
-    Args:
-        outcome: The worst one.
-        settings: Their `fail_on` says whether the gate may fail the job.
-        blocks: Whether a suite's decision stops the change: it failed, or is not settled where that blocks.
+    `fail_on` of the settings says whether the gate may fail the job, `blocks` whether a suite's decision
+    stops the change: it failed, or is not settled where that blocks.
     """
     if outcome == ERROR:
         return ExitCode.NOT_EVALUABLE
@@ -143,11 +141,7 @@ def outputs_of_error() -> dict[str, str]:
 def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str = "") -> str:
     """Write markdown that says why there is no result, in place of a report.
 
-    Args:
-        error: What went wrong.
-        title: Of the report.
-        run: For the commit and the job's page.
-        marker: The comment's first line; empty outside a comment.
+    The run is read for the commit and the job's page. The marker is empty outside a comment.
     """
     blocks = [
         marker,
@@ -296,11 +290,8 @@ def _rate(number: int, total: int) -> str:
 class Annotation:
     """A sentence about a case, at the line of the suite where the case is written.
 
-    Attributes:
-        path: Of the suite, relative to the top of the checkout, with `/`.
-        line: From 1; None where it is not known.
-        text: Why the case is pointed out.
-        fails: Whether its suite failed the gate.
+    The path is relative to the top of the checkout, with `/`; lines count from 1, None where not known.
+    `fails` says whether its suite failed the gate.
     """
 
     path: str
@@ -312,11 +303,8 @@ class Annotation:
 def annotations_of(evaluation: Evaluation, workspace: Path) -> list[Annotation]:
     """Choose the first cases that broke or are not settled, those of suites that failed first.
 
-    Without a baseline these are the cases that failed, if the gate did.
-
-    Args:
-        evaluation: The evaluation.
-        workspace: The top of the checkout; suites elsewhere are left out.
+    Without a baseline these are the cases that failed, if the gate did. `workspace` is the top of the
+    checkout; suites elsewhere are left out.
     """
     if evaluation.archive is None:
         return []  # The suites of a run that is reported on are not here.

@@ -31,9 +31,8 @@ class Refs:
     """What a platform says of the branches of a job. It chooses the branch that a change is held to, no more.
 
     Attributes:
-        default_branch: The repository's; None where the platform does not say it.
+        default_branch: None where the platform does not say it.
         branch: The branch for which the job runs; None for a tag, and for a change under review.
-        tag: The tag for which the job runs.
         target: The branch that the change under review goes into.
         queue_base: The commit onto which a merge queue puts the change.
         remote: The repository that the change goes into, with the token of the job; None where there is none.
@@ -58,7 +57,6 @@ class JobPlace:
     Attributes:
         head: The commit that is checked out. Evidence records it, whatever commit the event names.
         tip: The commit to which the trusted branch pointed when the job began.
-        trusted_branch: The branch that the job is held to.
         base: The commit that the change is compared with; of a reviewed commit that commit itself.
         is_reviewed: Whether `head` is at or below the tip of a trusted branch: its own rules hold.
         branches: All trusted branches, the default one first: only their runs leave a baseline.
@@ -81,11 +79,8 @@ def find_place(
 ) -> JobPlace:
     """Find the place of a job, and fetch the commits of that into the clone.
 
-    Args:
-        refs: What the platform says of branches.
-        clone: Of the checkout.
-        tip: Asks the platform for the tip of a branch; where it does not say it, git asks the server.
-        base_branches: Reads the list `base-branches` in `agent-eval.yml` as of the default branch's tip.
+    `tip` asks the platform for the tip of a branch; where it does not say it, git asks the server.
+    `base_branches` reads the list `base-branches` in `agent-eval.yml` as of the default branch's tip.
 
     Raises:
         TipUnknown: The default branch is not known, or the platform refuses or cannot be reached.
@@ -136,7 +131,6 @@ def find_place(
 
 
 def _default_branch(clone: PrivateClone) -> str:
-    """Ask the server which branch is the default one."""
     if clone.remote is None:
         raise TipUnknown(
             "The tip of the default branch is not known: the job knows no repository to ask for it.",

@@ -27,10 +27,7 @@ from agent_eval.suites.paths import MAX_SUITES
 def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
     """Compare and decide on the evidence of a run.
 
-    Raises:
-        UsageError: The settings ask for something that only the job that evaluates can do.
-        InvalidInput, InvalidPack: There is no evidence, or it is not what it says.
-        RemoteError: The platform does not hand it out.
+    Raises `UsageError` where the settings ask for something that only the job that evaluates can do.
     """
     _refuse_what_runs(job)
     packs = _packs_of(run)

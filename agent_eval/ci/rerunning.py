@@ -70,15 +70,10 @@ def _times(limits: RunLimits, factor: float) -> RunLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRun:
-    """A suite whose first run raised a question.
+    """A suite whose first run raised a question; with its source, where that is open already.
 
-    Attributes:
-        spec: How it was run.
-        source: The suite, where it is open already.
-        pack: What came of it.
-        question: What it asks.
-        baseline_sha256: Digest of the pack that it was compared with; None without one.
-        figures_in_doubt: Whether its cost or time seems to break its limit.
+    `baseline_sha256` is of the pack that it was compared with, None without one; `figures_in_doubt` whether
+    its cost or time seems to break its limit.
     """
 
     spec: RunSpec
@@ -159,11 +154,7 @@ class JobRunner:
         )
 
     def archive(self, slug: str) -> bytes | None:
-        """Pack the evidence of the reruns of a suite; None without any.
-
-        Raises:
-            AlteredPack: A pack of it is not as it was sealed.
-        """
+        """Pack the evidence of the reruns of a suite, as it was sealed; None without any."""
         packs, place = self._packs[slug].sealed, self._home / f"{slug}.zip"
         if not packs:
             return None
@@ -184,9 +175,7 @@ class JobRunner:
     ) -> Pack | None:
         """Run trials of some cases on one side; None where its agent cannot be run at all.
 
-        Raises:
-            Cut: Nothing more can be run.
-            Altered: The base, or what judges, was altered meanwhile.
+        Raises `Cut` where nothing more can be run, `Altered` where the base, or what judges, was altered.
         """
         limits = self._limits_left()
         run, packs = self._runs[slug], self._packs[slug]
@@ -239,8 +228,7 @@ class JobRunner:
     def _limits_left(self) -> RunLimits:
         """The limits of the trials that follow.
 
-        Raises:
-            Cut: Time or money is used up, or the last trials ended early.
+        Raises `Cut` where time or money is used up, or the last trials ended early.
         """
         seconds, cost = self._seconds_left(), self._limits.cost_usd
         if cost is not None:
@@ -255,11 +243,7 @@ class JobRunner:
 
 
 def refuse_other_judges(first: Pack, other: Pack) -> None:
-    """Refuse trials that were judged otherwise than the first run: suite or judges were altered meanwhile.
-
-    Raises:
-        Altered: They were.
-    """
+    """Refuse trials that were judged otherwise than the first run: suite or judges were altered meanwhile."""
     before, now = first.config, other.config
     definitions = {case_id: row["definition_digest"] for case_id, row in first.index_by_id().items()}
     if (
@@ -282,11 +266,8 @@ def run_again(
 ) -> dict[str, tuple[Reruns, bytes | None]]:
     """Run again what the first runs of a job, by slug, ask for, over all its suites together.
 
-    Returns:
-        By slug the record, and the archive with the packs of the trials; None where nothing was run.
-
-    Raises:
-        Altered: What judges, or is run, was altered meanwhile.
+    Returns by slug the record, and the archive with the packs of the trials; None where nothing was run.
+    Raises `Altered` where what judges, or is run, was altered meanwhile.
     """
     if not runs:
         return {}

@@ -73,7 +73,6 @@ class Rules:
 
     Attributes:
         policy: Of the gate, with the limits of the job's inputs.
-        registry: Waivers and baselines by name.
         registry_path: The registry's file; paths in the registry are relative to it.
         waivers: Those for the baseline that the settings name.
         baseline_key: The key with which a baseline must have been signed; None where it need not be.
@@ -103,13 +102,9 @@ class Rules:
 
 @dataclass
 class Held:
-    """The settings of a job with the keys of `agent-eval.yml` in the version that counts.
+    """A job's settings with the keys of `agent-eval.yml` in the version that counts; sentences as in `Rules`.
 
     Attributes:
-        settings: The checked settings.
-        named_first: As of `Rules`.
-        unusable: As of `Rules`.
-        warnings: As of `Rules`.
         own: Of a change, the values by its own file, by input; None where these are the ones that count.
         values: Of a change, the values that count, by input.
         is_adoption: Whether the change brings the first rules there are.
@@ -133,16 +128,9 @@ def hold(
 ) -> Held:
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
-    Args:
-        flags: Values of the command line by input name.
-        environ: The environment variables.
-        file: `agent-eval.yml`; None for no file.
-        versions: Reads both versions.
-        has_evidence: Tells whether a reviewed commit left evidence, so that this is no first adoption.
-
-    Raises:
-        InvalidInput: The file of what is checked out is wrong: it must hold once merged.
-        UsageError: A value cannot be read, or a required one is missing.
+    `flags` has the command line's values by input name; `has_evidence` tells whether a reviewed commit left
+    evidence, so that this is no first adoption. The change's own file must be right too, as it holds once
+    merged.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None
@@ -220,10 +208,7 @@ def _held_value(
     own: Mapping[str, str],
     warnings: list[str],
 ) -> StatedValue:
-    """Choose the value of an input for a change.
-
-    More than six parameters: the four places that state it, and the list of warnings.
-    """
+    """Choose the value of an input for a change."""
     if row.name in OF_THE_AGENT:
         return first_stated(row, flags, environ, own, CONFIG_FILE)
     outside = first_stated(row, flags, environ, {}, CONFIG_FILE)
@@ -242,11 +227,7 @@ def _held_value(
 
 
 def left_evidence(platform: Platform, versions: Versions) -> bool:
-    """Tell whether a run of a reviewed commit left evidence, also where that is gone or cannot be read.
-
-    Raises:
-        RemoteError: The platform refuses or cannot be reached.
-    """
+    """Tell whether a run of a reviewed commit left evidence, also where that is gone or cannot be read."""
     place, clone = versions.place, versions.clone
     if place is None or clone is None:
         return False
@@ -275,15 +256,7 @@ def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
 
 
 def rules_of(in_force: Held, versions: Versions) -> Rules:
-    """Read policy, registry and keys in the version that counts.
-
-    Args:
-        in_force: The settings.
-        versions: Reads both versions.
-
-    Raises:
-        InvalidInput: Policy, registry or key cannot be read, or there is no such policy or key.
-    """
+    """Read policy, registry and keys in the version that counts."""
     settings = in_force.settings
     of_tip = versions.is_change and not in_force.is_adoption
 
@@ -364,10 +337,9 @@ def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
 
 
 def _own_policy(in_force: Held, versions: Versions, file: GatePolicy) -> GatePolicy | None:
-    """Read the policy that the change would have; `file` is the one that counts, without inputs.
+    """Read the policy that the change would have, which must hold once merged.
 
-    Raises:
-        InvalidInput: It is wrong: it must hold once merged.
+    `file` is the policy that counts, without inputs.
     """
     if in_force.own is None:
         return None
@@ -417,14 +389,7 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     """Let the files that judge be those of the tip, and judges that a change adds be advisory.
 
     Judges that are code, and what they are configured by, come from a checkout of the tip, which is made only
-    where something of it is read.
-
-    Args:
-        in_force: The settings.
-        versions: Reads both versions.
-
-    Raises:
-        CannotCheckOut: The tip cannot be checked out whole.
+    where something of it is read. Raises `CannotCheckOut` where it cannot be checked out whole.
     """
     settings, clone, place = in_force.settings, versions.clone, versions.place
     if (
@@ -482,11 +447,7 @@ def _new_judges(in_force: Held) -> Judging | None:
 
 
 def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
-    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it.
-
-    Raises:
-        UsageError: The job is one of a fork and has secrets.
-    """
+    """Refuse to evaluate a fork's code beside this repository's secrets, unless the workflow allows it."""
     if not platform.run.fork_event or settings.allow_fork_with_secrets:
         return
     raise UsageError(

@@ -37,16 +37,7 @@ class Seal:
     Kind, permissions and content count, and where a link leads. No link is followed. Of files whose status
     did not change no content is read again: no program that cannot set the clock can choose that time.
 
-    Args:
-        root: The directory.
-        names: The only files that count, by path below it; None for all, so that a new one counts too.
-
-    Example:
-        >>> _ = Path("agent.py").write_text("print(1)")
-        >>> seal = Seal(Path())
-        >>> _ = Path("agent.py").write_text("print(2)")
-        >>> seal.altered()
-        'agent.py'
+    `names` are the only files that count, by path below the root; None for all, so that a new one counts too.
     """
 
     def __init__(self, root: Path, names: Iterable[str] | None = None) -> None:
@@ -112,9 +103,7 @@ def _content(path: Path, status: os.stat_result) -> bytes:
 def guarded(variables: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
     """Restore the runner's command files when the block ends or raises, and refuse what wrote to them.
 
-    Args:
-        variables: Names of the variables with the paths of such files.
-        environ: The environment variables of the job.
+    `variables` are names of the variables with the paths of such files.
 
     Raises:
         Altered: A file was changed.

@@ -70,11 +70,8 @@ class Side:
     """A commit that is checked out, with a HOME, TMPDIR and caches of its own.
 
     `start` is the directory in the checkout that the job works in; None for the working directory.
-
-    Attributes:
-        top: The top of the worktree.
-        directory: What `start` is in the worktree: agent and setup run there.
-        environ: The environment variables of the job as this side sees them; children get a part of them.
+    `directory` is the same in the worktree: agent and setup run there. Children get a part of `environ`,
+    which has the environment variables of the job as this side sees them.
 
     Raises:
         CannotCheckOut: A submodule, an LFS file or a file of it is not to be had.
@@ -118,12 +115,7 @@ class Side:
         return self.directory / path
 
     def set_up(self, setup: Setup, say: Callable[[str], None]) -> None:
-        """Run `setup-command` there, and take what it left as the sources of this side.
-
-        Raises:
-            Altered: The other side altered them before.
-            SetupFailed: It failed or took too long.
-        """
+        """Run `setup-command` there, and take what it left as the sources of this side."""
         self.refuse_altered()
         setup = replace(setup, command=self.moved(setup.command))
         set_up(setup, self.environ, say, cwd=self.directory, of=self.name)
@@ -158,11 +150,7 @@ class Side:
         return self._sources.altered()
 
     def refuse_altered(self) -> None:
-        """Refuse a side whose sources the other altered. For the base, before each of its trials.
-
-        Raises:
-            Altered: A tracked file was altered since it was sealed.
-        """
+        """Refuse a side whose sources the other altered. For the base, before each of its trials."""
         path = self.altered()
         if path is not None:
             raise Altered(
@@ -265,11 +253,8 @@ def set_up(
 ) -> None:
     """Run `setup-command`, if there is one, without the job's secrets.
 
-    `say` prints into the job's log, which names `of`, what is checked out at `cwd`.
-
-    Raises:
-        SetupFailed: The command failed or took too long.
-        NotEvaluable: No process can be started.
+    `say` prints into the job's log, which names `of`, what is checked out at `cwd`. Raises `SetupFailed`
+    where the command failed or took too long.
     """
     if not setup.command:
         return

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def signer_of(settings: Settings) -> Signer:
-    """Parse the job's key, before anything is run; a signer without one signs nothing.
-
-    Raises:
-        InvalidInput: It is no ECDSA P-256 key.
-    """
+    """Parse the job's key, an ECDSA P-256 key, before anything is run; a signer without one signs nothing."""
     if settings.signing_key is None:
         return Signer()
     return Signer(parse_signing_key(settings.signing_key.encode() + b"\n", source="signing-key"))
@@ -35,11 +31,8 @@ def signer_of(settings: Settings) -> Signer:
 def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: GateDecision) -> None:
     """Attest the run of a pack and, if it passed, the gate, from what the job has in memory.
 
-    Without a key only predicates are written, and only with `attest`.
-
-    Raises:
-        InvalidInput: A statement would hold a secret.
-        StorageError: It cannot be written.
+    Without a key only predicates are written, and only with `attest`. Raises `InvalidInput` where a statement
+    would hold a secret.
     """
     if signer.key is None and not job.settings.attest:
         return

@@ -21,12 +21,7 @@ def with_terms_of_the_job(
 ) -> GateDecision:
     """Hold a decision to what the job asks for, and say first what a reader must know of what it rests on.
 
-    Args:
-        decision: By the policy.
-        job: The job.
-        search: How the search for baselines ended.
-        slug: Of the suite.
-        replayed: How judging the evidence again ended; None where that was not asked for.
+    `replayed` says how judging the evidence again ended; None where that was not asked for.
     """
     lack = search.lack(slug)
     if slug not in search.baselines and search.outage is not None:

@@ -27,13 +27,10 @@ NAME_LIMIT = 200
 
 
 class RuleChange(NamedTuple):
-    """A file of the rules that the change alters, and how.
+    """A file of the rules that the change alters, as the settings name it, and how.
 
-    Attributes:
-        file: As the settings name it.
-        path: In the repository, for people to read.
-        diff: The lines of a unified diff, cut to a bound.
-        judge: The judge that it belongs to; empty for none.
+    `path` is in the repository, for people to read; `diff` the lines of a unified diff, cut to a bound;
+    `judge` the one that the file belongs to, empty for none.
     """
 
     file: Path
@@ -51,11 +48,8 @@ class RuleChange(NamedTuple):
 class Versions:
     """Reads a file as the change has it, and as the tip of the trusted branch has it.
 
-    Args:
-        place: Of the job; None outside of a repository, where the files of the disk count.
-        clone: The private clone.
-        is_reported: Whether the job reports on what another run left, with nothing of the change checked out.
-        from_fork: Whether another repository's code is evaluated.
+    Without a place the job is outside of a repository, where the files of the disk count. `is_reported` says
+    that it reports on what another run left, with nothing of the change checked out.
     """
 
     place: JobPlace | None
@@ -71,22 +65,14 @@ class Versions:
         return self.from_fork or not self.place.is_reviewed
 
     def tips(self, path: Path, *, default_branch: bool = False) -> bytes | None:
-        """Read a file as of the tip; one outside of the repository is the file itself. None without one.
-
-        Raises:
-            AgentEvalError: It is no regular file, or cannot be read.
-        """
+        """Read a file as of the tip; one outside of the repository is the file itself. None without one."""
         where = self.where(path)
         if self.place is None or self.clone is None or where is None:
             return self.own(path)
         return self.clone.file(where, self.place.default_tip if default_branch else self.place.tip)
 
     def own(self, path: Path) -> bytes | None:
-        """Read a file as it is checked out; None without one.
-
-        Raises:
-            InvalidInput: It is no regular file, or too large.
-        """
+        """Read a file as it is checked out; None without one. It must be regular, and not too large."""
         if self.is_reported and self.where(path) is not None:
             return None
         if self.is_change and self.where(path) is not None and path.is_symlink():

@@ -36,12 +36,9 @@ def is_of_the_job(name: str) -> bool:
 
 
 def refuse_link_out(out: Path, workspace: Path) -> None:
-    """Refuse an output directory below the workspace that is a link out of it.
+    """Refuse, by `UsageError`, an output directory below the workspace that is a link out of it.
 
     The link may come with the code under test, whose author need not be allowed to write outside.
-
-    Raises:
-        UsageError: It leads out of the workspace.
     """
     stated = Path(os.path.abspath(workspace / out))
     if not stated.is_relative_to(os.path.abspath(workspace)):
@@ -56,11 +53,7 @@ def refuse_link_out(out: Path, workspace: Path) -> None:
 
 
 def refuse_to_overwrite(out: Path) -> None:
-    """Refuse an output directory with a report and no archive: a job writes the archive first.
-
-    Raises:
-        UsageError: The report would be overwritten.
-    """
+    """Refuse, by `UsageError`, an output directory with a report and no archive, which a job writes first."""
     if (out / ARCHIVE_NAME).exists() or not out.is_dir():
         return
     for name in sorted(os.listdir(out)):

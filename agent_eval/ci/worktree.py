@@ -35,8 +35,7 @@ _BESIDE = ".agent-eval-lfs-"
 class CannotCheckOut(NotEvaluable):
     """Raised where a commit cannot be checked out whole.
 
-    Attributes:
-        reason: What is missing, for a sentence, such as "submodule `lib`".
+    `reason` says what is missing, for a sentence, such as "submodule `lib`".
     """
 
     code = "cannot_check_out"
@@ -74,8 +73,7 @@ class _Source:
 def check_out(clone: PrivateClone, commit: str, directory: Path) -> Worktree:
     """Check a commit out into a new directory: below `clone.home`, no code of the change finds it by chance.
 
-    Raises:
-        CannotCheckOut: A submodule, an LFS file or a file of the commit is not to be had.
+    Raises `CannotCheckOut` where a submodule, an LFS file or a file of the commit is not to be had.
     """
     source = _Source(clone.directory, clone.remote, clone.of_checkout)
     return Worktree(directory, frozenset(_populate(clone, source, commit, directory)))

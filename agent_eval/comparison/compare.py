@@ -74,9 +74,7 @@ class JudgedTwice:
     def new_expectations(self, before: Outcomes, todays: tuple[Outcomes, Outcomes]) -> dict[str, list[str]]:
         """Find the judges by whose old expectation a case got worse, and by whose new one it did not.
 
-        Args:
-            before: Outcomes of the baseline as it was judged.
-            todays: Outcomes of both runs as they are judged today.
+        `before` is how the baseline was judged; `todays` is how both runs are judged today.
         """
         hidden = {}
         for case_id, now in outcomes_of(self.by_baseline).items():
@@ -117,8 +115,7 @@ def compare(
         generated_at: ISO 8601 time of the comparison.
         allow_incompatible: Whether to compare every case id that both runs have, also of different datasets.
             Otherwise cases that ask something else are listed and left out.
-        traces: Function that returns a case with its trace in both runs; called only for cases whose result
-            changed.
+        traces: Called only for cases whose result changed; returns a case with its trace in both runs.
         detail_limit: Maximum cases in `behaviour_changes`; the totals in `behaviour` count all cases.
         judged_twice: Results by the other run's definitions and judges; None where nothing differs, or where
             a case that does is not to be compared.

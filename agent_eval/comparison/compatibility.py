@@ -248,10 +248,8 @@ def select(
 def judge_ids(names: Iterable[str], named: Iterable[str], *seen: Iterable[str]) -> frozenset[str]:
     """Find the ids under which judges give verdicts.
 
-    Args:
-        names: The judges that are wanted, as a run names them.
-        named: Every judge that a run names.
-        seen: Ids of the judges that have given verdicts.
+    `names` are the judges that are wanted, as a run names them, out of all that it names (`named`); `seen`
+    are ids of the judges that have given verdicts.
     """
     ids = frozenset(chain.from_iterable(seen))
     by_name = ids.intersection(names)

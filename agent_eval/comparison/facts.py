@@ -37,14 +37,9 @@ _PARTICULARS = re.compile(
 
 @dataclass(frozen=True)
 class RunView:
-    """The parts of a verified run that a comparison reads.
+    """The parts of a verified run that a comparison reads: index rows and results by the same case ids.
 
-    Args:
-        config: Configuration of the run.
-        summary: Summary of the run, which follows from the verdicts.
-        manifest_sha256: Digest of the sealed pack's manifest; None for a run that is not sealed.
-        index: Rows of the index by case id.
-        results: Results by case id; the same ids as `index`.
+    `manifest_sha256` is the digest of the sealed pack's manifest; None for a run that is not sealed.
     """
 
     config: RunConfig
@@ -75,8 +70,6 @@ class CaseOutcome:
     """Result of a case that follows from its pattern of verdicts.
 
     Attributes:
-        outcome: Outcome of the case.
-        passed: Whether the outcome is a pass.
         hard_failed: Whether a hard judge failed the case or could not judge it.
         failing: Whether any judge failed the case or could not judge it.
         judges: Outcome by judge id; the first failure, else the last, where a judge has several verdicts.

@@ -84,8 +84,7 @@ class Answer:
 def answer(question: Question, record: Reruns | None) -> Answer:
     """Say how the procedure ends for one suite; without a record where nothing was run again.
 
-    Raises:
-        InvalidInput: The record is of more than the procedure runs.
+    Raises `InvalidInput` where the record is of more than the procedure runs.
     """
     if record is None or not question.may_rerun:
         question, record = replace(question, may_rerun=False), Reruns()
@@ -114,8 +113,6 @@ def answer(question: Question, record: Reruns | None) -> Answer:
 
 
 class _Ends(NamedTuple):
-    """Cases that broke, that are open, and that fail on main as well."""
-
     broken: set[str]
     open: dict[str, OpenReason]
     on_main: set[str]
@@ -366,7 +363,6 @@ class Redefined:
 
     Attributes:
         cases: Those that passed on main, in the order of their ids.
-        removed: Those that the change removes.
         unsafe: Cases and safety judges that fail them as main has them.
         more_help: The agent was given more help than the base's.
     """

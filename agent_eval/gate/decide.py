@@ -25,8 +25,7 @@ MOST_UNJUDGED = Fraction(1, 5)
 def question_of(material: Material, policy: GatePolicy, *, generated_at: str) -> Question:
     """Build the question that the first run asks; `gate.rerun` runs it.
 
-    Raises:
-        UsageError: `generated_at` names no point in time.
+    Raises `UsageError` where `generated_at` names no point in time.
     """
     return material.question(policy, material.excuses(policy, generated_at=generated_at))
 
@@ -119,10 +118,8 @@ def decide(
 def decide_without_baseline(run: RunReference, thresholds: Thresholds, *, generated_at: str) -> GateDecision:
     """Decide on a run alone by thresholds, to the letter: absolute rules apply, the others are listed.
 
-    Without an absolute rule the status is `no-baseline`, which is not a pass.
-
-    Raises:
-        NothingMeasured: The run has no case.
+    Without an absolute rule the status is `no-baseline`, which is not a pass. Raises `NothingMeasured` where
+    the run has no case.
     """
     refuse_no_numbers(thresholds)
     measured = measure_run(run)
@@ -162,7 +159,6 @@ def _by_thresholds(
 def _about(
     run: RunReference, comparison: Comparison | None, measured: Measured, excuses: Excuses
 ) -> dict[str, Any]:
-    """Say which runs a decision is about, and which of their cases count."""
     return {
         "baseline_run_id": comparison.baseline_run_id if comparison is not None else None,
         "candidate_run_id": run.run_id,
@@ -215,7 +211,6 @@ def why_too_little(summary: RunSummary, *, errors_are_failures: bool = False) ->
 
 
 def _judged_nothing(summary: RunSummary) -> bool:
-    """Whether every case ended in an error or had nothing to judge."""
     return summary.error_cases + summary.skipped_cases >= summary.total_cases > 0
 
 

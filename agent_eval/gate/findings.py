@@ -148,11 +148,7 @@ class Facts:
 
 
 def find(material: Material, policy: GatePolicy, excuses: Excuses) -> Facts:
-    """Ask, answer and measure.
-
-    Raises:
-        InvalidInput: The record of reruns contradicts itself.
-    """
+    """Ask, answer and measure; raises `InvalidInput` where the record of reruns contradicts itself."""
     counts, record = material.counts, material.reruns
     asks = material.question(policy, excuses)
     asks = asks if record is not None else replace(asks, may_rerun=False)

@@ -23,9 +23,8 @@ _COMPARED = 10_000
 def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
     """Build a policy from the parsed content of a file, which errors call `source`.
 
-    Raises:
-        InvalidInput: A key is gone (says what to write instead) or unknown (names the nearest), or a value is
-            out of range.
+    Raises `InvalidInput` where a key is gone (says what to write instead) or unknown (names the nearest), or
+    a value is out of range.
     """
     known = list(GatePolicy.model_fields)
     for name, value in values.items():
@@ -58,8 +57,8 @@ def _invalid(source: str, field: str, problem: str) -> InvalidInput:
 def parse_thresholds(values: Mapping[str, object]) -> Thresholds:
     """Build thresholds from flags or a file; a rule that is left out, or None, is not set.
 
-    Raises:
-        UsageError: An unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional count.
+    Raises `UsageError` for an unknown rule, a share outside 0 to 1, NaN, infinity, a negative or fractional
+    count.
     """
     limits = {name: value for name, value in values.items() if value is not None}
     unknown = sorted(limits.keys() - Thresholds.model_fields.keys())
@@ -99,11 +98,6 @@ def unknown_case_warnings(policy: GatePolicy, known: Iterable[str], *, where: st
 
     A misspelt case would go on blocking without a word. One sentence each for the first five, with ids in
     backticks, and one for the others.
-
-    Example:
-        >>> held = [{"case": "refnd", "reason": "flaky", "until": "2027-03-31"}]
-        >>> unknown_case_warnings(GatePolicy(quarantine=held), ["refund"], where="neither run has it")
-        ['`quarantine` of the policy lists `refnd`, but neither run has it. Did you mean `refund`?']
     """
     existing = set(known)
     listed = dict.fromkeys(entry.case for entry in policy.quarantine)

@@ -378,7 +378,6 @@ class Material:
     """What a decision by policy rests on.
 
     Attributes:
-        run: The run that is decided on.
         comparison: With its baseline; None without one.
         reruns: What the job ran again; None where nothing was, or could be.
         waivers: Of the baseline; expired and revoked ones excuse nothing.

@@ -150,7 +150,6 @@ class DriftReport:
     """What `agent-eval drift` says.
 
     Attributes:
-        drift: The test.
         runs: Main's runs that were held against the release, the newest first.
         left_out_runs: How many others were judged otherwise, judged too few of the cases, or are older.
         left_out_cases: How many cases of the release are not compared, because they changed or are gone.

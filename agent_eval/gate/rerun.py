@@ -139,8 +139,6 @@ def _decisive(suites: Sequence[_Suite], base: BaseAgent, figures_in_doubt: froze
 
 @dataclass(frozen=True)
 class _Suite:
-    """The question of one suite, and the record of its reruns so far."""
-
     slug: str
     question: Question
     record: Reruns

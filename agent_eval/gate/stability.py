@@ -43,10 +43,8 @@ def stability(
 ) -> StabilityReport:
     """Report on repeated runs: the outcome of each by case id, in run order, at least two runs a case.
 
-    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined.
-
-    Raises:
-        NothingMeasured: There is no case, or a case has fewer than two runs.
+    A flaky case that passes less often than `quarantine_min_pass_rate` should be quarantined. Raises
+    `NothingMeasured` where there is no case, or a case has fewer than two runs.
     """
     short = [case_id for case_id, runs in trials.items() if len(runs) < 2]
     if not trials or short:
@@ -98,10 +96,6 @@ def runs_to_see_flake(rate: float) -> int:
     """Compute after how many runs a case that fails with chance `rate` has failed with a chance of 95 %.
 
     The smallest n with 1 - (1 - rate)^n >= 0.95.
-
-    Example:
-        >>> runs_to_see_flake(0.05)
-        59
     """
     return max(1, ceil(log(0.05) / log(1 - rate)))
 

@@ -165,12 +165,7 @@ def student_cdf(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=256)
 def student_quantile(confidence: float, freedom: int) -> float:
-    """Compute the t below which a share `confidence`, at least a half, of Student's distribution is.
-
-    Example:
-        >>> round(student_quantile(0.95, 7), 4)
-        1.8946
-    """
+    """Compute the t below which a share `confidence`, at least a half, of Student's distribution is."""
     low, high = 0.0, 1.0
     while student_cdf(high, freedom) < confidence and high < inf:
         high *= 2
@@ -202,10 +197,6 @@ def welch(before: Sequence[float], now: Sequence[float]) -> float:
 
     Source: B. L. Welch, The generalization of Student's problem when several different population variances
     are involved, Biometrika 34 (1947) 28-35; degrees of freedom by F. E. Satterthwaite (1946), rounded down.
-
-    Example:
-        >>> round(welch([48, 49, 47, 48], [44, 45, 43, 44]), 4)
-        0.0002
     """
     (mean_before, of_before), (mean_now, of_now) = mean_and_variance(before), mean_and_variance(now)
     share_before = max(of_before, LEAST_VARIANCE) / len(before)

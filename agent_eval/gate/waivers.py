@@ -47,7 +47,6 @@ class Excuses:
         waived: Cases that regressed, here or as main defines them, and whose worse judges are all waived.
         covered: Judges by case whose failure is waived.
         quarantine: All cases in quarantine.
-        applied: Waivers that were used.
         expired: Waivers and quarantine entries that are over and would have excused a case that counts.
     """
 
@@ -80,7 +79,6 @@ def excuse(
     Args:
         comparison: With the baseline; None without one.
         waivers: Of the baseline; like quarantine, expired ones excuse nothing, and neither do revoked ones.
-        quarantine: Of the policy.
         generated_at: ISO 8601 time of the decision with its offset.
         violations: Safety judges that fail, by case, whether or not that is worse than before.
         by_main: Judges that fail a case as main defines it, by case that the change defines otherwise.
@@ -150,8 +148,6 @@ def _time(generated_at: str) -> datetime:
 
 
 class _Judge(NamedTuple):
-    """A judge that fails or got worse."""
-
     judge_id: str
     regression_key: str | None = None
     is_crash: bool = False

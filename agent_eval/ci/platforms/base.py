@@ -44,8 +44,6 @@ class CiRun:
             checked out. What is evaluated and recorded is `JobPlace.head`.
         run_url: The job's page, None outside CI.
         run_name: Names this run and attempt; evidence packs are named after it. None outside CI.
-        evidence_url: The page with the uploaded evidence.
-        from_fork: Whether the change comes from another repository.
         fork_event: The event by which a fork's code runs with this repository's secrets; empty where it has
             none of them.
         reported: The finished run of a change whose evidence this job reports on, without running anything;
@@ -62,18 +60,7 @@ class CiRun:
 
 
 class Reporter:
-    """Reports how a job ended, also when its settings could not be read. All it writes is redacted.
-
-    Example:
-        >>> import sys
-        >>> reporter = Reporter({}, sys.stdout).redacted_by(Redactor(["ghs_0123456789"]))
-        >>> reporter.warn("The token ghs_0123456789 was refused.")
-        Warning: The token [redacted] was refused.
-
-    Args:
-        environ: The environment variables.
-        stream: The job's log.
-    """
+    """Reports how a job ended, also when its settings could not be read. All it writes is redacted."""
 
     def __init__(self, environ: Mapping[str, str], stream: TextIO) -> None:
         self._environ, self._stream = environ, stream
@@ -102,11 +89,8 @@ class Reporter:
     def point_out(self, text: str, *, path: str, line: int | None, fails: bool) -> None:
         """Show a sentence at a line of a file under review, where the platform can.
 
-        Args:
-            text: The sentence.
-            path: Of the file, relative to the top of the checkout, with `/`.
-            line: From 1; None where it is not known.
-            fails: Whether it is one of the reasons why the job fails.
+        The path is relative to the top of the checkout, with `/`; lines count from 1. `fails` says whether it
+        is one of the reasons why the job fails.
         """
         self.log_at_line("error" if fails else "warning", self._in_one_line(text), path, line or 1)
 
@@ -144,17 +128,8 @@ class Reporter:
 class Platform(Reporter):
     """The place where a job runs: a checkout, whose evidence is kept as an artifact of the job.
 
-    `tip`, `earlier_runs` and `run_named` alone raise for a failure of the platform.
-
-    Args:
-        settings: The checked settings.
-        environ: The environment variables that the platform sets.
-        stream: The job's log.
-        sleep: Waits that many seconds between attempts.
-        patience: How long and how often the platform is asked.
-
-    Raises:
-        UsageError, InvalidInput: The platform's variables cannot be read, or its address is not https.
+    `tip`, `earlier_runs` and `run_named` alone raise for a failure of the platform. `sleep` waits that many
+    seconds between attempts.
     """
 
     spec: ClassVar[PlatformSpec]
@@ -166,9 +141,6 @@ class Platform(Reporter):
         """Open the comments of a change that this platform hosts, for a job on another one.
 
         None where it does not host the change, or there is no token.
-
-        Raises:
-            UsageError: The API address is not https.
         """
         del change
         return None
@@ -225,12 +197,7 @@ class Platform(Reporter):
         raise NotImplementedError
 
     def run_named(self, number: int) -> EarlierRun:
-        """Find the run that the user named.
-
-        Raises:
-            UsageError: There is none, or its code is another repository's.
-            NoHistory, RemoteError: As for `earlier_runs`.
-        """
+        """Find the run that the user named, of this repository's own code; errors as for `earlier_runs`."""
         try:
             return self.find_run(number)
         except HttpError as error:
@@ -250,9 +217,8 @@ class Platform(Reporter):
     def publish(self, body: Callable[[str], str]) -> Published:
         """Create or update the comment where the change is reviewed.
 
-        Args:
-            body: Makes the markdown, given the marker it must start with, which alone is not redacted: the
-                comment would not be found again.
+        `body` makes the markdown, given the marker it must start with, which alone is not redacted: the
+        comment would not be found again.
         """
         return self.write_comment(lambda marker: marker + self._redacted(body(marker).removeprefix(marker)))
 
@@ -274,7 +240,6 @@ class Platform(Reporter):
         return Published("refused", warning=f"{what} {why} {report}")
 
     def _no_such_run(self, why: str) -> UsageError:
-        """Build the error for a run that the user named and that cannot be the baseline."""
         noun = self.spec.words.earlier_run
         remedy = f"Correct `baseline-run-id` (the number of a {noun}), or leave it out."
         return UsageError(why, remedy=remedy, field="baseline-run-id")
@@ -282,9 +247,8 @@ class Platform(Reporter):
     def _reads(self, *, of_a_fork: str = "") -> RestApi:
         """The API that lists earlier runs.
 
-        Args:
-            of_a_fork: What the job is, where it is one of a fork, such as `the build of a fork`: that has no
-                token, and another's is not known.
+        `of_a_fork` says what the job is, where it is one of a fork, such as `the build of a fork`: that has
+        no token, and another's is not known.
         """
         noun = self.spec.words.earlier_run
         if self._api is not None:
@@ -352,14 +316,7 @@ def comment_words(spec: PlatformSpec, *, from_fork: bool = False) -> CommentWord
 class HostedChange:
     """A change under review that another platform hosts than the one on which the job runs.
 
-    Example:
-        >>> HostedChange(url="https://git.example/acme/shop/pull/7", own={}, connect=Connector()).host
-        'git.example'
-
-    Attributes:
-        url: Its page.
-        own: The platforms' own settings of the job, which hold the token.
-        connect: Opens the host's API.
+    `own` has the platforms' own settings of the job, which hold the token.
     """
 
     url: str
@@ -374,13 +331,8 @@ class HostedChange:
     def api_address(self, api_url: str, *, public: str, of_public: str) -> str | None:
         """Choose the API to which the token is sent: never to a host that only the change's address names.
 
-        Args:
-            api_url: The API's address as the user gave it; may be empty.
-            public: The public service's host.
-            of_public: The public service's API.
-
-        Returns:
-            The address; None where the user has to give it.
+        `api_url` is as the user gave it, and may be empty; `public` and `of_public` are the public service's
+        host and API. None where the user has to give the address.
         """
         if api_url:
             # It is on the host of the pages, or on `api.` before it.

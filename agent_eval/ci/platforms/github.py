@@ -122,13 +122,7 @@ _BRANCH, _TAG = "refs/heads/", "refs/tags/"
 
 
 class GitHubStep(Reporter):
-    """One step of a workflow. It needs no settings and no event.
-
-    Example:
-        >>> import sys
-        >>> GitHubStep({}, sys.stdout).warn("The baseline is missing.")
-        ::warning title=agent-eval::The baseline is missing.
-    """
+    """One step of a workflow. It needs no settings and no event."""
 
     def keep_summary(self, markdown: str) -> None:
         """Append to the step's summary. A text that does not fit is left out, or GitHub would drop all."""
@@ -183,14 +177,11 @@ def escape_property(text: str) -> str:
 
 
 def command(name: str, message: str, **properties: str | int) -> str:
-    """Write a workflow command on one line, without a line break at its end.
+    """Write a workflow command on one line, without a line break at its end; names are lower-case words.
 
     Example:
         >>> command("warning", "100 %", title="agent-eval")
         '::warning title=agent-eval::100 %25'
-
-    Raises:
-        ValueError: `name` or the name of a property is not a lower-case word.
     """
     for word in (name, *properties):
         if not _COMMAND.fullmatch(word.lower()):
@@ -212,8 +203,7 @@ class GitHubEvent:
         queue_base: The commit onto which the merge queue puts the change.
         base_branch: The branch that the change goes into.
         branch: The branch that the job runs on; None for pull requests and tags.
-        from_fork: Whether the change comes from another repository, or the payload does not show that it
-            comes from this one.
+        from_fork: Also where the payload does not show that the change comes from this repository.
     """
 
     name: str
@@ -238,12 +228,7 @@ class GitHubEvent:
 
 
 def read_event(environ: Mapping[str, str]) -> GitHubEvent:
-    """Read the event of this job.
-
-    Raises:
-        UsageError: `GITHUB_REPOSITORY` is not `owner/name`.
-        InvalidInput: The event's payload is not valid JSON.
-    """
+    """Read the event of this job. `GITHUB_REPOSITORY` is `owner/name`."""
     repository = environ.get("GITHUB_REPOSITORY", "")
     if not _REPOSITORY.fullmatch(repository):
         raise UsageError(
@@ -506,11 +491,8 @@ class ReportedRun:
 
     The first job ran the code and the workflow of a fork, so nothing that it wrote says whose comment is
     written. Commit, fork and pull request come from GitHub, by the number of the run that the runner passes.
-
-    Attributes:
-        run: As GitHub describes it.
-        event: The event of this job, with the change that the run evaluated.
-        why_no_comment: Why no comment is written, as a sentence; empty where one is.
+    `event` is this job's, with the change that the run evaluated. `why_no_comment` is a sentence, empty
+    where a comment is written.
     """
 
     run: WorkflowRun
@@ -519,17 +501,10 @@ class ReportedRun:
 
 
 def find_reported(api: GitHubApi, event: GitHubEvent, run_id: int) -> ReportedRun:
-    """Read a run and find its pull request.
+    """Read a run, by its id, and find its pull request; `event` triggered this job.
 
-    Args:
-        api: Of the repository.
-        event: That triggered this job.
-        run_id: Of the run.
-
-    Raises:
-        UsageError: This job is not one that no change can alter; or there is no such run, or it is not a
-            finished run of a pull request into this repository.
-        RemoteError: GitHub refuses or cannot be reached.
+    Raises `UsageError` where a change can alter this job, or there is no finished run of a pull request into
+    this repository by that id.
     """
     if event.name not in _MAY_REPORT:
         raise _wrong_report(

@@ -137,11 +137,7 @@ class _Pull(BaseModel):
 
 
 def connected(connect: Connector, address: str, token: str) -> RestApi:
-    """Open GitHub's API.
-
-    Raises:
-        UsageError: The address is not https.
-    """
+    """Open GitHub's API at an https address."""
     headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": API_VERSION}
     secret = {"Authorization": f"Bearer {token}"}
     return connect.open(address, secret, name="GitHub", field="github-api-url", headers=headers)
@@ -221,14 +217,9 @@ def _refuse_missing_rows(rows: Sequence[BaseModel], total: int, path: str) -> No
 
 
 class PullRequestComments:
-    """The comments of one pull request.
+    """The comments of one pull request of a repository `owner/name`, by an API with a token that may write.
 
-    Args:
-        api: With a token that may write.
-        repository: `owner/name`.
-        number: The pull request.
-        author: The login of the token as the user says it; empty to ask GitHub.
-        api_url: The API's base address.
+    `author` is the login of the token as the user says it; empty to ask GitHub.
     """
 
     def __init__(self, api: RestApi, repository: str, number: int, author: str, api_url: str) -> None:
@@ -258,8 +249,7 @@ class PullRequestComments:
     def author(self) -> str:
         """The login of the token: as the user says, as GitHub says, else the usual bot.
 
-        Raises:
-            RateLimited: GitHub limits requests: what it would say is not known.
+        Raises `RateLimited` where GitHub limits requests: what it would say is not known.
         """
         if self._author:
             return self._author
@@ -296,11 +286,7 @@ def _is_limited(answer: Any) -> bool:
 
 
 def pull_request_comments(change: HostedChange) -> Comments | None:
-    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token.
-
-    Raises:
-        UsageError: The API address is not https.
-    """
+    """Open the comments of a pull request; None where it is none of GitHub's, or there is no token."""
     page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["github_token"]
     base = change.api_address(change.own["github_api_url"], public="github.com", of_public=PUBLIC_API)
     if page is None or not token or base is None:
@@ -324,11 +310,8 @@ def upload_artifact(name: str, archive: Path, environ: Mapping[str, str], connec
 
     The runner gives address and token of the service to actions, in containers too, and to no other step. The
     service creates an artifact and returns a signed address of the storage; the file goes there without the
-    token, and the service gets its size and digest. GitHub Enterprise Server has no such service.
-
-    Raises:
-        InvalidInput: The archive is larger than what later runs read, or cannot be read.
-        RemoteError: This step has no access to the service, or the service refuses or cannot be reached.
+    token, and the service gets its size and digest. GitHub Enterprise Server has no such service. An archive
+    that is larger than what later runs read is refused.
     """
     token, address = environ.get("ACTIONS_RUNTIME_TOKEN", ""), environ.get("ACTIONS_RESULTS_URL", "")
     if not token or not address:

@@ -204,11 +204,7 @@ class GitLab(Platform):
 
     @staticmethod
     def comments_on(change: HostedChange) -> Comments | None:
-        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token.
-
-        Raises:
-            UsageError: The API address is not https.
-        """
+        """Open the notes of a merge request; None where it is none of GitLab's, or there is no token."""
         page, token = _PAGE_OF_CHANGE.fullmatch(change.url), change.own["gitlab_token"]
         base = change.api_address(
             change.own["gitlab_api_url"], public="gitlab.com", of_public="https://gitlab.com/api/v4"
@@ -270,10 +266,8 @@ class GitLab(Platform):
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
         """Yield the pipelines of the commit, then the newest of each branch.
 
-        The job's own token may not list pipelines: there all jobs are gone through.
-
-        Raises:
-            NoHistory: The job has no name; or it is a fork's, which may not read this project's pipelines.
+        The job's own token may not list pipelines: there all jobs are gone through. Raises `NoHistory` where
+        the job has no name, or is a fork's, which may not read this project's pipelines.
         """
         name = self._job_name
         try:
@@ -421,13 +415,9 @@ def without_quick_actions(markdown: str) -> str:
 
 
 class MergeRequestNotes:
-    """The notes of one merge request.
+    """The notes of one merge request, by an API with a token that may write, which the job's own may not.
 
-    Args:
-        api: With a token that may write; the job's own may not.
-        project: Number of the project, or its path.
-        iid: The merge request.
-        url: Its page; empty when unknown.
+    The project is its number or its path; `url` is the merge request's page, empty when unknown.
     """
 
     def __init__(self, api: RestApi, project: int | str, iid: int, url: str) -> None:
@@ -442,11 +432,7 @@ class MergeRequestNotes:
         return (self._comment(row) for row in rows if not row.system)
 
     def create(self, body: str) -> Comment:
-        """Write a new one.
-
-        Raises:
-            RemoteError: GitLab took a line of it for a quick action.
-        """
+        """Write a new one; `RemoteError` where GitLab took a line of it for a quick action."""
         return self._write("POST", self._notes, body)
 
     def update(self, comment_id: int, body: str) -> Comment:

@@ -124,11 +124,7 @@ class LocalDirectory(Platform):
         return commit if COMMIT.fullmatch(commit) else None
 
     def earlier_runs(self, asked: Asked) -> Iterator[EarlierRun]:
-        """Yield stored runs, the newest first.
-
-        Raises:
-            NoHistory: There is no store.
-        """
+        """Yield stored runs, the newest first; `NoHistory` where there is no store."""
         if self._store is None:
             raise NoHistory(
                 "Outside CI there are no earlier runs: give `--baseline PATH` to compare, or keep runs with "
@@ -273,7 +269,8 @@ class StoredRun(BaseModel):
 class Store:
     """The runs and comments in one directory, created when the first run is stored.
 
-    Several jobs may use it at once.
+    Several jobs may use it at once. A finished run that cannot be read, or is not what was stored, is
+    `Withheld`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -284,11 +281,7 @@ class Store:
         return self._root / "comments" / safe_name(branch or "detached") / f"{safe_name(comment_id)}.md"
 
     def new_run(self) -> Path:
-        """Create the directory of a new run, numbered after the newest.
-
-        Raises:
-            StorageError: The directory cannot be created.
-        """
+        """Create the directory of a new run, numbered after the newest."""
         runs = self._root / "runs"
         try:
             runs.mkdir(parents=True, exist_ok=True)
@@ -306,16 +299,10 @@ class Store:
         )
 
     def keep(self, directory: Path, archive: Path, **facts: str | None) -> None:
-        """Store an evidence archive. The run counts as finished once its `run.json` is there.
+        """Store an evidence archive, unless it is too large to be read again (`Withheld`).
 
-        Args:
-            directory: From `new_run`.
-            archive: The evidence archive.
-            facts: The other fields of `StoredRun`.
-
-        Raises:
-            Withheld: The archive is too large to be read again.
-            StorageError: It cannot be written.
+        The run counts as finished once its `run.json` is there. The directory is from `new_run`; `facts` are
+        the other fields of `StoredRun`.
         """
         sha256, size = sha256_file(archive)
         number = int(directory.name)
@@ -326,11 +313,7 @@ class Store:
         write_file(directory / "run.json", dumps(StoredRun.model_validate(row).model_dump(), indent=True))
 
     def run(self, number: int) -> StoredRun | None:
-        """Read one run; None where there is none that is finished.
-
-        Raises:
-            Withheld: Its `run.json` cannot be read.
-        """
+        """Read one run; None where there is none that is finished."""
         path = self._directory(number) / "run.json"
         if not path.is_file():
             return None
@@ -344,11 +327,7 @@ class Store:
         return run
 
     def evidence(self, run: StoredRun) -> bytes:
-        """Read a run's evidence archive.
-
-        Raises:
-            Withheld: It is missing, too large, or not what was stored.
-        """
+        """Read a run's evidence archive."""
         label = f"run {run.number}"
         refuse_large_archive(run.size, label)
         try:
@@ -369,12 +348,7 @@ class Store:
 
 
 class FileComments:
-    """At most one comment, in one file. A file that is not a comment of the evaluation is never replaced.
-
-    Args:
-        path: The file.
-        current_head: Tells the commit that is checked out now.
-    """
+    """At most one comment, in one file. A file that is not a comment of the evaluation is never replaced."""
 
     def __init__(self, path: Path, current_head: Callable[[], str | None]) -> None:
         self._path = path

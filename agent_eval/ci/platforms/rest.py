@@ -26,18 +26,8 @@ TOKEN_REFUSED, NOT_FOUND, EXPIRED = 401, 404, 410
 class RestApi:
     """Calls one service and validates what it answers.
 
-    Example:
-        >>> class Project(BaseModel):
-        ...     id: int
-        >>> session = Session("https://ci.example.org/api")
-        >>> api = RestApi(session, name="The service", remedy="Check the API address.")
-        >>> api.validate(Project, {"id": 278964}, "/projects/278964").id
-        278964
-
-    Args:
-        session: To the API's base address, with the token.
-        name: What errors call the service.
-        remedy: What a user can do where its answers are not what they should be.
+    The session goes to the API's base address, with the token. `name` is what errors call the service,
+    `remedy` what a user can do where its answers are not what they should be.
     """
 
     def __init__(self, session: Session, *, name: str, remedy: str) -> None:
@@ -76,9 +66,7 @@ class RestApi:
     def evidence(self, path: str, *, label: str) -> bytes:
         """Download the evidence archive of a run. A redirect to the storage is followed without the token.
 
-        Args:
-            path: Of the archive.
-            label: What notes call the run.
+        `label` is what notes call the run.
 
         Raises:
             Expired: It has expired.
@@ -121,12 +109,7 @@ class RestApi:
 
 @dataclass(frozen=True)
 class Connector:
-    """Opens the APIs of services, all with the same patience.
-
-    Attributes:
-        sleep: Waits that many seconds between attempts.
-        patience: How long and how often a service is asked.
-    """
+    """Opens the APIs of services, all with the same patience: `sleep` waits seconds between attempts."""
 
     sleep: Callable[[float], None] = time.sleep
     patience: Patience | None = None
@@ -141,18 +124,10 @@ class Connector:
         headers: Mapping[str, str] | None = None,
         plain_http: bool = False,
     ) -> RestApi:
-        """Open the API at an address that the user gave.
+        """Open the API at an address that the user gave, with credentials that are sent there alone.
 
-        Args:
-            address: Its base address.
-            secret: Headers with credentials, sent there alone.
-            name: What errors call the service.
-            field: The input or variable with the address.
-            headers: Further headers.
-            plain_http: Whether the address may be one without encryption.
-
-        Raises:
-            UsageError: It is no address that a token may be sent to.
+        `name` is what errors call the service, `field` the input or variable with the address, which may be
+        without encryption only where `plain_http`.
         """
         try:
             session = Session(

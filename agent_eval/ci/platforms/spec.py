@@ -51,14 +51,10 @@ class Words:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remedies:
-    """Steps that a user can take where the platform refuses something; phrases without a full stop.
+    """Steps that a user can take where the platform refuses something.
 
-    Attributes:
-        read_runs: For a job that may not read earlier runs; a sentence.
-        write_comment: For a job that may not write the comment.
-        write_from_fork: For the job of a fork that may not write the comment.
-        run_fork: How to evaluate a fork's code without this repository's secrets; a sentence.
-        set_variable: For a variable that the agent needs and that is not set.
+    Those of `read_runs` and `run_fork` are sentences, the others phrases without a full stop. `run_fork` says
+    how to evaluate a fork's code without this repository's secrets.
     """
 
     read_runs: str = "Check the permissions of the job's token."
@@ -72,20 +68,8 @@ class Remedies:
 class PlatformSpec:
     """One CI platform, as `ci.platforms.catalog` lists it: names and figures, without the code.
 
-    Example:
-        >>> spec = PlatformSpec(
-        ...     name="gitlab",
-        ...     detect=lambda environ: environ.get("GITLAB_CI") == "true",
-        ...     words=Words(change="merge request", full_report="job's artifacts"),
-        ...     secret_names=frozenset({"CI_JOB_TOKEN"}),
-        ... )
-        >>> spec.keeps_from_agents("CI_JOB_TOKEN")
-        True
-
     Attributes:
-        name: How the catalog calls it.
         detect: Whether this job runs there, given the environment variables.
-        words: Its terms.
         comment_limit: Characters that the platform accepts in a comment.
         summary_limit: Bytes of UTF-8 that the platform accepts as the full report.
         inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
@@ -95,7 +79,6 @@ class PlatformSpec:
         secret_prefixes: What the names of further such variables begin with.
         command_files: Variables with the paths of files that its runner reads as commands when the step has
             ended. What an agent writes there is taken back.
-        remedies: Its remedies.
         shows_tests: Whether it shows test results that a job left as JUnit XML.
         alert_boxes: Whether it shows `> [!WARNING]` as a box; elsewhere these are plain quotes.
     """
@@ -128,12 +111,8 @@ class PlatformSpec:
 class PlatformSettings:
     """The settings of a job that its platform reads.
 
-    Attributes:
-        comment_id: The evaluation whose comment is written.
-        baseline_artifact: Name under which the evidence is found again.
-        report_run_id: The run whose evidence is reported on; None where the job evaluates.
-        out: The output directory of the job.
-        own: Values of the rows of every platform, by field; each platform reads its own.
+    The evidence is found again as `baseline_artifact`; `report_run_id` is the run whose evidence is reported
+    on, None where the job evaluates; `own` has the rows of every platform, by field, and each reads its own.
     """
 
     comment_id: str
