@@ -363,6 +363,7 @@ ROWS = (
         change=settings(command_timeout_seconds="90"),
         said="→ 90",
     ),
+    Row(id="64", change=lambda repository: repository.write("requirements.txt", "client==2.0\n")),
     Row(
         id="65",
         change=policy("preset: pull-request\nmin_pass_rate: 0.9\n"),
