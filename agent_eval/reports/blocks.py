@@ -18,8 +18,7 @@ def document(blocks: Iterable[str]) -> str:
 def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Write a table. Every cell is a literal or the result of a function in `text.escape`.
 
-    Args:
-        align: `:--`, `--:` or `:-:` for each column.
+    `align` has `:--`, `--:` or `:-:` for each column.
     """
     lines = [header, align, *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -33,8 +32,7 @@ def bullets(items: Iterable[str]) -> str:
 def folded(title: str, blocks: Iterable[str]) -> str:
     """Fold blocks away until a reader clicks; nothing when there are none.
 
-    Args:
-        title: A literal with figures at most: markup in it is not escaped.
+    `title` is a literal with figures at most: markup in it is not escaped.
     """
     inside = [block for block in blocks if block]
     if not inside:
@@ -48,10 +46,7 @@ Alert = Literal["NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"]
 def alert(kind: Alert, paragraphs: Iterable[str], *, boxes: bool) -> str:
     """Set paragraphs in a coloured alert box; as a plain quote where the platform has none.
 
-    Args:
-        kind: Decides the colour and the word at the top of the box.
-        paragraphs: Markdown without a fence. Empty ones are left out; of nothing there is no box.
-        boxes: Whether the place where this is read knows the boxes.
+    Paragraphs are markdown without a fence. Empty ones are left out; of nothing there is no box.
     """
     inside = [paragraph for paragraph in paragraphs if paragraph]
     if not inside:

@@ -38,9 +38,8 @@ from agent_eval.text.numbers import count, verb
 def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: Detail) -> list[str]:
     """Render the regressed cases: one in full for each cause, more behind a click, the rest as a number.
 
-    Args:
-        suite: Its cases; nothing is rendered without a baseline.
-        command: The shell command that reproduces a case, by its id.
+    Nothing is rendered without a baseline. `command` makes the shell command that reproduces a case,
+    by its id.
     """
     comparison = suite.comparison
     if comparison is None:
@@ -223,11 +222,8 @@ def _in_full(
 ) -> list[str]:
     """Render one case with its judges, its behaviour and the command that reproduces it, as blocks.
 
-    Args:
-        change: How its behaviour changed, None when it did not.
-        conversation: Its turns in both runs; None where it is no conversation.
-        run: How the whole run's behaviour changed, which is not repeated for each case.
-        command: Empty for none.
+    `change` is None where its behaviour did not change, `conversation` where it is no conversation;
+    `command` is empty for none. How the behaviour of the whole `run` changed is not repeated for each case.
     """
     lines = list(_judge_lines(case, detail))
     lines += _criterion_lines(case, conversation, detail)
@@ -272,9 +268,8 @@ def _behaviour_lines(
 ) -> list[str]:
     """List how one case's behaviour changed: calls, arguments, output, models, amounts.
 
-    Args:
-        run: How the whole run's behaviour changed, which is not repeated for each case.
-        shows_turns: Whether the turns of a conversation, with the agent's answers, are shown beside it.
+    How the behaviour of the whole `run` changed is not repeated for each case. With `shows_turns`, the turns
+    of a conversation, with the agent's answers, are shown beside it.
     """
     lines = []
     if change.calls_changed:
@@ -392,9 +387,8 @@ def _counted(change: BehaviourChange, kind: str) -> list[tuple[str, int]]:
 class _Calls:
     """The calls of one side, as far as the comparison lists them.
 
-    Args:
-        runs: The first runs of equal tools; empty where an older version made the comparison.
-        count: The number of all calls; None where an older version made the comparison.
+    `runs` are the first runs of equal tools, `count` is the number of all calls. Where an older version made
+    the comparison, they are empty and None.
     """
 
     def __init__(self, listed: Sequence[str], runs: Sequence[CallRun], count: int | None) -> None:

@@ -32,14 +32,9 @@ _OBJECTION = "{}: {}"
 class Reason:
     """What a judge objects to, without the particulars of a case; equal for cases that share it.
 
-    Example:
-        >>> Reason("{} was called", ("escalate",)).words(repr)
-        "'escalate' was called"
-
     Args:
         template: A clause, with a place for each name.
         names: Names of tools and judges, and reasons of judges; hostile text.
-        fault: Whose it is.
     """
 
     template: str

@@ -23,7 +23,6 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
     """Render the comment as markdown, `marker` first.
 
     Args:
-        report: What was evaluated and decided; every text in it may be hostile.
         marker: An HTML comment that identifies the comment, `<!-- … -->`; it is not escaped.
         limit: Characters that the platform accepts. Detail is dropped to keep to it; below some 2,000
             characters the shortest version may be longer.
@@ -63,9 +62,7 @@ _LEVELS = tuple(
 def render_summary(report: EvaluationReport, *, limit: int) -> str:
     """Render the full report as markdown.
 
-    Args:
-        report: What was evaluated and decided; every text in it may be hostile.
-        limit: Bytes of UTF-8 that the platform accepts. Detail is dropped to keep to it, as in the comment.
+    `limit` is in bytes of UTF-8. Detail is dropped to keep to it, as in the comment.
     """
 
     def render(detail: Detail) -> str:

@@ -26,9 +26,7 @@ _RIGHT, _LEFT = "--:", ":--"
 def summary_markdown(result: SuiteResult, files: Mapping[str, str] | None = None) -> str:
     """Render the summary of a suite: score, pass rate, tests, and breakdowns.
 
-    Args:
-        result: The result; every text in it may be hostile.
-        files: Names of the pages of tests, by test; None where there are none.
+    `files` has the names of the pages of tests, by test; None where there are none.
     """
     return document(
         [
@@ -45,20 +43,14 @@ def summary_markdown(result: SuiteResult, files: Mapping[str, str] | None = None
 
 
 def format_suite_result(result: SuiteResult) -> str:
-    """Write the result of `agent_eval.run_suite` as markdown.
-
-    Args:
-        result: The result; every text in it may be hostile.
-    """
+    """Write the result of `agent_eval.run_suite` as markdown."""
     return summary_markdown(result)
 
 
 def conversation_markdown(conversations: Sequence[ConversationResult], *, debug: bool = False) -> str:
     """Render the page of one test: for each of its conversations the evaluations and all turns.
 
-    Args:
-        conversations: The test's conversations, one for each loop.
-        debug: Whether the agent's raw responses are shown.
+    Each loop is a conversation. With `debug`, the agent's raw responses are shown.
     """
     first = conversations[0]
     blocks = [f"# {plain(first.name, limit=300)}"]

@@ -27,9 +27,7 @@ def escaped(text: str, detail: Detail) -> str:
 def box(story: Story, detail: Detail, *, boxes: bool, sentence: bool = False) -> str:
     """Render why it ended so and what to do, in a box unless it passed; empty where there is nothing to say.
 
-    Args:
-        boxes: Whether the platform knows coloured boxes.
-        sentence: Whether the first sentence is in it, where no heading has it.
+    With `sentence`, the first sentence is in it, where no heading has it.
     """
     first = f"**{escaped(story.sentence, detail)}**" if sentence else ""
     why = escaped(story.why, detail) if story.why else ""

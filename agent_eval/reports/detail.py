@@ -20,7 +20,6 @@ class Detail:
         listed: Lines in each list of other cases: those that fail, that improved, that pass less often.
         ids: Case ids named in each list of new, changed and removed cases.
         judges: Judges shown for a case, and rows of the judge table.
-        clusters: Groups of alike failures.
         quote: Characters of a quoted reason, output or argument.
         name: Characters of a quoted name: case id, judge, suite, branch.
         folded: Whether the tables a reader can open are there: judges, rules, provenance.
@@ -117,9 +116,7 @@ def fit(
     Fill the remaining room with regressed cases: in full, then with one line each.
 
     Args:
-        render: Renders at one level of detail.
         levels: From the most detailed to the least.
-        limit: What `size` may return at most.
         size: Counts the characters or bytes of a text.
         regressed: The number of regressed cases of the suite with the most of them.
     """

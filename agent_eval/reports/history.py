@@ -115,8 +115,7 @@ def placed(own: RunRecord, earlier: Sequence[RunRecord], branch: str) -> str:
     Cases that are new or defined otherwise since the newest of these runs do not count: they would move the
     rate by what the suite asks, not by what the agent does.
 
-    Args:
-        earlier: Runs of the base branch, the newest first.
+    `earlier` has the runs of the base branch, the newest first.
     """
     same = [run for run in earlier if run.run.key == own.run.key][:LOW_AMONG]
     known = rates(same).known

@@ -31,9 +31,7 @@ def render_markdown(
 ) -> str:
     """Render a report of a comparison as markdown.
 
-    Args:
-        decision: The decision of the gate on it; None without one.
-        replay: The report that `replay` wrote about the candidate, as JSON.
+    `replay` is the report that `replay` wrote about the candidate, as JSON.
     """
     suite = SuiteReport(
         slug=title,
@@ -92,9 +90,7 @@ def render_run(
 ) -> str:
     """Render a report of a run that is compared with none.
 
-    Args:
-        failing: Its cases that did not pass, in suite order; a bounded number is enough.
-        decision: The decision made on it alone; None without one.
+    `failing` has its cases that did not pass, in suite order; a bounded number is enough.
     """
     suite = SuiteReport(
         slug=title,

@@ -58,11 +58,7 @@ class BaselineInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteHistory:
-    """The runs of the base branch before a run, and what the run itself counted.
-
-    Args:
-        earlier: Runs of the base branch, the newest first.
-    """
+    """The runs of the base branch before a run, the newest first, and what the run itself counted."""
 
     own: RunRecord
     earlier: Sequence[RunRecord]
@@ -77,13 +73,11 @@ class SuiteReport:
         slug: Short name, unique in the evaluation; hostile text like every other.
         suite_path: As given by the user, for the command that reproduces a case.
         comparison: None without a baseline.
-        baseline: None without a baseline.
         baseline_note: Why there is no baseline, or which runs were skipped; may be empty.
         failing: The candidate's cases that did not pass, in suite order; a bounded number is enough. Shown
             where there is no comparison, and to tell failing new and changed cases from passing ones.
         execution: How the run was made, and how much was redacted in it; None where that is not known.
         replay: The report of a replay of the run, as JSON; None without one.
-        history: The runs of the base branch before this one; None without any.
         reruns: The record of what was run again; None where nothing was.
         not_evaluated: Whether none of its cases could be judged; needless where the decision says so.
     """
@@ -185,9 +179,7 @@ class EvaluationReport:
         suites: At least one.
         run_url: The CI run, None outside CI.
         full_report: What the platform calls the place of the full report.
-        head_sha: The commit that was evaluated, None when unknown.
         evidence_name: Name of the artifact, or path of the archive, that holds the evidence.
-        evidence_url: Where to download it, None when unknown.
         html_name: Name of the artifact, or path of the file, that is the HTML report; None without one.
         warnings: Sentences on what could not be done (`The token may not write comments …`); words in
             backticks are shown as code.

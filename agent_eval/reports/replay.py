@@ -21,8 +21,7 @@ _JUDGES_SHOWN = 3
 def replay_sentence(replay: Mapping[str, Any]) -> str:
     """Say in one sentence whether a replay gave the same results, and how much differs.
 
-    Args:
-        replay: The report that `replay` or `replay-exec` wrote, as JSON. Any program can have written it.
+    `replay` is the report that `replay` or `replay-exec` wrote, as JSON. Any program can have written it.
     """
     if replay.get("replay_passed") is True:
         return "✅ The replay gave the same results."
@@ -33,11 +32,7 @@ def replay_sentence(replay: Mapping[str, Any]) -> str:
 
 
 def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
-    """Render a replay: whether it gave the same results, and behind a click what differs.
-
-    Args:
-        replay: As for `replay_sentence`.
-    """
+    """Render a replay: whether it gave the same results, and behind a click what differs."""
     blocks = [replay_sentence(replay)]
     for listed, singular, plural in _differences(replay):
         lines = [_line(item, detail) for item in listed[: detail.cases]]
@@ -48,11 +43,7 @@ def replay_blocks(replay: Mapping[str, Any], detail: Detail) -> list[str]:
 
 
 def differing_replay(replay: Mapping[str, Any] | None, detail: Detail) -> list[str]:
-    """Render a replay that differs; nothing for one that gave the same results, or where there is none.
-
-    Args:
-        replay: As for `replay_sentence`; None without one.
-    """
+    """Render a replay that differs; nothing for one that gave the same results, or where there is none."""
     return [] if replay is None or replay.get("replay_passed") is True else replay_blocks(replay, detail)
 
 

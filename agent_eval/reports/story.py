@@ -106,7 +106,6 @@ class Story:
         to_do: What to do; empty for nothing.
         cases: Cases that newly fail, those that block first.
         findings: Safety judges, the whole suite's reruns, a release's margin, cost and time.
-        notes: What else a reader has to know.
         set_aside: Waivers, quarantine, and what of them has expired.
     """
 
@@ -168,8 +167,7 @@ def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
 def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
     """Write what a report says of a suite.
 
-    Args:
-        is_evaluated: Whether its decision can be relied on; without, nothing is said of what got worse.
+    Without `is_evaluated`, its decision cannot be relied on, and nothing is said of what got worse.
     """
     decision = suite.decision
     if not is_evaluated:

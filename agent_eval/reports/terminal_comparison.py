@@ -129,8 +129,7 @@ def gate_text(
 ) -> str:
     """Render the result of `gate`: how it ended, cases, findings, limits, and a regressed conversation.
 
-    Args:
-        comparison: The comparison that it was made on; None for a run alone.
+    `comparison` is the one that it was made on; None for a run alone.
     """
     # Of a run of which the decision alone is at hand, nothing is shown.
     run_id = decision.candidate_run_id

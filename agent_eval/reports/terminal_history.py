@@ -32,11 +32,7 @@ _COLOURS = {"steady": GREEN, "flaky": RED, "failing": RED}
 
 
 def history_text(history: Board, dataset_id: str, *, colour: bool = False) -> list[str]:
-    """Render a history as lines; it can be read without colour.
-
-    Args:
-        history: From `history.board.board`.
-    """
+    """Render a history as lines; it can be read without colour."""
     if not history.runs:
         return [f"History of {shown_name(dataset_id, 60)}: no run yet."]
     first, last = history.runs[0].run, history.runs[-1].run

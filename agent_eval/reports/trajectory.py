@@ -24,8 +24,7 @@ def trajectory_text(
 ) -> list[str]:
     """Render one trial of a case: its events in order, each with the verdicts that rest on it.
 
-    Args:
-        trial: Number of the trial, from 0; None for the one that decides the case.
+    `trial` counts from 0; None is the one that decides the case.
     """
     number = row["trial"] if trial is None else trial
     verdicts = trial_row(row, number)["verdicts"]
@@ -85,9 +84,8 @@ def _among_trials(row: CaseResultRow, number: int) -> str:
 def incomplete_text(rows: Iterable[CaseResultRow], trials: int) -> list[str]:
     """Say that a run was stopped, and what its pack has of it.
 
-    Args:
-        rows: Results of the cases that the pack has; of those that never began, no pack knows.
-        trials: How often each case was to run.
+    `rows` are of the cases that the pack has; of those that never began, no pack knows. `trials` is how often
+    each case was to run.
     """
     counts = [len(row.get("trials") or ()) or 1 for row in rows]
     done, planned = sum(counts), trials * len(counts)

@@ -25,11 +25,7 @@ _LEAST_TO_FOLD = 120
 
 
 def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[CriterionChange]:
-    """Select the criteria of a judge that got worse, or that it decides for the first time and not as passed.
-
-    Args:
-        change: What changed in the conversation; None for no conversation.
-    """
+    """Select a judge's criteria that got worse, or that it decides for the first time and not as passed."""
     listed = change.criteria if change is not None else []
     return [
         each
@@ -42,11 +38,7 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
 
 def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
-    """Render the first turn that differs, and the others behind a click, as blocks of markdown.
-
-    Args:
-        change: The conversation; every text in it may be hostile.
-    """
+    """Render the first turn that differs, and the others behind a click, as blocks of markdown."""
     first = change.first_differing
     if first is None:
         return [_lengths(change)] if _lengths(change) else []
@@ -60,11 +52,7 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
 
 
 def conversation_lines(change: ConversationChange) -> list[str]:
-    """Write the criteria that got worse, and the first turn that differs, for a terminal.
-
-    Args:
-        change: The conversation; every text in it may be hostile.
-    """
+    """Write the criteria that got worse, and the first turn that differs, for a terminal."""
     lines = []
     judges = dict.fromkeys(each.judge_id for each in change.criteria)
     worse = [each for judge_id in judges for each in worse_criteria(change, judge_id)]

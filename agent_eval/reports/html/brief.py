@@ -78,7 +78,6 @@ class SuiteBrief:
         word: The state in a word or two.
         to_do: What to do; empty for nothing.
         cases: Cases that newly fail, with their counts, those that block first; each with its reason.
-        hidden_cases: How many more there are.
         findings: Safety judges, reruns of the whole suite, release, cost and time.
         notices: What else a reader must know before the cases.
     """
@@ -103,9 +102,7 @@ class SuiteBrief:
 def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -> SuiteBrief:
     """Write the top of the report of a suite.
 
-    Args:
-        is_decided: Whether a gate decided on it.
-        says_nothing: Whether its decision cannot be relied on; then neither it nor what got worse is said.
+    With `says_nothing`, the decision cannot be relied on; then neither it nor what got worse is said.
     """
     if says_nothing:
         suite = replace(suite, comparison=None)

@@ -38,11 +38,7 @@ _QUIET = (Outcome.PASSED.value, Outcome.SKIPPED.value)
 
 @dataclass(frozen=True, slots=True)
 class CaseLimits:
-    """How much of a case is shown.
-
-    Attributes:
-        value: Characters of an argument, an answer or a message.
-    """
+    """How much of a case is shown; `value` is in characters of an argument, an answer or a message."""
 
     value: int
     rows: int
@@ -57,7 +53,6 @@ class JudgeLine:
         before: Its outcome in the baseline; empty where it did not judge the case.
         reason: One sentence, of the candidate where the judge still judges.
         at: Indices of the candidate's events that it rests on.
-        is_hard: Whether a failure is a hard fail.
     """
 
     judge_id: str
@@ -80,7 +75,6 @@ class CriterionLine:
     Attributes:
         kind: Its judge, the kind of a strict evaluation, whether it is advisory.
         before: Its outcome in the baseline; empty where it was not judged.
-        reason: The judge's, in the candidate.
     """
 
     text: str
@@ -95,9 +89,7 @@ class CaseView:
     """Everything that a report shows of a case.
 
     Attributes:
-        line: Its row of the table.
         judges: What the judges say, those that object first.
-        criteria: Criteria of a conversation that do not pass, or whose outcome changed.
         turns: The steps; one turn without a number where the case has only one.
         sides: Names of the columns of the steps: one or two.
         input: What the agent was asked, where no step says it.
@@ -131,9 +123,7 @@ def case_view(
 ) -> CaseView:
     """Build what is shown of a case from the packs; from the comparison alone where there are none.
 
-    Args:
-        change: How its behaviour changed, as the comparison has it; None for not at all.
-        command: Shell command that judges the case again.
+    `change` is how its behaviour changed, as the comparison has it; None for not at all.
     """
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)

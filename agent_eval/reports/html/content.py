@@ -97,12 +97,7 @@ def _json(value: Any, *, indent: int | None) -> str:
 
 
 class Piece(NamedTuple):
-    """A part of a text, and whether the other text has something else in its place.
-
-    Example:
-        >>> [(piece.differs, piece.text) for piece in marked("refund 10 EUR", "refund 1000 EUR")[1]]
-        [(False, 'refund '), (True, '1000'), (False, ' EUR')]
-    """
+    """A part of a text, and whether the other text has something else in its place."""
 
     differs: bool
     text: str
@@ -132,12 +127,7 @@ def marked(before: str, now: str) -> tuple[list[Piece], list[Piece]]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of a long text that is shown.
-
-    Attributes:
-        before: Characters left out before it.
-        after: Characters left out after it.
-    """
+    """The part of a long text that is shown, with the numbers of characters left out before and after it."""
 
     text: str
     before: int = 0

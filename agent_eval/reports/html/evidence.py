@@ -18,7 +18,6 @@ class SuiteEvidence:
 
     Attributes:
         candidate: Pack of the run in question; None where only a comparison is known.
-        baseline: Pack of the run that it was compared with.
         place: Path of the candidate's pack, for the command that shows a case.
         redactor: Replaces secrets, which an earlier run's evidence may hold.
     """

@@ -34,11 +34,8 @@ _WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
 class Point:
     """A run in a chart.
 
-    Attributes:
-        x: Pixels from the left.
-        y: Pixels from the top.
-        is_own: Whether it is the run of the report.
-        counts: Whether it was made under the key of that run.
+    `x` and `y` are pixels from the left and the top. `counts` says whether it was made under the key of the
+    report's run.
     """
 
     x: float
@@ -61,8 +58,6 @@ class Chart:
         words: The same in words.
         points: The runs in which the figure is known.
         lines: Points of lines, one for each key.
-        lowest: The label of the bottom.
-        highest: The label of the top.
     """
 
     name: str

@@ -75,12 +75,11 @@ class CaseLine:
 def anchor_of(case_id: str, suite: str = "") -> str:
     """Write the end of the address of a case.
 
+    `suite` is the name of its suite, where a report has several.
+
     Example:
         >>> anchor_of("two words")
         'case=two%20words'
-
-    Args:
-        suite: Name of its suite, where a report has several.
     """
     of_suite = f"&suite={quote(suite, safe='')}" if suite else ""
     return f"case={quote(case_id, safe=_SAFE.replace('&', ''), errors='replace')}{of_suite}"
@@ -89,9 +88,8 @@ def anchor_of(case_id: str, suite: str = "") -> str:
 def case_lines(suite: SuiteReport, evidence: SuiteEvidence, *, anchored: str = "") -> list[CaseLine]:
     """List the cases of a suite: those that got worse first, then those that fail, in suite order otherwise.
 
-    Args:
-        suite: Without evidence only the cases that the comparison names are listed.
-        anchored: Name of the suite for the addresses of its cases, where a report has several.
+    Without evidence only the cases that the comparison names are listed. `anchored` is the name of the suite
+    for the addresses of its cases, where a report has several.
     """
     changes = _changes(suite)
     regressed = suite.comparison.case_regressions if suite.comparison is not None else ()

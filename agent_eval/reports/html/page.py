@@ -64,10 +64,8 @@ _FIXED_BYTES = 60_000
 class HtmlReport:
     """What a page shows.
 
-    Attributes:
-        evidence: The packs by the slug of their suite.
-        is_decided: Whether a gate decided.
-        render_markdown: Whether messages are shown as Markdown beside their text.
+    `evidence` has the packs by the slug of their suite. With `render_markdown`, messages are shown as
+    Markdown beside their text.
     """
 
     report: EvaluationReport
@@ -97,7 +95,6 @@ class SuitePart:
         show: Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack.
         opened: Anchors of the cases in full.
         some_need_attention: Whether a case does not pass, or changed.
-        history: The runs of the base branch before; None without any.
     """
 
     number: int

@@ -38,7 +38,6 @@ class StepCell:
         skipped: Characters left out before the pieces, equal in both runs.
         cut: Characters left out after them.
         facts: Short facts: the model, tokens, an attempt.
-        is_message: Whether the content is a message, which may be rendered as Markdown.
     """
 
     number: int
@@ -105,12 +104,7 @@ class TraceSide:
 
 
 def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
-    """List the steps of one run.
-
-    Args:
-        limit: Characters shown of a value.
-        most: Rows shown.
-    """
+    """List the steps of one run: at most `most` rows, with at most `limit` characters of a value."""
     turns = [
         StepTurn(number, [StepRow("single", candidate=_whole(event, side.notes, limit)) for event in events])
         for number, events in _turns(side.trace).items()
@@ -119,12 +113,7 @@ def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
 
 
 def aligned_steps(before: TraceSide, now: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
-    """Align the steps of two runs within each turn.
-
-    Args:
-        limit: Characters shown of a value.
-        most: Rows shown.
-    """
+    """Align the steps of two runs within each turn: `most` rows at most, `limit` characters of a value."""
     earlier, later = _turns(before.trace), _turns(now.trace)
     turns = [
         StepTurn(
