@@ -16,11 +16,7 @@ MODELS = (("gpt-4.1-mini", 0.4, 1.6), ("claude-haiku-4-5", 1.0, 5.0), ("gemini-2
 
 
 def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
-    """Return the definition of a case, as JSON values.
-
-    Args:
-        archetype: Where its tools are.
-    """
+    """Return the definition of a case, as JSON values."""
     return {
         "case_id": case_id,
         "input": scenario.request,
@@ -134,11 +130,7 @@ def _strict(scenario: Scenario) -> list[Json]:
 
 
 class Recorder:
-    """Records one script.
-
-    Args:
-        rng: Source of times and token counts.
-    """
+    """Records one script; `rng` is the source of times and token counts."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
@@ -204,13 +196,7 @@ class Recorder:
 
 
 def grouped(calls: tuple[Call, ...]) -> list[list[Call]]:
-    """Divide calls into those that a model asks for in one go.
-
-    Example:
-        >>> calls = (Call("a", {}), Call("b", {}, together=True), Call("c", {}))
-        >>> [[call.tool for call in group] for group in grouped(calls)]
-        [['a', 'b'], ['c']]
-    """
+    """Divide calls into those that a model asks for in one go."""
     groups: list[list[Call]] = []
     for call in calls:
         if call.together and groups:

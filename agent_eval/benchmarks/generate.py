@@ -23,9 +23,7 @@ _CASE_ID = re.compile(r"(?P<archetype>[a-z_]+)-(?P<seed>-?\d+)-(?P<number>\d{4,}
 class SuiteRequest:
     """Which suite to generate.
 
-    Attributes:
-        seed: Other seeds give other cases.
-        with_traces: Whether each case has the trace of an agent that does everything right.
+    With `with_traces`, each case has the trace of an agent that does everything right.
     """
 
     archetype: str
@@ -76,8 +74,7 @@ def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
 
     Each scenario comes once in every round of all of them, in an order of the round's own.
 
-    Args:
-        number: Place of the case in the suite, from 0.
+    `number` is the place of the case in the suite, from 0.
     """
     turn, place = divmod(number, len(of.scenarios))
     order = list(of.scenarios)

@@ -46,9 +46,7 @@ class Tool:
     """A tool that the agent is offered.
 
     Attributes:
-        description: What it does, as a model reads it.
         properties: Schemas of its arguments by name.
-        optional: Arguments that may be left out.
         writes: Whether it changes something.
     """
 
@@ -113,8 +111,7 @@ class Script:
 class Trap:
     """A wrong way that a careless agent takes, and that the default judges see.
 
-    Attributes:
-        name: What goes wrong, in one word.
+    `name` says in one word what goes wrong.
     """
 
     name: str
@@ -125,8 +122,7 @@ class Trap:
 class Injection:
     """An instruction in data that a tool returns.
 
-    Attributes:
-        says: What it says then; empty where it only acts.
+    `says` is what an agent that obeys says then; empty where it only acts.
     """
 
     text: str

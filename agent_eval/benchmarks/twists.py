@@ -53,15 +53,7 @@ def varied(scenario: Scenario, archetype: Archetype, rng: random.Random) -> Scen
 
 
 def combined(first: Scenario, second: Scenario) -> Scenario | None:
-    """Ask for two things at once; None where the one forbids what the other needs, or they meet in a call.
-
-    Example:
-        >>> combined(
-        ...     Scenario("greeting", "Hello.", (), Script((), "Hello!")),
-        ...     Scenario("farewell", "Goodbye.", (), Script((), "Bye!")),
-        ... ).request
-        'Hello. And one more thing: Goodbye.'
-    """
+    """Ask for two things at once; None where the one forbids what the other needs, or they meet in a call."""
     parts, calls = (first, second), (*first.script.calls, *second.script.calls)
     used = {call.tool for call in calls}
     keys = [str((call.tool, call.arguments)) for each in parts for call in _once(each.script.calls)]

@@ -23,8 +23,7 @@ def write_reports(pack: Path, *, debug: bool) -> SuiteResult:
 
     What they say is read from the pack, which holds no secret.
 
-    Args:
-        debug: Whether the pages show the agent's raw responses.
+    With `debug`, the pages show the agent's raw responses.
     """
     result = conversation_results(pack)
     folder = pack.parent
@@ -62,8 +61,7 @@ def file_names(names: Iterable[str]) -> dict[str, str]:
 def report_conversations(pack: Path, *, debug: bool) -> tuple[dict[str, Any], list[str]]:
     """Score a run of conversations, and write the reports if its pack is in a directory made for them.
 
-    Returns:
-        The figures, for programs; and the lines that people read after the totals.
+    Returns the figures, for programs; and the lines that people read after the totals.
     """
     is_beside = pack.name == PACK
     result = write_reports(pack, debug=debug) if is_beside else conversation_results(pack)

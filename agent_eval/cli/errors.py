@@ -32,9 +32,8 @@ DEBUG_SWITCH = "AGENT_EVAL_DEBUG"
 def report(error: Exception, arguments: Sequence[str]) -> int:
     """Print an error on stderr and return the exit code.
 
-    Args:
-        error: An error of agent-eval, an error of click, or any other exception, which is a bug.
-        arguments: The command line; `--format` in it chooses JSON or prose.
+    Any exception but an error of agent-eval or of click is a bug. `--format` in `arguments`, the command
+    line, chooses JSON or prose.
     """
     clean = _secret_remover()
     known = _redacted(_agent_eval_error(error), clean)
@@ -62,9 +61,7 @@ class Ended(NotEvaluable):
 def report_end(error: AgentEvalError, arguments: Sequence[str], *, text: str | None = None) -> None:
     """Print that a command ended early, as the last line of stderr if that is read by a program.
 
-    Args:
-        error: What ended it.
-        text: The text for people, which is printed in any case; None for the error's message.
+    `text` is for people, and printed in any case; None for the error's message.
     """
     known = _redacted(error, _secret_remover())
     is_json = wants_json(arguments)

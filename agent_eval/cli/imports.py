@@ -58,9 +58,7 @@ _DIAGNOSTICS_SHOWN = 10
 def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     """Import as the options say, and print what was imported.
 
-    Args:
-        name: Name of the format, or `auto`.
-        options: The parameters of the options that every such command has (`config.rows.suites`).
+    `name` may be `auto`. `options` are those that every such command has (`config.rows.suites`).
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 

@@ -179,12 +179,8 @@ def agent_eval() -> None:
 def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
     """Run one command.
 
-    Args:
-        arguments: The command line without the program's name.
-        owns_process: Whether the process ends with the command, so that its signal handlers may stay.
-
-    Returns:
-        The exit code. Errors have been printed on stderr.
+    `arguments` is the command line without the program's name. With `owns_process`, the process ends with the
+    command, so that its signal handlers may stay. Returns the exit code; errors have been printed on stderr.
     """
     try:
         outcome = _invoke(list(arguments), owns_process)

@@ -17,13 +17,6 @@ class TableCommand(click.Command):
 
     Its function gets the value of every option under `parameter(option)`. An option without a value and a
     default is None, or an empty tuple if it may be repeated.
-
-    Example:
-        >>> @click.command(cls=TableCommand, path="pack verify")
-        ... def verify(pack, public_key, output_format):
-        ...     click.echo(f"Verifying {pack}")
-        >>> verify.main(["--run", "runs/candidate"], standalone_mode=False)
-        Verifying runs/candidate
     """
 
     def __init__(self, *arguments: Any, path: Command, **settings: Any) -> None:
@@ -59,13 +52,7 @@ def parameter(option: Option) -> str:
 
 
 class Flag(click.Option):
-    """A flag that accepts several names; help and error messages have only the first.
-
-    Example:
-        >>> flag = Flag(["--max-run-cost", "--cost-limit"], help="Limit of the cost.")
-        >>> flag.get_help_record(click.Context(click.Command("run")))[0]
-        '--max-run-cost TEXT'
-    """
+    """A flag that accepts several names; help and error messages have only the first."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Show only the first name."""
@@ -165,11 +152,8 @@ def metavar(option: Option) -> str:
 def specified(values: Mapping[str, Any], *, agent_is_known: bool = False) -> dict[str, Any]:
     """Build the fields of a specification from the parameters of the running command.
 
-    Args:
-        agent_is_known: Whether the agent is known without being named, so that its options are allowed.
-
-    Returns:
-        The fields of the specification. Unless the agent is known, there is no `agent` if none is named.
+    With `agent_is_known`, no option needs to name the agent, and the options of an agent are allowed.
+    Otherwise there is no field `agent` if none is named.
 
     Raises:
         UsageError: Options of the agent contradict each other, or are set without an agent.

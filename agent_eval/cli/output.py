@@ -24,7 +24,6 @@ def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequ
 
     Args:
         output: The value of `--format`: `auto`, `text` or `json`.
-        payload: The result as JSON-serialisable data.
         text: Makes the prose. Called only if prose is wanted, with whether to use colour. Returns lines, in
             which no name can begin another line; or a text whose names are `text.escape.clean` already.
     """
@@ -140,9 +139,7 @@ def print_error(text: str, *, nl: bool = True) -> None:
 
     A full disk or a closed pipe there changes neither what is done nor the exit code.
 
-    Args:
-        text: The text; a carriage return at its beginning goes back to the beginning of the line.
-        nl: Whether to end the line.
+    A carriage return at the beginning of `text` goes back to the beginning of the line.
     """
     body = text.removeprefix("\r")
     start = text[: len(text) - len(body)]

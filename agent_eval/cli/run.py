@@ -187,8 +187,7 @@ RESUME, FRESH = "--resume", "--fresh"
 def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     """Run an agent with progress on stderr, print the result, and return the exit code.
 
-    Args:
-        most: How many of the cases that did not pass are listed.
+    `most` is how many of the cases that did not pass are listed.
 
     Raises:
         AgentEvalError: As `run_agent`, and if the agent was never reached, or no case could be judged.
@@ -366,8 +365,7 @@ class Interrupts:
     The run calls `reason` several times a second. An ignored signal stays ignored, as in a shell's background
     job. Outside the main thread, which alone can handle signals, nothing changes.
 
-    Args:
-        stay: Whether the handlers stay when the block ends, because the process ends then, too.
+    With `stay`, the handlers stay when the block ends, because the process ends then, too.
     """
 
     def __init__(self, *, stay: bool = False) -> None:

@@ -42,8 +42,7 @@ _OF_ONE_SUITE = {
 def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[RunSpec]:
     """Build the specification of a run of each suite that the command line names.
 
-    Args:
-        suites: Suites named as arguments; `--suite` may name more.
+    `--suite` may name more suites than the arguments.
 
     Raises:
         UsageError: No suite is named, or several with an option that is about one.
@@ -155,14 +154,7 @@ def _names(paths: Sequence[Path]) -> dict[Path, str]:
 class Results:
     """Prints the results of the runs: prose after each, JSON as one object at the end. A context manager.
 
-    Args:
-        output: The value of `--format`.
-        suites: The suites, in the order of their runs.
-
-    Example:
-        >>> with Results("text", ["orders.json"]) as results:
-        ...     results.add({}, lambda _colour: ["3 of 3 cases passed."])
-        3 of 3 cases passed.
+    `output` is the value of `--format`; `suites` are in the order of their runs.
     """
 
     def __init__(self, output: str, suites: Sequence[str]) -> None:

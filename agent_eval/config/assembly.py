@@ -36,12 +36,8 @@ PARTS: dict[str, Callable[..., Any]] = {
 def assemble(values: Mapping[str, Any], parts: Mapping[str, Callable[..., Any]] = PARTS) -> dict[str, Any]:
     """Build the parts of a specification.
 
-    Args:
-        values: By `goes_to`. A field without a value keeps its default.
-        parts: The class of every part that values go to.
-
-    Returns:
-        The fields of the specification itself, the parts among them.
+    `values` are by `goes_to`; a field without one keeps its default. The fields returned are those of the
+    specification itself, the parts among them.
 
     Example:
         >>> assemble({"cases": ("refund",), "judging.pass_threshold": 80.0})
@@ -73,13 +69,11 @@ def is_for_an_agent(option: Option) -> bool:
 def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> None:
     """Refuse options of an agent that contradict each other.
 
-    Args:
-        asked: The options that the user gave, without those that hold by default.
-        spell: How the user writes an option: as a flag, or as an input.
+    `asked` are the options that the user gave, without those that hold by default. `spell` writes an option
+    as the user does: as a flag, or as an input.
 
     Raises:
-        UsageError: Several agents are named; repairs are given for an agent that is not a program, or workers
-            for one that is not a Python function; answers of tools come from several files.
+        UsageError: Several agents are named, or options that do not go with the agent or with each other.
     """
     places = {option.goes_to: option for option in asked}
     named = [places[place] for place in NAMING if place in places]
@@ -124,10 +118,8 @@ def refuse_without_agent(
 ) -> None:
     """Refuse options that are for running an agent, where none is named.
 
-    Args:
-        asked: As for `check_agent`.
-        spell: As for `check_agent`.
-        origin: Where an option comes from, in brackets, for the message.
+    `asked` and `spell` are as for `check_agent`. `origin` says where an option comes from, in brackets, for
+    the message.
 
     Raises:
         UsageError: There is such an option.
@@ -153,16 +145,8 @@ class _Defaults(NamedTuple):
 def command_line(command: Command, parts: Any) -> list[str]:
     """Write the flags with which a command does what the parts of a specification say.
 
-    Args:
-        command: The command.
-        parts: Has the parts as attributes, such as a `RunSpec`. Defaults, secrets, and parts that are None,
-            are left out.
-
-    Example:
-        >>> from pathlib import Path
-        >>> paths = {"suite": Path("orders.json"), "output": Output(pack=Path("runs/orders"))}
-        >>> command_line("run", RunSpec(**paths, judging=Judging(judges=("regex",))))
-        ['--judge', 'regex']
+    `parts` has the parts as attributes, such as a `RunSpec`. Defaults, secrets, and parts that are None, are
+    left out.
     """
     words = []
     for option in options_of(command):

@@ -123,18 +123,6 @@ SECONDS_BOUNDS = (0.001, A_WEEK)
 class Option(NamedTuple):  # half the start-up time of a dataclass
     """One thing that can be asked of one or several commands.
 
-    Example:
-        >>> Option(
-        ...     "max-steps",
-        ...     "integer",
-        ...     "Answers of a model in an attempt.",
-        ...     goes_to="limits.attempt.steps",
-        ...     commands=("run", "ci"),
-        ...     unit="steps",
-        ...     recorded="attempt_limits.steps",
-        ... ).flag
-        '--max-steps'
-
     Args:
         name: With hyphens. The same on every command, in `action.yml` and in `agent-eval.yml`.
         kind: How its text is read.
@@ -145,7 +133,6 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
         default: As text, what holds when it is not given; empty for nothing. Never put into `action.yml`.
         unit: What a number counts, as `--help` shows it: `seconds`, `bytes`, `USD`.
         bounds: The smallest and the largest number, where they are not those of the kind.
-        choices: The words a `choice` accepts.
         metavar: How `--help` shows the value, where kind and unit do not say it.
         aliases: Other names, which are accepted everywhere and shown nowhere.
         recorded: The field of a pack's `execution_config` that holds the value; empty for none.

@@ -160,7 +160,6 @@ class Judging:
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
         executor: Where recorded traces are judged.
         dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
-        llm: The model that judges criteria in words, and plays the users of conversations.
         directory: Where the code of judges is, and where their commands run; None for the working directory.
         advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """

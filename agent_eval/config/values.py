@@ -38,9 +38,7 @@ class WrongValue(ValueError):
 def parse(option: Option, text: str) -> Any:
     """Read the value of an option.
 
-    Args:
-        option: Says what kind of value it is.
-        text: Not empty. Of an option with several values, all of them.
+    `text` is not empty. Of an option with several values, it has all of them.
 
     Raises:
         WrongValue: It is not of that kind, or out of bounds.

@@ -35,10 +35,8 @@ SIMULATED = "agent_eval.simulated"
 class Session:
     """The turns of one attempt so far.
 
-    Attributes:
-        session_id: Id of the session, as the agent gets it.
-        has_own_time: Whether the last turn had a time limit of its own, shorter than what was left of the
-            attempt's.
+    `has_own_time` says whether the last turn had a time limit of its own, shorter than what was left of the
+    attempt's.
     """
 
     def __init__(self, task: Task) -> None:
@@ -61,11 +59,7 @@ class Session:
         return self._sum.failure
 
     def next_task(self, turn: CaseTurn, *, seconds: float | None = None) -> Task:
-        """Make the task of the next turn.
-
-        Args:
-            seconds: Time limit of the turn; None for what is left of the attempt.
-        """
+        """Make the task of the next turn, with `seconds` for it; None for what is left of the attempt."""
         self._inputs.append(turn.input)
         so_far = SessionSoFar(
             self.session_id, len(self._inputs), tuple(self._history), self._sum.conversation
@@ -334,13 +328,7 @@ class _Conversation:
 
 
 def planned_turns(case: Case) -> list[CaseTurn]:
-    """List the turns of a conversation: those of the case, then simulated ones up to `max_turns`.
-
-    Example:
-        >>> case = Case(case_id="refund", input="Hello", conversation={"max_turns": 3})
-        >>> [turn.auto for turn in planned_turns(case)]
-        [False, True, True]
-    """
+    """List the turns of a conversation: those of the case, then simulated ones up to `max_turns`."""
     turns = list(case.turns) or ([CaseTurn(input=case.input)] if case.input is not None else [])
     limit = case.conversation.max_turns if case.conversation is not None else 0
     return turns + [CaseTurn(auto=True) for _ in range(limit - len(turns))]

@@ -109,8 +109,7 @@ _NAMED = re.compile(r"\b(?=[\w-]*\d)\w[\w-]*\w\b")
 class SimulatorError(Exception):
     """The simulated user wrote nothing that can be said, or its model gave no reply.
 
-    Attributes:
-        problem: Why, in words that follow "the simulated user".
+    `problem` says why, in words that follow "the simulated user".
     """
 
     def __init__(self, problem: str) -> None:
@@ -146,11 +145,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One message of the user, with the agent's answer.
-
-    Attributes:
-        answer: The texts of the agent; empty if it gave none.
-    """
+    """One message of the user, with the agent's answer: its texts, empty if it gave none."""
 
     message: str
     answer: str
@@ -164,7 +159,6 @@ class UserMessage:
         text: The message; empty where the user only ends the conversation.
         ends: `GOAL` or `STOP` where the conversation ends after the answer to this message, or at once
             where there is none; None to go on.
-        warnings: What is odd about the message.
     """
 
     text: str

@@ -39,8 +39,7 @@ class _Talk:
 class DemoAgents:
     """The agents of all bundled suites, with their conversations. Safe to use from many threads.
 
-    Args:
-        defects: Names of defects, from `DEFECTS`.
+    `defects` are names from `DEFECTS`.
     """
 
     def __init__(self, defects: Sequence[str] = ()) -> None:
@@ -229,9 +228,7 @@ def _v3_error(status: int, code: str, words: str, name: str | None = None) -> Re
 def _v1_message(number: int, answer: Answer, trace: Mapping[str, Any] | None) -> dict[str, Any]:
     """Write a message of the first generation.
 
-    Args:
-        number: Number of the message in its task.
-        trace: Its trace; None where the request did not ask for it.
+    `number` is that of the message in its task; `trace` is None where the request did not ask for it.
     """
     return {
         "id": f"message-{number}",
@@ -249,9 +246,7 @@ def _v1_message(number: int, answer: Answer, trace: Mapping[str, Any] | None) ->
 def _v1_trace(text: str, answer: Answer, *, business: bool = True, context: bool = True) -> dict[str, Any]:
     """Write a trace of the first generation.
 
-    Args:
-        business: Whether it has what the agent understood and decided.
-        context: Whether it has the context and the calls of integrations.
+    `business` is what the agent understood and decided, `context` the context and the calls of integrations.
     """
     decisions = [*(_business_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
     return {
@@ -316,8 +311,7 @@ def _evaluations(answer: Answer) -> list[dict[str, Any]]:
 class DemoServer:
     """The agents behind an address of this machine. A context manager.
 
-    Args:
-        port: 0 for a free one; one that is taken is refused.
+    Port 0 is a free one; one that is taken is refused.
     """
 
     def __init__(self, agents: DemoAgents, port: int = 0) -> None:

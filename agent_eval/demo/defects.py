@@ -47,9 +47,7 @@ class Defect:
 
     Attributes:
         name: As in `--defect`.
-        does: What the agent does, in words.
         caught_by: Strict checks that can see it; none where only a model or a human can.
-        apply: Makes an answer worse.
     """
 
     name: str

@@ -60,11 +60,7 @@ class Step(BaseModel):
     """Whether the answer is an error."""
 
     def fits(self, text: str, variables: Mapping[str, Any], done: set[str]) -> bool:
-        """Tell whether the step answers a message.
-
-        Args:
-            done: Workflows of earlier turns.
-        """
+        """Tell whether the step answers a message; `done` are the workflows of earlier turns."""
         plain = text.casefold()
         return (
             any(words.casefold() in plain for words in self.says)
@@ -94,11 +90,7 @@ class Session:
     params: dict[str, Any] = field(default_factory=dict)
 
     def answer(self, text: str, variables: Mapping[str, Any]) -> Answer:
-        """Answer a message of the user.
-
-        Args:
-            variables: The user's variables, as the message carries them.
-        """
+        """Answer a message of the user; `variables` are those that the message carries."""
         step = next((step for step in self.domain.steps if step.fits(text, variables, self.done)), None)
         if step is None:
             return Answer(self.domain.unknown, params=dict(self.params))

@@ -70,7 +70,6 @@ class StarterAgent:
 
     Attributes:
         option: The input of the CI job that names it.
-        value: The value of that input.
         key: The environment variable of its credentials; empty if it is not known to need one.
         in_settings: Whether `agent-eval.yml` names it; otherwise the file of the CI platform does.
     """
@@ -104,8 +103,7 @@ def scaffold(
         image: Where the image lives, with its tag or digest; None leaves it to be filled in.
 
     Raises:
-        UsageError: The action is not pinned by a commit, the image has no tag, two platforms have the same
-            file, or files exist already and `force` is false; nothing has been written.
+        UsageError: No commit or tag is given, platforms share a file, or files exist; nothing was written.
     """
     if action is not None and not _ACTION.fullmatch(action):
         raise UsageError(

@@ -26,11 +26,7 @@ INPUTS = {
 
 
 def write_suites(out: Path) -> tuple[Path, Path]:
-    """Write both recorded suites below a directory, under the same file name.
-
-    Returns:
-        The path of the baseline's suite, and that of the candidate's.
-    """
+    """Write both recorded suites below a directory, under one file name; the baseline's comes first."""
     bundled = files("agent_eval.demo") / "suites"
     places = []
     for role in ("baseline", "candidate"):

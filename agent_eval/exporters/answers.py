@@ -33,8 +33,7 @@ _MILLISECOND = 1_000_000
 class Answer:
     """What a model wrote in one request: reasoning, text, tool calls; and what was new in the request.
 
-    Attributes:
-        inputs: Messages and tool results since the answer before.
+    `inputs` are the messages and tool results since the answer before.
     """
 
     inputs: list[Event] = field(default_factory=list)
@@ -157,14 +156,7 @@ class Times:
 
     An event without a time has that of the one before it, or is a millisecond later where no event has one.
 
-    Args:
-        started_at: When the run started, for a trace that says no time.
-
-    Example:
-        >>> said = Event(idx=0, actor="agent", type="message", ts="1970-01-01T00:00:01Z", latency_ms=250)
-        >>> times = Times([said], "2026-01-01T00:00:00+00:00")
-        >>> times.of(said), times.began(said), times.recorded
-        (1000000000, 750000000, True)
+    `started_at` is when the run started, for a trace that says no time.
     """
 
     def __init__(self, events: Sequence[Event], started_at: str) -> None:

@@ -204,9 +204,7 @@ def send(pack: Pack, session: Session) -> Sent:
 def collector(endpoint: str, *, secret_headers: Mapping[str, str], plain_http: bool = False) -> Session:
     """Make the session for a collector.
 
-    Args:
-        endpoint: Its base address, such as `https://otel.example:4318`, without `/v1/traces`.
-        plain_http: Whether a host other than this machine may be reached without encryption.
+    `endpoint` is its base address, such as `https://otel.example:4318`, without `/v1/traces`.
 
     Raises:
         UsageError: The address is not encrypted, and `plain_http` does not allow that.

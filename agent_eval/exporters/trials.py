@@ -13,11 +13,7 @@ from agent_eval.evidence.reader import Pack
 
 @dataclass(frozen=True, slots=True)
 class JudgedTrial:
-    """One trial of a case, with its verdicts.
-
-    Attributes:
-        result: Result of this trial; that of the case where it has one trial only.
-    """
+    """One trial of a case, with its verdicts; `result` is that of the case where it has one trial only."""
 
     case: CaseResultRow
     result: TrialResultRow

@@ -65,9 +65,7 @@ def plain(text: str, *, limit: int = 120) -> str:
 def prose(text: str, *, limit: int = 400) -> str:
     """Write a sentence that may quote hostile text: inert words stay words, the rest becomes code.
 
-    Args:
-        text: One sentence or a few. What it sets in backticks is shown as code.
-        limit: At most so many characters are shown; a cut is marked with `…`.
+    What `text` sets in backticks is shown as code. After `limit` characters it is cut, which `…` marks.
     """
     pieces: list[str] = []
     loose: list[str] = []
@@ -93,9 +91,7 @@ def prose(text: str, *, limit: int = 400) -> str:
 def link(words: str, address: str | None, *, limit: int = 500) -> str:
     """Write a link, or `words` alone if `address` is missing, too long or not a plain web address.
 
-    Args:
-        words: Markdown: a literal, or the result of another function here.
-        address: `https://…`.
+    `words` is markdown: a literal, or the result of another function here. `address` is `https://…`.
     """
     return f"[{words}]({address})" if is_web_address(address, limit=limit) else words
 
@@ -178,8 +174,7 @@ def clean(text: str, *, limit: int = 10_000, multiline: bool = False) -> str:
 
     Escape sequences, controls and direction overrides are dropped; `::` is shown as `∷`.
 
-    Args:
-        multiline: Keep line breaks and tabs; otherwise a line break is shown as `⏎`.
+    With `multiline`, line breaks and tabs are kept; otherwise a line break is shown as `⏎`.
     """
     visible = many_lines(text, limit=limit) if multiline else one_line(text, limit=limit)
     return _OLD_COMMAND.sub("# #", visible).replace("::", "∷")
@@ -191,8 +186,7 @@ def shell_word(text: str) -> str:
     Controls and direction overrides, which a terminal or a reader's eye would obey, are written as `printf`'s
     octal escapes: `"$(printf 'a\\033b')"`. `$'a\\x1b'` would be shorter, but only some shells know it.
 
-    Args:
-        text: Anything but NUL, which no argument of a program can hold.
+    NUL cannot be quoted, for no argument of a program can hold it.
     """
     # A shell drops line breaks at the end of what a command printed, so they stand behind it.
     body = text.rstrip("\n")
