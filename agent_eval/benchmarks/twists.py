@@ -192,7 +192,6 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def _texts(value: Any) -> str:
-    """Join every text within a value."""
     found: list[str] = []
     _mapped(value, lambda text: found.append(text) or text)  # type: ignore[func-returns-value]
     return "\n".join(found)

@@ -73,7 +73,7 @@ class Session:
         return replace(self.task, case=case, limits=limits, session=so_far)
 
     def _remaining(self) -> AttemptLimits:
-        """Compute what the turns before remaining of the attempt's limits."""
+        """Compute what the turns before leave of the attempt's limits."""
         limits, used = self.task.limits, self._sum
         spent = {
             "seconds": used.seconds,
@@ -214,8 +214,6 @@ def _say_all(agent: Agent, task: Task, surroundings: Surroundings) -> AttemptRes
 
 
 class _Conversation:
-    """One conversation, from its first message to its end."""
-
     def __init__(self, agent: Agent, task: Task, surroundings: Surroundings, setting: Setting) -> None:
         assert task.case.conversation is not None
         self._agent, self._surroundings, self._setting = agent, surroundings, setting

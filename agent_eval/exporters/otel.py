@@ -92,8 +92,6 @@ def exported_trials(pack: Pack) -> Iterator[ExportedTrial]:
 
 
 class _TrialExport:
-    """Makes the spans of one trial."""
-
     def __init__(self, pack: Pack, trial: JudgedTrial, case: Case) -> None:
         self._pack, self._trial, self._case = pack, trial, case
         self._times = Times(case.trace, pack.config.started_at)

@@ -230,7 +230,6 @@ def _passed(run: RunReference) -> str:
 
 
 def _rates(comparison: Comparison) -> Iterable[RunRow]:
-    """List the rates over the compared cases."""
     if not comparison.overview.compared_cases:
         return
     trials = comparison.trials
