@@ -94,7 +94,7 @@ def scaffold(
     image: str | None = None,
     force: bool = False,
 ) -> list[Path]:
-    """Write the starter files below a directory.
+    """Write the starter files below a directory; nothing if one is refused.
 
     Args:
         platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
@@ -103,7 +103,7 @@ def scaffold(
         image: Where the image lives, with its tag or digest; None leaves it to be filled in.
 
     Raises:
-        UsageError: No commit or tag is given, platforms share a file, or files exist; nothing was written.
+        UsageError: A commit or tag is missing, platforms share a file, or files exist and `force` is false.
     """
     if action is not None and not _ACTION.fullmatch(action):
         raise UsageError(

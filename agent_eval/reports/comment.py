@@ -20,7 +20,7 @@ from agent_eval.text.numbers import count
 
 
 def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
-    """Render the comment as markdown, `marker` first.
+    """Render the comment as markdown, `marker` first. Every text in the report may be hostile.
 
     Args:
         marker: An HTML comment that identifies the comment, `<!-- … -->`; it is not escaped.
@@ -60,7 +60,7 @@ _LEVELS = tuple(
 
 
 def render_summary(report: EvaluationReport, *, limit: int) -> str:
-    """Render the full report as markdown.
+    """Render the full report as markdown. Every text in it may be hostile.
 
     `limit` is in bytes of UTF-8. Detail is dropped to keep to it, as in the comment.
     """

@@ -26,7 +26,7 @@ _RIGHT, _LEFT = "--:", ":--"
 def summary_markdown(result: SuiteResult, files: Mapping[str, str] | None = None) -> str:
     """Render the summary of a suite: score, pass rate, tests, and breakdowns.
 
-    `files` has the names of the pages of tests, by test; None where there are none.
+    Every text in the result may be hostile. `files` has the names of the pages of tests, by test.
     """
     return document(
         [
@@ -43,7 +43,7 @@ def summary_markdown(result: SuiteResult, files: Mapping[str, str] | None = None
 
 
 def format_suite_result(result: SuiteResult) -> str:
-    """Write the result of `agent_eval.run_suite` as markdown."""
+    """Write the result of `agent_eval.run_suite` as markdown; every text in it may be hostile."""
     return summary_markdown(result)
 
 

@@ -38,7 +38,10 @@ def worse_criteria(change: ConversationChange | None, judge_id: str) -> list[Cri
 
 
 def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
-    """Render the first turn that differs, and the others behind a click, as blocks of markdown."""
+    """Render the first turn that differs, and the others behind a click, as blocks of markdown.
+
+    Every text of the conversation may be hostile.
+    """
     first = change.first_differing
     if first is None:
         return [_lengths(change)] if _lengths(change) else []
@@ -52,7 +55,10 @@ def turn_blocks(change: ConversationChange, detail: Detail) -> list[str]:
 
 
 def conversation_lines(change: ConversationChange) -> list[str]:
-    """Write the criteria that got worse, and the first turn that differs, for a terminal."""
+    """Write the criteria that got worse, and the first turn that differs, for a terminal.
+
+    Every text of the conversation may be hostile.
+    """
     lines = []
     judges = dict.fromkeys(each.judge_id for each in change.criteria)
     worse = [each for judge_id in judges for each in worse_criteria(change, judge_id)]
