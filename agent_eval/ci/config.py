@@ -291,7 +291,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     Unless `complete`, what the job needs may be missing, as before `agent-eval.yml` is read.
     """
     parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
-    # A platform is given the empty text for a text that nobody gave.
+    # A platform gets an empty text for a text input that has no value.
     unset = {row.goes_to: "" if row.kind in ("text", "url", "secret") else None for row in PLATFORM_INPUTS}
     stated = {place: value for place, value in parsed.items() if value is not None}
     parts: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""Judges of main that are broken for everybody: tried before any code of a change, and then the change's.
+"""Judges of main that fail on every change: the job tries them first, and then uses the change's.
 
 A judge that is code or a program is tried on what main's own agent did in the sealed baseline; a judging
 model is asked for one word. What fails there says nothing of the change, and a change that mends it could
@@ -30,7 +30,7 @@ MOST_TRIED = 20
 
 
 def with_usable_judges(job: JobContext, search: Search) -> JobContext:
-    """Return the job with the change's own judges and model in the place of those that nobody can use.
+    """Return the job with the change's own judges and model in place of main's that do not work.
 
     Of a judge only the files are taken from the change: its configuration stays main's. One that is given
     variables is left as it is, as they may be secrets, and so are the provider of a model and its address.

@@ -81,8 +81,8 @@ class Rules:
         changes: Files of the rules that the change alters.
         pending: What it says otherwise there, such as "`margin` 0.05 → 0.25".
         named_first: Sentences that stand before the decision's own: by which rules it was made.
-        unusable: As `named_first`, of what main has and nobody can use: the change's own decided, which is no
-            ground for a release.
+        unusable: As `named_first`, of a rule of main that does not work: the job used the change's, which
+            is no ground for a release.
         warnings: What a user should know of how the rules were read.
     """
 

@@ -14,7 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.contracts.aui import is_missing
+from agent_eval.contracts.aui import StrictKind, is_missing
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.contracts.turn_facts import Recorded, TurnFacts, facts_by_turn
 from agent_eval.errors import FailureKind
@@ -32,21 +32,6 @@ from agent_eval.judges.matching.arguments import UnreadableText, read_text
 from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
 from agent_eval.judges.reading import read_listed, refusal
 from agent_eval.text.numbers import count
-
-Kind = Literal[
-    "escalated",
-    "not_escalated",
-    "tool_used",
-    "tool_not_used",
-    "param_equals",
-    "param_exists",
-    "param_not_exists",
-    "escalated_due_to_error",
-    "not_escalated_due_to_error",
-    "rule_triggered",
-    "rule_not_triggered",
-    "integration_called",
-]
 
 Outcome = Literal["passed", "failed", "error"]
 
@@ -72,7 +57,7 @@ _OWN_FIELDS = ("toolName", "beforeTurn", "paramName", "paramValue", "ruleCode", 
 class StrictEvaluation(StrictModel):
     """One strict evaluation, by the field names of AUI suites."""
 
-    strict: Kind
+    strict: StrictKind
     criterion: str | None = None
     """The same in words, for readers."""
     weight: float = Field(default=1.0, ge=0)

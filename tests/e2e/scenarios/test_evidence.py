@@ -92,7 +92,7 @@ def test_a_model_of_main_that_is_gone_gives_way_to_the_changes(
 
 
 def test_a_model_of_main_that_is_down_is_not_replaced(tmp_path: Path, model: FakeOpenAi) -> None:
-    """Row 35: only that there is no such model says that nobody can use it."""
+    """Row 35: the job replaces a model only where the provider says that there is no such model."""
     repository = Judged(tmp_path, model)
     repository.topic(OTHER_WORDS)
     repository.names("new")

@@ -17,6 +17,7 @@ from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.tools import CaseTools
 from agent_eval.cli.main import main
 from agent_eval.contracts import Case, Trace
+from agent_eval.contracts.aui import StrictKind
 from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.contracts.turn_facts import facts_by_turn
 from agent_eval.conversation.loop import Setting, attempt_case
@@ -27,7 +28,7 @@ from agent_eval.demo.domain import BUNDLED, domains_by_agent
 from agent_eval.errors import NotEvaluable, UsageError
 from agent_eval.http.client import Session
 from agent_eval.http.errors import HttpError
-from agent_eval.judges.builtin.strict import Kind, StrictEvaluation, check
+from agent_eval.judges.builtin.strict import StrictEvaluation, check
 from agent_eval.models.scripted import ScriptedModel
 from agent_eval.suites.reader import open_suite
 from tests.extent import crossed
@@ -108,7 +109,7 @@ def test_a_defect_is_caught_by_the_checks_that_should_and_by_no_other(suite: str
 
 def test_every_strict_check_is_the_one_that_catches_some_defect() -> None:
     caught = set().union(*(defect.caught_by for defect in DEFECTS.values()))
-    assert caught == set(get_args(Kind))
+    assert caught == set(get_args(StrictKind))
 
 
 @pytest.mark.parametrize("suite", SUITES)
