@@ -25,7 +25,7 @@ from agent_eval.agents.http import HttpRequest, Service
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, UsageError
-from agent_eval.models.reply import Reply, account_name
+from agent_eval.models.retries import Reply, account_name
 from agent_eval.models.usage import figure_of
 
 USER_VARIABLE = "AUI_USER_ID"

@@ -12,7 +12,7 @@ from agent_eval.agents.recorder import Recorder
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable
 from agent_eval.http.client import Answer
 from agent_eval.http.retry import is_rate_limit
-from agent_eval.models.reply import Reply
+from agent_eval.models.retries import Reply
 from agent_eval.storage.json import Limits, parse
 
 KEY_VARIABLE = "AUI_API_KEY"

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from agent_eval.contracts import AttemptLimits, Case, Event
 from agent_eval.errors import FailureKind
-from agent_eval.models.reply import Retry, send_once
+from agent_eval.models.retries import Retry, send_once
 
 Mode = Literal["propose", "repair"]
 SHARE_EXPECTED_OUTPUT = "share_expected_output"

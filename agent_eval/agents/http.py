@@ -19,7 +19,7 @@ from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect, UncertainOutcome
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
-from agent_eval.models.reply import Reply, account_name
+from agent_eval.models.retries import Reply, account_name
 
 _ERRORS = tuple(range(400, 600))
 _CONNECT_SECONDS = 10.0

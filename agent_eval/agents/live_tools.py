@@ -22,7 +22,7 @@ from agent_eval.agents.load import accepts, load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.models.reply import Reply, Retry, send_once
+from agent_eval.models.retries import Reply, Retry, send_once
 from agent_eval.storage.json import Limits, parse
 
 SOURCE = "live"

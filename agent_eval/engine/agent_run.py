@@ -36,8 +36,7 @@ from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.trial_threads import TrialThreads
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.models.limits import AdaptiveLimit, limit_of
-from agent_eval.models.retries import Retries
+from agent_eval.models.retries import AdaptiveLimit, Retries, limit_of
 from agent_eval.storage.background import BackgroundWriter
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor

@@ -41,6 +41,9 @@ def asked_wait(status: int, headers: Mapping[str, str], *, now: float) -> float 
 
 def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
     """Seconds that the fields of an answer name, None when they name none that make sense."""
+    milliseconds = headers.get("retry-after-ms", "")
+    if milliseconds.isascii() and milliseconds.isdigit() and len(milliseconds) < 12:
+        return int(milliseconds) / 1000
     stated = headers.get("retry-after", "").strip()
     if stated.isascii() and stated.isdigit():
         return float(stated[:12])

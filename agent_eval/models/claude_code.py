@@ -17,7 +17,7 @@ from typing_extensions import override
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
 from agent_eval.models.hosted import MAX_BYTES, schema_in_words
-from agent_eval.models.reply import account_name
+from agent_eval.models.retries import account_name
 from agent_eval.models.usage import figure_of, whole_usage_of
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json import Limits, parse

@@ -13,9 +13,7 @@ from typing_extensions import override
 
 from agent_eval.errors import FailureKind
 from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest
-from agent_eval.models.limits import AdaptiveLimit, limit_of
-from agent_eval.models.reply import Reply, Retry, send_once
-from agent_eval.models.retries import Retries
+from agent_eval.models.retries import AdaptiveLimit, Reply, Retries, Retry, limit_of, send_once
 
 _TICK_SECONDS = 0.2
 _DOWN_AFTER = 3

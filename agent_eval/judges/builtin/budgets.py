@@ -27,7 +27,7 @@ from agent_eval.judges.base import (
 )
 from agent_eval.judges.matching.decimals import exact
 from agent_eval.judges.matching.usage import Spent, Usage, moment, spent
-from agent_eval.models.prices import price_of
+from agent_eval.models.usage import price_of
 
 
 class CostBudgetConfig(SoftJudgeConfig):

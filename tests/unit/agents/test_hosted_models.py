@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.answer import unanswered_calls
-from agent_eval.agents.anthropic import AnthropicAgent
-from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.hosted import agent_of
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.engine.trial import event_json
@@ -32,8 +31,8 @@ class Provider:
 
     def serve(self, *script: Step, **options: Any) -> tuple[FakeModel, Any]:
         fake, make = {
-            "openai": (FakeOpenAi, OpenAiCompatibleAgent),
-            "anthropic": (FakeAnthropic, AnthropicAgent),
+            "openai": (FakeOpenAi, agent_of("openai")),
+            "anthropic": (FakeAnthropic, agent_of("anthropic")),
         }[self.name]
         server = self._stack.enter_context(fake(*script))
         agent = make("small", base_url=server.base_url, api_key="k-123", **options)
@@ -324,7 +323,7 @@ def test_repair_tells_what_judges_said(serve: Serve) -> None:
 
 
 def test_model_may_be_named_by_the_case() -> None:
-    with FakeOpenAi() as server, closing(OpenAiCompatibleAgent(None, base_url=server.base_url)) as agent:
+    with FakeOpenAi() as server, closing(agent_of("openai")(None, base_url=server.base_url)) as agent:
         task = make_task(metadata={"model": "of-the-case"})
         assert agent.attempt(task, around(task)).output == "hello"
         assert server.requests[0]["model"] == "of-the-case"
@@ -365,7 +364,7 @@ def test_arguments_that_are_not_json_are_told_to_the_model() -> None:
         Step(calls=[("lookup", '{"id": 7'), ("lookup", ""), ("lookup", '{"id": 7}')]), Step(text="ok")
     ) as server:
         task = make_task(metadata=LOOKUP)
-        with closing(OpenAiCompatibleAgent("m", base_url=server.base_url)) as agent:
+        with closing(agent_of("openai")("m", base_url=server.base_url)) as agent:
             result = agent.attempt(task, around(task))
     assert told(result)[1:7] == [
         ("agent", "tool_call", "lookup", '{"id": 7', None),
@@ -378,7 +377,7 @@ def test_arguments_that_are_not_json_are_told_to_the_model() -> None:
     assert result.output == "ok"
 
 
-@pytest.mark.parametrize("make", [OpenAiCompatibleAgent, AnthropicAgent])
+@pytest.mark.parametrize("make", [agent_of("openai"), agent_of("anthropic")])
 @pytest.mark.parametrize("url", ["http://[nowhere", "localhost:11434", "ftp://host", "", "http://host:port"])
 def test_address_that_is_none(make: Any, url: str) -> None:
     with pytest.raises(UsageError, match="cannot be used as the address"):

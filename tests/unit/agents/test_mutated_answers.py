@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.base import Agent, AttemptResult
-from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts import AttemptLimits, Case, Trace, canonical_json
 from agent_eval.judges import judge_case, load_judges
 from tests.extent import FULL
@@ -106,11 +105,11 @@ class Provider:
         if name == "openai":
             self.body, self.finish_at = openai_body, ("choices", 0, "finish_reason")
             self.words = ("stop", "tool_calls")
-            self.agent = OpenAiCompatibleAgent("small", base_url=f"{origin}/v1", api_key="k")
+            self.agent = agent_of("openai")("small", base_url=f"{origin}/v1", api_key="k")
         else:
             self.body, self.finish_at = anthropic_body, ("stop_reason",)
             self.words = ("end_turn", "tool_use")
-            self.agent = AnthropicAgent("small", base_url=origin, api_key="k")
+            self.agent = agent_of("anthropic")("small", base_url=origin, api_key="k")
         stack.enter_context(closing(self.agent))
 
     def attempt(self, *bodies: Any) -> AttemptResult:

@@ -16,6 +16,7 @@ from agent_eval.models.anthropic import AnthropicModel
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
 from agent_eval.models.catalog import described, open_model
 from agent_eval.models.client import ModelClient
+from agent_eval.models.hosted import Question
 from agent_eval.models.openai import OpenAiModel
 from agent_eval.models.retries import Retries
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
@@ -126,8 +127,11 @@ def test_anthropic_is_sent_the_schema_and_told_which_part_other_requests_share()
 
 def test_openai_itself_is_given_one_cache_key_for_requests_that_begin_alike():
     def key(model: OpenAiModel, *parts: str, **fields: Any) -> Any:
-        request = make_request(messages=(Message("user", parts),), model="small", **fields)
-        return model.body(request, None).get("prompt_cache_key")
+        request = make_request(messages=(Message("user", parts),), **fields)
+        messages = [model.message(message, is_shared=True) for message in request.messages]
+        body = model.body(Question("small", messages, request.system))
+        model.shape(body, request, None)
+        return body.get("prompt_cache_key")
 
     own, other = OpenAiModel("small"), OpenAiModel("small", base_url="http://localhost:11434/v1")
     first = key(own, "the conversation", "polite", shared_prefix=True)
