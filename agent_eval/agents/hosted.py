@@ -134,8 +134,8 @@ class HostedAgent(Agent):
                 if is_paused:
                     paused.append(turn.text or "")
                     if len(paused) > MOST_PAUSES:
-                        problem = f"paused more than {MOST_PAUSES} times"
-                        raise LimitReached(FailureKind.BUDGET_EXCEEDED, problem)
+                        words = f"paused more than {MOST_PAUSES} times"
+                        raise LimitReached(FailureKind.BUDGET_EXCEEDED, words)
                     question = replace(question, messages=[*question.messages, turn.message])
                     continue
                 if not turn.calls:

@@ -130,7 +130,7 @@ class LlmSpec:
         script: File of a `scripted` model.
         votes: Votes of a judge on each criterion, where its configuration says nothing.
         cassette: File of kept replies.
-        cassette_mode: What is done with it; see `models.cassette.Mode`.
+        cassette_mode: What is done with it; see `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
         reuse: Pack whose rulings are used again, where the same is asked of the same judge.
     """

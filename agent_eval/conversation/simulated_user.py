@@ -21,6 +21,7 @@ from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.client import ModelUse
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
 
@@ -166,31 +167,6 @@ class UserMessage:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class SimulatorUse:
-    """What a simulated user has used so far, which is not the agent's cost."""
-
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def add(self, reply: ModelReply) -> None:
-        """Add a reply; one that was recorded earlier costs nothing."""
-        self._add("calls" if reply.source == "model" else "reused", 1)
-        self._add("retries", reply.retries)
-        if reply.source != "model":
-            return
-        for name, count in (reply.usage.to_json() if reply.usage else {}).items():
-            self._add(name, count)
-        self._add("cost_usd", reply.cost_usd or 0)
-
-    def _add(self, name: str, amount: float) -> None:
-        if amount:
-            self.counts[name] = round(self.counts.get(name, 0) + amount, 9)
-
-    def to_json(self) -> dict[str, float]:
-        """Return the counts, without those that are 0."""
-        return dict(self.counts)
-
-
 class SimulatedUser:
     """The user of one conversation, played by a model."""
 
@@ -207,7 +183,7 @@ class SimulatedUser:
                 "language": language,
             }
         )
-        self.use = SimulatorUse()
+        self.use = ModelUse()
         self.written = 0
 
     def describe(self) -> dict[str, Any]:

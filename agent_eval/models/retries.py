@@ -81,7 +81,7 @@ class Limit(Protocol):
         ...
 
     def take(self) -> bool:
-        """Take a place. Returns False if all are taken."""
+        """Take a place; False if all are taken."""
         ...
 
     def give_back(self) -> None:

@@ -119,13 +119,14 @@ def whole_usage_of(reported: Any) -> TokenUsage | None:
 
 
 def _first_figure(usage: Mapping[str, Any], places: tuple[str, ...]) -> int | float | None:
-    return next((figure for place in places if (figure := figure_of(_at(usage, place))) is not None), None)
-
-
-def _at(usage: Mapping[str, Any], place: str) -> Any:
-    outer, _, inner = place.partition(".")
-    value = usage.get(outer)
-    return value if not inner else value.get(inner) if isinstance(value, dict) else None
+    for place in places:
+        outer, _, inner = place.partition(".")
+        value = usage.get(outer)
+        if inner:
+            value = value.get(inner) if isinstance(value, dict) else None
+        if (figure := figure_of(value)) is not None:
+            return figure
+    return None
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str | None:

@@ -94,7 +94,7 @@ def cassette_of(
         return None if live is None else Cassette("record", live=live)
     mode, path = agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
-        return Cassette(mode, live=live)
+        return Cassette(mode, live=live, path=path)
     return open_cassette(path, mode, live, redacted=redacted)
 
 

@@ -258,7 +258,7 @@ def test_what_is_no_fault_of_the_request_is_sent_again(serve: Serve, step: Step,
     client = client_of(model)
     assert client.complete(make_request()).retries == 2
     assert len(server.requests) == 3
-    assert client.use.to_json()["judge"]["retries"] == 2
+    assert client.use["judge"].to_json()["retries"] == 2
     server, model = serve(step)
     with pytest.raises(ModelFailure) as caught:
         client_of(model).complete(make_request())
@@ -336,7 +336,7 @@ def test_costs_are_published_prices(serve: Serve):
     ) as server:
         client = client_of(OpenAiModel("gpt-4o", base_url=server.base_url))
         assert client.complete(make_request()).cost_usd == pytest.approx(0.0035)
-    assert client.use.to_json()["judge"] == {
+    assert client.use["judge"].to_json() == {
         "calls": 1,
         "input_tokens": 1000,
         "output_tokens": 100,
