@@ -82,20 +82,15 @@ def kind_of(spec: str) -> AgentKind | None:
     What is no kind and has a space or a slash is a command line: `python agent.py`, `./agent`.
     """
     prefix, _, rest = spec.partition(":")
-    if _COMMAND_LINE.search(prefix):
+    if re.search(r"\S[ /]", prefix):
         return AGENTS["command"]
     if rest.startswith("//"):
         return next((row for row in _ROWS if prefix in row.schemes), None)
     return AGENTS.get(prefix)
 
 
-_COMMAND_LINE = re.compile(r"\S[ /]")
-
-
 def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
-    """Build the agent that `spec` names.
-
-    `spec` has one of the forms of `agent_forms`.
+    """Build the agent that `spec` names, in one of the forms of `agent_forms`.
 
     Raises:
         UsageError: `spec` names no kind of agent, or an agent that cannot be used.

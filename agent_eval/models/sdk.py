@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from agent_eval.http.errors import one_line, said_in
 from agent_eval.http.retry import stated_wait
 from agent_eval.models.retries import Reply
 from agent_eval.processes.helper_thread import GRACE_SECONDS, HelperThread
@@ -133,7 +134,7 @@ def _parse(data: bytes) -> Reply[dict[str, Any]]:
 
 def unreadable(body: Mapping[str, Any], error: Exception) -> Reply[Any]:
     """Make the reply for an object that is no answer: what its provider says in it, else what is missing."""
-    words = _explanation(body) or f"{type(error).__name__} at {error}"
+    words = one_line(said_in(body), 300) or f"{type(error).__name__} at {error}"
     received = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
     problem = f"gave no answer that can be read: {words}"[:300]
     return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=received)
@@ -141,7 +142,7 @@ def unreadable(body: Mapping[str, Any], error: Exception) -> Reply[Any]:
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
     status = int(error.status_code)
-    explanation = _explanation(error.body) or "no explanation"
+    explanation = one_line(said_in(error.body), 300) or "no explanation"
     words = f"answered with HTTP {status}: {explanation}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
@@ -178,24 +179,3 @@ def refused_names(received: bytes) -> str:
 def _details(body: Any) -> Mapping[str, Any]:
     details = body.get("error", body) if isinstance(body, dict) else {}
     return details if isinstance(details, dict) else {}
-
-
-def _explanation(body: Any) -> str:
-    """Return the service's explanation in one bounded line; empty where it gives none.
-
-    Some services say it as `detail`, a text or a list of `{"loc", "msg"}`.
-    """
-    if not isinstance(body, dict):
-        return ""
-    said = body.get("error") or body.get("message") or body.get("detail")
-    listed = said if isinstance(said, list) else [said]
-    words = "; ".join(filter(None, map(_sentence, listed)))
-    return " ".join("".join(char if char.isprintable() else " " for char in words).split())[:300]
-
-
-def _sentence(said: Any) -> str:
-    if not isinstance(said, dict):
-        return said if isinstance(said, str) else ""
-    words, place = said.get("message", said.get("msg")), said.get("loc")
-    words = words if isinstance(words, str) else ""
-    return f"{'.'.join(map(str, place))}: {words}" if isinstance(place, list) else words
