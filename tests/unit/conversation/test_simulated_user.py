@@ -114,7 +114,7 @@ def test_message_and_end_are_read_from_the_reply(row: dict[str, Any], message: U
         ({"text": "<think>The agent wants my order."}, "wrote nothing"),
         ({"text": '{"message": "Yes", "done": false'}, "wrote JSON"),
         (
-            {"text": "Use it when it is asked for. " + released_prompt().text.splitlines()[6]},
+            {"text": "I was told: " + released_prompt().text.splitlines()[0]},
             "wrote its instructions",
         ),
         ({"text": GUIDELINES}, "wrote its instructions"),
