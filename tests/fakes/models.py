@@ -236,3 +236,7 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         block for message in messages if isinstance(message["content"], list) for block in message["content"]
     ]
+
+
+FAKES: dict[str, type[FakeModel]] = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
+"""The server of each provider whose models can be tested; `test_catalog` holds it to the catalog."""

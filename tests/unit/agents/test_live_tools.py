@@ -9,7 +9,7 @@ import pytest
 from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.live_tools import open_tool_server
 from agent_eval.errors import FailureKind
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
 from tests.unit.agents.tasks import Retries
 
 

@@ -16,7 +16,7 @@ from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts import AttemptLimits, Case, Trace, canonical_json
 from agent_eval.judges import judge_case, load_judges
 from tests.extent import FULL
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
 from tests.unit.agents.tasks import around, make_task
 
 ANSWERS = 3_000 if FULL else 150
@@ -113,7 +113,7 @@ class Provider:
         stack.enter_context(closing(self.agent))
 
     def attempt(self, *bodies: Any) -> AttemptResult:
-        self.server.requests.clear()
+        self.server.asked.clear()
         self.server.answers = [(200, {}, json.dumps(body).encode()) for body in bodies]
         task = make_task("Where is order 7?", **copy.deepcopy(TASK))
         return self.agent.attempt(task, around(task))

@@ -16,8 +16,8 @@ from agent_eval.agents.catalog import open_agent
 from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts.conversation import EndReason
 from tests.fakes.aui import KEY, FakeAui
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 from tests.unit.conversation.agents import end_of, hold, said
 
 PROGRAM = """

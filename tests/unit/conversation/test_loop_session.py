@@ -19,8 +19,8 @@ from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind
 from agent_eval.judges import judge_case, load_judges
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Time, around, make_task
 
 TURNS = [
