@@ -34,7 +34,10 @@ class AnthropicModel(HostedModel):
     def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
         import anthropic  # takes a second, so only runs that use such a model import it
 
-        return anthropic, anthropic.Anthropic(base_url=base_url, api_key=api_key, max_retries=0)
+        client = anthropic.DefaultHttpxClient(follow_redirects=False)  # the key is for this address alone
+        return anthropic, anthropic.Anthropic(
+            base_url=base_url, api_key=api_key, max_retries=0, http_client=client
+        )
 
     @override
     def body(self, question: Question) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.engine.trial import event_json
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
 from tests.unit.agents.tasks import Retries, Time, around, make_task, told
 
@@ -195,6 +196,15 @@ def test_an_answer_that_is_none_ends_the_attempt_with_its_kind(
     result = attempt(serve(step)[1], limits=AttemptLimits(**limits))
     assert (result.failure, result.output) == (failure, None)
     assert problem in result.problem
+
+
+def test_a_redirect_is_refused_and_the_key_goes_nowhere_else(serve: Serve) -> None:
+    with JsonServer() as other:
+        _, agent = serve(Step(status=307, headers={"Location": other.url}, body=b"{}"))
+        result = attempt(agent)
+    assert result.failure is FailureKind.AGENT_ERROR
+    assert "HTTP 307" in result.problem
+    assert other.asked == []
 
 
 @pytest.mark.parametrize("code", ["content_filter", "content_policy_violation"])
