@@ -69,11 +69,11 @@ def _read(value: Any, part: str, path: Path) -> list[Any]:
 
 def _to_bytes(part: str, rows: Sequence[Row], path: Path | None) -> bytes:
     """Return a file's new content: these rows, and the other part as it stands in the file by now."""
-    kept: dict[str, Any] = {}
+    other_part: dict[str, Any] = {}
     if path is not None and path.exists():
         value = read_json(path)
-        kept = {name: value[name] for name in _EARLIER_KINDS if name != part and name in value}
-    return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, **kept, part: rows}, indent=True)
+        other_part = {name: value[name] for name in _EARLIER_KINDS if name != part and name in value}
+    return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, **other_part, part: rows}, indent=True)
 
 
 def _refuse_overwriting(path: Path, remedy: str) -> None:

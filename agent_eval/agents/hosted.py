@@ -149,11 +149,11 @@ class HostedAgent(Agent):
                 ]
                 if any(answer.source == FINAL_OUTPUT for answer in answers):
                     return recorder.result()
-                told = [
+                tool_texts = [
                     (call.call_id, tool_text(answer), answer.error is not None)
                     for call, answer in zip(turn.calls, answers, strict=True)
                 ]
-                messages = [*question.messages, turn.message, *self._server.results(told)]
+                messages = [*question.messages, turn.message, *self._server.results(tool_texts)]
                 question = replace(question, messages=messages)
         except (LimitReached, ToolFault) as ended:
             return recorder.result(None, ended.failure, ended.problem)

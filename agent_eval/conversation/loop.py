@@ -68,19 +68,21 @@ class Session:
             "tool_calls": len(done.tool_calls),
             "tokens": done.tokens,
         }
-        left = {
+        remaining = {
             name: max(getattr(limits, name) - amount, 0)
             for name, amount in spent.items()
             if getattr(limits, name) is not None
         }
-        self.has_own_time = seconds is not None and ("seconds" not in left or seconds <= left["seconds"])
+        self.has_own_time = seconds is not None and (
+            "seconds" not in remaining or seconds <= remaining["seconds"]
+        )
         if self.has_own_time:
-            left["seconds"] = seconds
+            remaining["seconds"] = seconds
         own = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
         return replace(
             self.task,
             case=self.task.case.model_copy(update=own),
-            limits=limits.model_copy(update=left),
+            limits=limits.model_copy(update=remaining),
             session=SessionSoFar(self.session_id, self.turns, tuple(self._history), done.conversation),
         )
 

@@ -276,9 +276,9 @@ class SimulatedUser:
 def _parsed(reply: str) -> tuple[str, EndReason | None]:
     """Read message and end from an object, with any text around it; or from a text that is the message."""
     text, ends = _REASONING.sub("", reply), None
-    found = _OBJECT.search(text)
+    match = _OBJECT.search(text)
     try:
-        value = parse(found[0].encode("utf-8", "replace"), source="reply", limits=Limits()) if found else None
+        value = parse(match[0].encode("utf-8", "replace"), source="reply", limits=Limits()) if match else None
     except InvalidInput:
         value = None
     if (

@@ -81,9 +81,9 @@ def said_in(body: Any) -> str:
         return body if isinstance(body, str) else ""
     words, place = body.get("message", body.get("msg")), body.get("loc", body.get("field"))
     inner = [body.get(name) for name in ("error", "errors", "detail", "details")]
-    said = said_in([words if isinstance(words, str) else "", *inner])
+    sentence = said_in([words if isinstance(words, str) else "", *inner])
     place = ".".join(map(str, place)) if isinstance(place, list) else place
-    return f"{place}: {said}" if place and said else said
+    return f"{place}: {sentence}" if place and sentence else sentence
 
 
 def one_line(text: str, limit: int) -> str:

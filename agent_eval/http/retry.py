@@ -62,7 +62,7 @@ def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
         return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)
     except (ValueError, TypeError, IndexError, OverflowError):
         pass
-    used_up = [name for name, left in headers.items() if left == "0" and _REMAINING.search(name)]
+    used_up = [name for name, count in headers.items() if count == "0" and _REMAINING.search(name)]
     ends = [_until(headers.get(name.replace("remaining", "reset"), ""), now) for name in used_up]
     return max((end for end in ends if end is not None), default=None)
 
