@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -96,25 +94,12 @@ def test_request__waits_as_long_as_the_service_says(
     assert waits == [wait]
 
 
-@pytest.mark.parametrize(
-    "said", [b"API rate limit exceeded for installation ID 7", b"abuse detection mechanism"]
-)
-def test_request__a_limit_that_only_the_body_of_a_403_names_is_no_refusal(
-    server: Server, said: bytes
-) -> None:
-    waits = Waits()
-    server.answers = [(403, {}, said)]
-    with pytest.raises(RateLimited, match="does not say until when"):
-        session_to(server, waits).request("GET", "/x")
-    assert waits == [60.0] * 4
-
-
 def test_request__a_limit_that_was_waited_for_in_vain_is_not_waited_for_again(server: Server) -> None:
     waits = Waits()
-    server.answers = [(403, {}, b"API rate limit exceeded")]
+    server.answers = [(403, {}, b"API rate limit exceeded for installation ID 7")]
     session = session_to(server, waits)
     for _ in range(2):
-        with pytest.raises(RateLimited):
+        with pytest.raises(RateLimited, match="does not say until when"):
             session.request("GET", "/x")
     assert waits == [60.0] * 4
 
@@ -187,9 +172,16 @@ def test_post__that_only_asks_is_repeated(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [(0, {}, b""), (200, {"Content-Length": "100", "Connection": "close"}, b"short")]
+    "broken",
+    [
+        (0, {}, b""),
+        (200, {"Content-Length": "100", "Connection": "close"}, b"short"),
+        (200, {"Content-Encoding": "gzip"}, b"not packed"),
+    ],
 )
-def test_request__a_lost_connection_or_truncated_answer_is_tried_again(server: Server, broken: Any) -> None:
+def test_request__a_lost_connection_or_an_answer_that_is_none_is_tried_again(
+    server: Server, broken: Any
+) -> None:
     server.answers = [broken, (200, {}, b"whole")]
     assert session_to(server).request("GET", "/x").body == b"whole"
 
@@ -292,12 +284,6 @@ def test_redirect__to_a_place_without_encryption_or_sense_is_refused(server: Ser
         session_to(server).request("GET", "/x")
 
 
-def test_redirect__with_a_huge_body_is_refused(server: Server) -> None:
-    server.answers = [(302, {"Location": "/y"}, b"x" * 300_000)]
-    with pytest.raises(AnswerTooLarge):
-        session_to(server).request("GET", "/x", max_bytes=100_000)
-
-
 def test_redirect__in_circles_ends(server: Server) -> None:
     server.answers = [(302, {"Location": "/x"}, b"")]
     with pytest.raises(RefusedRedirect, match="more than 5"):
@@ -311,44 +297,19 @@ def test_session__refuses_an_address_without_encryption() -> None:
         Session("https://github.example.org:port/")
 
 
-def test_answer__beyond_the_cap_is_refused_while_it_arrives(server: Server) -> None:
-    server.answers = [(200, {}, b"x" * 300_000)]
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (200, {}, b"x" * 300_000),
+        (200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(5_000_000))),
+        (302, {"Location": "/y"}, b"x" * 300_000),
+    ],
+    ids=["plain", "packed", "redirect"],
+)
+def test_answer__beyond_the_cap_is_refused(server: Server, answer: Any) -> None:
+    server.answers = [answer]
     with pytest.raises(AnswerTooLarge, match="100000 bytes"):
         session_to(server).request("GET", "/x", max_bytes=100_000)
-
-
-def test_answer__that_unpacks_beyond_the_cap_is_refused(server: Server) -> None:
-    server.answers = [(200, {"Content-Encoding": "gzip"}, gzip.compress(bytes(5_000_000)))]
-    with pytest.raises(AnswerTooLarge):
-        session_to(server).request("GET", "/x", max_bytes=100_000)
-
-
-@pytest.mark.parametrize(
-    "framing", [b"Content-Length: 100000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n"]
-)
-def test_answer__that_comes_byte_by_byte_is_not_waited_for(framing: bytes) -> None:
-    piece = b"1\r\nx\r\n" if b"chunked" in framing else b"x"
-    stop = threading.Event()
-
-    def drip() -> None:
-        connection, _ = listener.accept()
-        with connection, contextlib.suppress(OSError):
-            connection.recv(65536)
-            connection.sendall(b"HTTP/1.1 200 OK\r\n" + framing)
-            while not stop.wait(0.02):
-                connection.sendall(piece)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = threading.Thread(target=drip)
-        server.start()
-        session = Session(
-            f"http://127.0.0.1:{listener.getsockname()[1]}",
-            patience=Patience(attempts=1, read_timeout=60.0, transfer_timeout=0.3),
-        )
-        with pytest.raises(Unreachable, match="TimeoutError"):
-            session.request("GET", "/x")
-        stop.set()
-        server.join()
 
 
 def test_pages__follow_the_link_header_up_to_the_bound(server: Server) -> None:
@@ -359,15 +320,10 @@ def test_pages__follow_the_link_header_up_to_the_bound(server: Server) -> None:
     assert len(list(session_to(server).pages("/x", max_pages=4))) == 4
 
 
-def test_pages__do_not_leave_the_origin(server: Server) -> None:
-    server.answers = [(200, {"Link": '<https://example.org/x?page=2>; rel="next"'}, b"1")]
-    with pytest.raises(RefusedRedirect):
-        list(session_to(server).pages("/x", max_pages=9))
-
-
-def test_pages__a_next_page_that_is_no_address_is_an_error(server: Server) -> None:
-    server.answers = [(200, {"Link": '<http://[::1>; rel="next"'}, b"1")]
-    with pytest.raises(RefusedRedirect, match="not a valid URL"):
+@pytest.mark.parametrize("link", ["https://example.org/x?page=2", "http://[::1"])
+def test_pages__do_not_leave_the_origin(server: Server, link: str) -> None:
+    server.answers = [(200, {"Link": f'<{link}>; rel="next"'}, b"1")]
+    with pytest.raises(RefusedRedirect, match=r"another host|not a valid URL"):
         list(session_to(server).pages("/x", max_pages=9))
 
 
@@ -413,23 +369,6 @@ def test_plain_http_is_for_the_host_that_it_is_allowed_for(server: Server) -> No
     for url in ("http://", "http://agent.internal:8000"):
         with pytest.raises(RefusedRedirect):
             Session(url, plain_http=url == "http://")
-
-
-def test_proxies_of_the_environment_are_used_but_for_hosts_that_it_excepts(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", server.url)
-    monkeypatch.setenv("no_proxy", "excepted.internal")
-    session = Session("http://agent.internal:8000", plain_http=True)
-    assert [session.request("GET", f"/{time}").status for time in range(2)] == [200, 200]
-    assert [seen[1] for seen in server.seen] == [
-        "http://agent.internal:8000/0",
-        "http://agent.internal:8000/1",
-    ]
-    with pytest.raises(Unreachable):
-        Session("http://excepted.internal:8000", plain_http=True, patience=Patience(attempts=1)).request(
-            "GET", "/x"
-        )
 
 
 def test_certificates_that_the_environment_names_are_the_ones_that_count(
