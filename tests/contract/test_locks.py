@@ -91,7 +91,7 @@ def test_every_pin_has_a_hash(path):
 INSTALLS = [
     "Makefile",
     "scripts/release_local.sh",
-    "composite/action.yml",
+    "ci-templates/composite/action.yml",
     "tests/real/fetch_json_schema_suite.py",
 ]
 
