@@ -166,10 +166,10 @@ def test_a_summary_that_disagrees_with_the_verdicts_is_refused(
         (b'{"case_id": "a"}\n', "line 1: definition_digest: Field required"),
         (b"[]\n", "line 1: Input should be a valid dictionary"),
         (b'{"a": 1}', "does not end with a line feed"),
-        (b'{"a": 1}\n\n', "line 2, column 1: empty"),
+        (b"\n", "line 1, column 1: empty"),
         (b'{"a": 1\n"b": 2}\n', "line 1, column 8"),
         (b'{"a": 1},{"b":\n1}\n', "line 1, column 9"),
-        (b'{"a": 1}\n{"a": 1, "a": 2}\n', "line 2, column 10: duplicate key"),
+        (b'{"a": 1, "a": 2}\n', "line 1, column 10: duplicate key"),
         (b"", "has 0 cases, manifest.json says 3"),
     ],
 )
@@ -215,26 +215,28 @@ def drop_last_line(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "place", "what"),
+    ("lost", "place", "what"),
     [
-        (
-            ["cases/trajectories-00001.jsonl"],
-            "cases/trajectories-00001.jsonl",
-            "have 2 cases, run/index.jsonl has 3",
-        ),
-        (
-            ["cases/verdicts-00001.jsonl"],
-            "cases/verdicts-00001.jsonl",
-            "has 0 cases, its trajectories have 1",
-        ),
+        (("trajectories",), "cases/verdicts-00001.jsonl", "has 1 cases, its trajectories have 0"),
+        (("verdicts",), "cases/verdicts-00001.jsonl", "has 0 cases, its trajectories have 1"),
+        (("trajectories", "verdicts"), "run/index.jsonl", "has cases without verdicts"),
     ],
 )
-def test_shards_that_lost_cases_are_refused(tmp_path: Path, names: list[str], place: str, what: str) -> None:
+def test_shards_that_lost_cases_are_refused(tmp_path: Path, lost: list[str], place: str, what: str) -> None:
     root = pack_of(tmp_path, "compact", shard=2)
-    for name in names:
-        drop_last_line(root, name)
+    for name in lost:
+        drop_last_line(root, f"cases/{name}-00001.jsonl")
     reseal(root, "compact")
     refused(root, place, what)
+
+
+def test_shards_with_a_case_too_many_are_refused(tmp_path: Path) -> None:
+    root = pack_of(tmp_path, "compact", shard=2)
+    for name in ("trajectories", "verdicts"):
+        file = root / f"cases/{name}-00001.jsonl"
+        file.write_bytes(file.read_bytes() * 2)
+    reseal(root, "compact")
+    refused(root, "cases/verdicts-00001.jsonl", "have 4 cases, run/index.jsonl has 3")
 
 
 def test_shards_must_be_numbered_without_gaps(tmp_path: Path) -> None:
