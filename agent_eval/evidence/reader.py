@@ -49,7 +49,7 @@ from agent_eval.storage.json import dumps, parse
 from agent_eval.text.spelling import nearest
 
 _DO_NOT_TRUST = "Do not trust this pack: get it again from where it was made, or run the suite again."
-_KEPT_FILES = 2
+_FILES_OF_LINES = 2
 """Files of lines that are kept after reading: a shard's trajectories and its verdicts."""
 
 
@@ -108,7 +108,7 @@ class Pack:
     def __init__(self, source: PackSource, seal: Seal) -> None:
         self._source = source
         self._seal = seal
-        self._kept: dict[str, list[bytes]] = {}
+        self._lines_read: dict[str, list[bytes]] = {}
         self.name = source.name
         self.manifest: Manifest = seal.manifest
         self.manifest_sha256 = seal.manifest_sha256
@@ -127,7 +127,7 @@ class Pack:
         self._check_run()
         self._check_summary(self._check_cases())
         self._check_judges()
-        self._kept.clear()
+        self._lines_read.clear()
 
     @property
     def directory(self) -> Path:
@@ -271,11 +271,11 @@ class Pack:
         return bisect_right(self._starts, position) - 1
 
     def _lines(self, path: str) -> list[bytes]:
-        if path not in self._kept:
-            if len(self._kept) == _KEPT_FILES:
-                del self._kept[next(iter(self._kept))]
-            self._kept[path] = lines_of(self.read(path), pack=self.name, path=path)
-        return self._kept[path]
+        if path not in self._lines_read:
+            if len(self._lines_read) == _FILES_OF_LINES:
+                del self._lines_read[next(iter(self._lines_read))]
+            self._lines_read[path] = lines_of(self.read(path), pack=self.name, path=path)
+        return self._lines_read[path]
 
     def _check_run(self) -> None:
         manifest = self.manifest
