@@ -46,7 +46,7 @@ def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool,
 
 def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
     """Run the suites one after the other. One that stops before its end is the last."""
-    from agent_eval.storage.leftovers import without_new_directories
+    from agent_eval.storage.atomic import without_new_directories
     from agent_eval.suites.select import EmptyShard
 
     code = int(ExitCode.OK)
