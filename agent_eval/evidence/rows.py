@@ -14,15 +14,7 @@ from typing import Any, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent_eval.contracts import (
-    CaseIndexRow,
-    CaseResultRow,
-    Outcome,
-    Tally,
-    VerdictRow,
-    case_policy,
-    combine,
-)
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow, case_policy, combine
 from agent_eval.contracts.run import judging_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import FAULT, TrialResult, fault_of, is_lost

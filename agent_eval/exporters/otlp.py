@@ -98,11 +98,7 @@ def _span(span: Span) -> dict[str, Any]:
         "endTimeUnixNano": str(span.end),
         "attributes": attributes(span.attributes),
         "events": [
-            {
-                "timeUnixNano": str(event.time),
-                "name": event.name,
-                "attributes": attributes(event.attributes),
-            }
+            {"timeUnixNano": str(event.time), "name": event.name, "attributes": attributes(event.attributes)}
             for event in span.events
         ],
         "status": status,

@@ -13,15 +13,7 @@ from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.rows import ResultChecker, contradiction
 from agent_eval.storage.json import dumps
-from tests.factories import (
-    make_case,
-    make_config,
-    make_index_row,
-    make_pack,
-    make_result,
-    make_verdict,
-    seal,
-)
+from tests.factories import make_case, make_config, make_index_row, make_pack, make_result, make_verdict, seal
 from tests.unit.comparison.views import tried
 
 LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
