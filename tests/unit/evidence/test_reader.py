@@ -11,9 +11,11 @@ import pytest
 
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence import sources
-from agent_eval.evidence.reader import failing_cases, open_pack
+from agent_eval.evidence.reader import failing_cases, open_pack, verify_pack
 from agent_eval.storage.archive import ZipArchive, write_zip
+from agent_eval.storage.files import sha256_file
 from tests.factories import make_case, make_config, make_pack, make_result, seal
+from tests.unit.evidence.test_writer import case, write_pack
 
 LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
 HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline", "nul\0"]
@@ -199,3 +201,15 @@ def test_no_more_is_read_for_failing_cases_than_is_asked_for(tmp_path: Path, lay
 
 def test_a_pack_that_is_not_finished_has_no_failing_cases(tmp_path: Path) -> None:
     assert list(failing_cases(tmp_path)) == []
+
+
+def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) -> None:
+    root = tmp_path / "pack"
+    # The summary of this pack counts no cases at all: opening it would refuse it.
+    write_pack(root, "compact", [case("a"), case("b")])
+    seal = verify_pack(root)
+    assert seal.manifest_sha256 == sha256_file(root / "manifest.json")[0]
+    assert "cases/verdicts-00000.jsonl" in {entry.path for entry in seal.files()}
+    (root / "cases/verdicts-00000.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(InvalidPack, match="was changed"):
+        verify_pack(root)
