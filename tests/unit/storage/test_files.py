@@ -1,47 +1,51 @@
-"""Safe names: readable, bounded, one for each identifier, on every file system."""
+"""Safe names: readable, bounded, one for each identifier, on every file system; and digests."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.storage.files import safe_name
+from agent_eval.errors import InvalidInput
+from agent_eval.storage.files import safe_name, sha256_bytes, sha256_file
 
 HOSTILE = [
-    "../../x",
-    "..",
-    ".",
-    "",
-    "/etc/passwd",
-    "a/b",
-    "a\\b",
-    "CON",
-    "con",
-    "nul.txt",
-    "com1",
-    "LPT9.log",
-    "-rf",
-]
-HOSTILE += [
-    "x" * 300,
-    "a\0b",
-    "a\nb",
-    "🎉",
-    "é",
-    "e\u0301",
-    "A",
-    "a",
-    "a.",
-    "a ",
-    "con.",
-    "~",
-    "$HOME",
-    "\ud800",
-    ".git",
+    *(
+        "../../x",
+        "..",
+        ".",
+        "",
+        "/etc/passwd",
+        "a/b",
+        "a\\b",
+        "CON",
+        "con",
+        "nul.txt",
+        "com1",
+        "LPT9.log",
+        "-rf",
+    ),
+    *(
+        "x" * 300,
+        "a\0b",
+        "a\nb",
+        "🎉",
+        "é",
+        "e\u0301",
+        "A",
+        "a",
+        "a.",
+        "a ",
+        "con.",
+        "~",
+        "$HOME",
+        "\ud800",
+        ".git",
+    ),
 ]
 
 
@@ -88,3 +92,20 @@ def test_different_identifiers_never_share_a_name(one: str, other: str) -> None:
         return unicodedata.normalize("NFC", safe_name(identifier)).casefold()
 
     assert (one == other) == (place(one) == place(other))
+
+
+# FIPS 180-2, appendix B.1.
+ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_bytes_and_files_have_the_same_digest(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    assert sha256_bytes(b"abc") == ABC
+    assert sha256_file(tmp_path / "x") == (ABC, 3)
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_what_is_no_file_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        sha256_file(tmp_path / name)
+    assert caught.value.remedy
