@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
 from agent_eval.contracts.verdict import ADVISORY, EXECUTION, FIELDS_NOT_JUDGED
-from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     AdvisoryJudge,
@@ -27,16 +27,15 @@ from agent_eval.judges.base import (
     quoted,
 )
 from agent_eval.judges.code import CodePlace, is_installed_module
-from agent_eval.judges.matching.attempts import simulated_user_failed
-from agent_eval.judges.reading import read_config
+from agent_eval.judges.reading import attempt_failure, read_config
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
-    "cost_budget": "agent_eval.judges.builtin.budgets:CostBudgetJudge",
+    "cost_budget": "agent_eval.judges.builtin.cost_budget:CostBudgetJudge",
     "execution": "agent_eval.judges.builtin.execution:ExecutionJudge",
     "final_output": "agent_eval.judges.builtin.final_output:FinalOutputJudge",
     "json_schema": "agent_eval.judges.builtin.json_schema:JsonSchemaJudge",
-    "latency_slo": "agent_eval.judges.builtin.budgets:LatencySloJudge",
+    "latency_slo": "agent_eval.judges.builtin.latency_slo:LatencySloJudge",
     "lean": "agent_eval.judges.builtin.program:LeanJudge",
     "llm": "agent_eval.judges.builtin.llm:LlmJudge",
     "loop_guard": "agent_eval.judges.builtin.loops:LoopGuardJudge",
@@ -154,7 +153,7 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered = [judge for judge in judges if not isinstance(judge, AdvisoryJudge)]
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
-    user_failed = simulated_user_failed(case)
+    user_failed = attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
     verdicts = [
         not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
         if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
@@ -181,7 +180,7 @@ def _with_attempt_error(first: Verdict, case: Case, trace: Trace) -> Verdict:
     A verdict of its own would be of a judge that the run did not name, and on some cases only.
     """
     execution = _always(EXECUTION).evaluate(case, trace)
-    tells = execution.outcome is Outcome.ERROR or simulated_user_failed(case)
+    tells = execution.outcome is Outcome.ERROR or attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
     if not tells or first.outcome is Outcome.ERROR:
         return first
     names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")

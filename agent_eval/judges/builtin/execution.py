@@ -12,7 +12,7 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJudgeConfig
-from agent_eval.judges.matching.attempts import selected_attempt
+from agent_eval.judges.reading import selected_attempt
 from agent_eval.text.numbers import count
 
 

@@ -16,7 +16,6 @@ from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind
 from agent_eval.judges.asking import JudgeModel, NoModel
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed
-from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
 from agent_eval.judges.matching.criteria import (
     PROMPT,
     AskSettings,
@@ -29,7 +28,7 @@ from agent_eval.judges.matching.criteria import (
     questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.reading import read_listed, refusal
+from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, read_listed, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -144,7 +143,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
 
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
-        failed_by = (failed_attempt(case) or {}).get("failure")
+        failed_by = attempt_failure(case)
         if failed_by in NOT_OF_THE_AGENT:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         end = conversation_end(trace)

@@ -24,7 +24,7 @@ from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
 from agent_eval.judges.code import CodePlace
-from agent_eval.judges.matching.arguments import UnreadableText, read_text
+from agent_eval.judges.reading import UnreadableText, read_text
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.text.escape import last_line
 

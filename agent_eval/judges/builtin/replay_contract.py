@@ -15,7 +15,7 @@ from agent_eval.contracts.event import STOPPED_SHORT
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
-from agent_eval.judges.matching.attempts import failed_attempt
+from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
 TRACE_ID_DIGITS = 32
@@ -69,14 +69,14 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         """Judge whether a well-formed trace has anything to judge."""
         crash = _crash_at_the_end(trace.events)
         # Where a run recorded how its attempt failed, the `execution` judge says so.
-        if crash is not None and failed_attempt(case) is not None:
+        if crash is not None and attempt_failure(case) is not None:
             return self.passed(case, "the trace is well formed")
         if crash is not None:
             error = crash.error or crash.content or crash.type
             words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
         stopped = _stopped_short(trace)
-        if stopped is not None and stopped.stop is not None and failed_attempt(case) is None:
+        if stopped is not None and stopped.stop is not None and attempt_failure(case) is None:
             finish, reason = stopped.stop
             failure, words = STOPPED_SHORT[finish]
             words = f"{words} (event {stopped.idx}): it stopped for {quoted(reason)}"

@@ -19,7 +19,7 @@ from agent_eval.judges.base import (
     listed,
     quoted,
 )
-from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
+from agent_eval.judges.reading import MalformedArguments, read_arguments
 from agent_eval.text.numbers import count
 
 
