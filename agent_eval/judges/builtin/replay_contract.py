@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from operator import itemgetter
 
@@ -18,11 +18,9 @@ from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeCo
 from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
+# Hexadecimal digits, as in W3C Trace Context.
 TRACE_ID_DIGITS = 32
-"""Hexadecimal digits of a trace id, as in W3C Trace Context."""
-
 SPAN_ID_DIGITS = 16
-"""Hexadecimal digits of a span id, as in W3C Trace Context."""
 
 
 class ReplayContractJudge(BaseJudge[JudgeConfig]):
@@ -67,7 +65,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     def _act_and_end(self, case: Case, trace: Trace) -> Verdict:
         """Judge whether a well-formed trace has anything to judge."""
-        crash = _crash_at_the_end(trace.events)
+        crash = _last(trace.events, _is_crash)
         # Where a run recorded how its attempt failed, the `execution` judge says so.
         if crash is not None and attempt_failure(case) is not None:
             return self.passed(case, "the trace is well formed")
@@ -75,7 +73,9 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
             error = crash.error or crash.content or crash.type
             words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
-        stopped = _stopped_short(trace)
+        stopped = trace.final_event
+        if stopped is None or stopped.stop is None:
+            stopped = _last(trace.events, lambda event: event.stop is not None)
         if stopped is not None and stopped.stop is not None and attempt_failure(case) is None:
             finish, reason = stopped.stop
             failure, words = STOPPED_SHORT[finish]
@@ -84,26 +84,14 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
 
 
-def _stopped_short(trace: Trace) -> Event | None:
-    """Return the event of an answer that stopped short, if the agent did nothing after it."""
-    if trace.final_event is not None and trace.final_event.stop is not None:
-        return trace.final_event
-    for event in reversed(trace.events):
-        if event.stop is not None:
-            return event
-        if event.is_act:
-            return None
-    return None
-
-
 _TRACEBACK = "Traceback (most recent call last)"
 _CRASH_TYPES = frozenset({"crash", "crashed", "error", "exception", "traceback"})
 
 
-def _crash_at_the_end(events: list[Event]) -> Event | None:
-    """Return the error that the trace ends in; None without one, and if the agent went on after it."""
+def _last(events: list[Event], is_end: Callable[[Event], bool]) -> Event | None:
+    """Return the last event that ends a run so; None without one, and if the agent went on after it."""
     for event in reversed(events):
-        if _is_crash(event):
+        if is_end(event):
             return event
         if event.is_act:
             return None
@@ -124,17 +112,8 @@ def _is_crash(event: Event) -> bool:
 
 # Eleven fields of every event of every run: one call of C reads them at a third of the cost.
 _read_fields = itemgetter(
-    "idx",
-    "actor",
-    "type",
-    "tool",
-    "call_id",
-    "attempt",
-    "latency_ms",
-    "ts",
-    "trace_id",
-    "span_id",
-    "parent_span_id",
+    *("idx", "actor", "type", "tool", "call_id", "attempt", "latency_ms", "ts"),
+    *("trace_id", "span_id", "parent_span_id"),
 )
 _is_trace_id = re.compile(f"[0-9a-fA-F]{{{TRACE_ID_DIGITS}}}").fullmatch
 _is_span_id = re.compile(f"[0-9a-fA-F]{{{SPAN_ID_DIGITS}}}").fullmatch
