@@ -16,14 +16,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_RESULT
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import (
-    EVIDENCE_LIMIT,
-    BaseJudge,
-    SoftJudgeConfig,
-    at_events,
-    display_name,
-    listed,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, at_events, display_name, listed
 from agent_eval.judges.matching.values import exact
 
 

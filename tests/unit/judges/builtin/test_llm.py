@@ -147,8 +147,7 @@ def test_one_code_fence_around_the_whole_reply_is_no_fault():
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
-    [("empty", "is empty"), ("refusal", "was refused"), ("cut", "was cut off")],
+    ("fault", "words"), [("empty", "is empty"), ("refusal", "was refused"), ("cut", "was cut off")]
 )
 def test_an_empty_refused_or_cut_reply_is_the_judges_error(fault: str, words: str):
     model = Scripted({"fault": fault, **({"text": '{"verdict": "passed"'} if fault == "cut" else {})})
