@@ -219,7 +219,11 @@ ROWS: list[tuple[str, list[Events], dict[str, Any], str]] = [
     ),
     (
         "saying what the user said",
-        [asks("Absolutely visit Riverside View Hotel?"), *REVIEWS, HOTEL],
+        [
+            asks("Should I absolutely visit Riverside View?"),
+            *REVIEWS,
+            says("Absolutely visit Riverside View!"),
+        ],
         {},
         PASSED,
     ),
