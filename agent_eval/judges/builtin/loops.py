@@ -65,10 +65,10 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         attempts = {event.attempt for event in events if event.attempt is not None}
         if len(attempts) > config.max_attempts:
             problems.append(f"{len(attempts)} attempts were made, more than {config.max_attempts}")
-        for found in (self._cycle(events), self._repeated_message(events)):
-            if found is not None:
-                problems.append(found[0])
-                refs += found[1]
+        for repetition in (self._cycle(events), self._repeated_message(events)):
+            if repetition is not None:
+                problems.append(repetition[0])
+                refs += repetition[1]
         evidence = {"events": len(events), "attempts": len(attempts), "problems": problems}
         if problems:
             return self.failed(

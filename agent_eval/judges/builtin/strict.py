@@ -218,13 +218,13 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
     return StrictResult("passed" if is_negation else "failed", reason, (), near, warnings)
 
 
-_Found = tuple[list[Hit], list[Hit]]
+_Hits = tuple[list[Hit], list[Hit]]
 """Hits, and what resembles them."""
 
 
 def _known_params(
     evaluation: StrictEvaluation, objects: Sequence[Hit], words: dict[str, str], warnings: list[str]
-) -> _Found:
+) -> _Hits:
     name, wanted = evaluation.paramName, evaluation.paramValue
     like = [Hit(hit.turn, hit.event, key) for hit in objects for key in hit.value if _resembles(key, name)]
     named = [Hit(hit.turn, hit.event, hit.value[name]) for hit in objects if name in hit.value]
@@ -238,7 +238,7 @@ def _known_params(
     return [hit for hit in last if same_value(wanted, hit.value)], [*last, *like]
 
 
-def _called_integrations(evaluation: StrictEvaluation, calls: Sequence[Hit], words: dict[str, str]) -> _Found:
+def _called_integrations(evaluation: StrictEvaluation, calls: Sequence[Hit], words: dict[str, str]) -> _Hits:
     code = evaluation.integrationCode
     called = [hit for hit in calls if hit.value.code == code]
     problems = [f": {hit.value.problem}" for hit in called if hit.value.problem]

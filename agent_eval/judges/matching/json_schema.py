@@ -76,10 +76,10 @@ def violations(schema: Any, value: Any) -> list[Violation]:
 def apply(validator: Any, value: Any) -> list[Violation]:
     """Do what `violations` does, with a validator from `make_validator`."""
     try:
-        _left.references = REFERENCE_LIMIT
+        _budget.references = REFERENCE_LIMIT
         if validator.is_valid(value):
             return []
-        _left.references = REFERENCE_LIMIT
+        _budget.references = REFERENCE_LIMIT
         return [_violation(error) for error in islice(validator.iter_errors(value), EVIDENCE_LIMIT)]
     except RecursionError:
         raise UnusableSchema(
@@ -113,7 +113,7 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
     """
     validator_class = _validator_class_of(schema, draft)
     try:
-        _left.references = REFERENCE_LIMIT
+        _budget.references = REFERENCE_LIMIT
         error = next(_meta_validator(validator_class).iter_errors(schema), None)
         if error is not None:
             place = clipped("".join(f"/{part}" for part in error.absolute_path), 200)
@@ -221,13 +221,13 @@ def _message(error: ValidationError) -> str:
     return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
 
 
-_left = threading.local()
+_budget = threading.local()
 """`references`: how many this thread may still follow on the value that it checks."""
 
 
 def _count_reference() -> None:
-    _left.references -= 1
-    if _left.references < 0:
+    _budget.references -= 1
+    if _budget.references < 0:
         raise RecursionError
 
 

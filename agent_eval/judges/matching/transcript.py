@@ -102,8 +102,8 @@ def transcript_of(case: Case, trace: Trace) -> Transcript:
 
 
 def _line(turn: int, event: int | None, values: Mapping[str, Any]) -> Line:
-    said = [value for name, value in values.items() if name not in ("turn", "who", "type")]
-    words = "\n".join(text for value in said for text in _texts(value))
+    parts = [value for name, value in values.items() if name not in ("turn", "who", "type")]
+    words = "\n".join(text for value in parts for text in _texts(value))
     return Line(turn, event, json_line(values), words)
 
 
