@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.judges.builtin.budgets import published_price
-from agent_eval.judges.matching.usage import Usage
+from agent_eval.judges.builtin.cost_budget import Usage, published_price
 from tests.unit.judges.traces import asks, findings, judge, says
 
 GPT = {"gen_ai.response.model": "gpt-4o-2024-08-06"}
@@ -138,7 +137,7 @@ def test_what_is_no_count_is_not_counted(value: Any) -> None:
 
 
 def test_prices_are_those_of_the_day_and_need_no_clock() -> None:
-    usage = Usage(input_tokens=1000, output_tokens=100, model="gpt-4o")
+    usage = Usage({"input_tokens": 1000, "output_tokens": 100}, model="gpt-4o")
     assert published_price(usage) == published_price(usage)
     for at in ("2025-01-01T00:00:00Z", "2025-01-01T00:00:00", "once"):
         usage.at = at

@@ -8,8 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.judges.matching.json_schema import UnusableSchema, apply, inspect, make_validator
-from agent_eval.judges.matching.schema_keywords import DRAFTS
+from agent_eval.judges.matching.json_schema import DRAFTS, UnusableSchema, apply, inspect, make_validator
 from tests.extent import examples
 
 KEYWORDS = (
