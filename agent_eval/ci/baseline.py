@@ -251,7 +251,7 @@ def unfit_baseline(label: str, slug: str, why: str) -> UsageError:
     """Build the error for a baseline that the user named, and whose cases could not be judged."""
     return UsageError(
         f"{capital(label)} is no baseline for `{slug}`: {why}.",
-        remedy="Name a run whose cases were judged, or allow more errors with `max-baseline-error-rate`.",
+        remedy="Name a run whose cases were judged.",
         field="baseline",
     )
 

@@ -134,7 +134,6 @@ class Settings:
     fail_on: str
     signing_key: str | None = field(default=None, repr=False)
     attest: bool = False
-    replay_evidence: bool = False
     baseline_public_key: Path | None = None
     platform: Mapping[str, Any] = field(repr=False)
 

@@ -26,7 +26,6 @@ from agent_eval.ci.versions import Versions
 from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
-from agent_eval.contracts.replay import ReplayReport
 from agent_eval.contracts.reruns import Reruns
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
@@ -45,8 +44,6 @@ from agent_eval.operations.compare import compared
 from agent_eval.operations.gate import refuse_unknown_judges
 from agent_eval.operations.judged_twice import is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.replay_pack import REPORT as REPLAY_REPORT
-from agent_eval.operations.replay_pack import replay_own
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.files import sha256_bytes
@@ -65,7 +62,6 @@ class SuiteEvaluation:
     Attributes:
         candidate: What the comparison reads of the pack.
         unjudged: Why none of its cases could be judged, and what to do; None where one could.
-        replayed: How judging it again ended; None where that was not asked for.
         reruns: What was run again; None where nothing can be.
         own_outcome: What the change's own rules would have decided; None where they are main's.
     """
@@ -78,7 +74,6 @@ class SuiteEvaluation:
     decision: GateDecision
     unjudged: str | None = None
     evidence: Pack | None = None
-    replayed: ReplayReport | None = None
     reruns: Reruns | None = None
     own_outcome: GateStatus | None = None
 
@@ -344,8 +339,7 @@ def decide_on(
     own, own_outcome = job.rules.own_policy, None
     if own is not None:
         own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
-    replayed = _replay(job, suite.pack, where) if job.settings.replay_evidence else None
-    decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
+    decision = with_terms_of_the_job(decision, job, search, target.slug)
     comparison = material.comparison
     written = {
         COMPARISON: dumps(comparison.to_json(), indent=True) if comparison is not None else b"",
@@ -366,17 +360,9 @@ def decide_on(
         decision=decision,
         unjudged=_why_unjudged(job, target, suite.candidate),
         evidence=suite.pack,
-        replayed=replayed,
         reruns=reruns,
         own_outcome=own_outcome,
     )
-
-
-def _replay(job: JobContext, pack: Pack, where: Path) -> ReplayReport:
-    """Judge a pack of this job again, and write the report into it."""
-    report = without_secrets(replay_own(pack, where, environ=job.environ), job.redactor)
-    write_output(where / REPLAY_REPORT, dumps(report.to_json(), indent=True))
-    return report
 
 
 def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:

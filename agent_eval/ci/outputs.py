@@ -220,7 +220,6 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
-        replay=suite.replayed.to_json() if suite.replayed is not None else None,
         history=_history(suite, evaluation),
         reruns=suite.reruns,
     )

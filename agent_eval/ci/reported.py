@@ -56,7 +56,6 @@ def _refuse_what_runs(job: JobContext) -> None:
     wanted = {
         "signing-key": settings.signing_key is not None,
         "attest": settings.attest,
-        "replay-evidence": settings.replay_evidence,
         "evidence": settings.evidence is not None,
     }
     for name, is_wanted in wanted.items():

@@ -31,7 +31,7 @@ from agent_eval.contracts.reruns import (
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
+from agent_eval.gate.procedure import Question
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.records import record_of
 from agent_eval.operations.reruns import WHOLE, rerun_of
@@ -277,16 +277,12 @@ def run_again(
         asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
     )
     base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
-    expected = {slug: _estimate(run) for slug, run in runs.items()}
-    if (most := _in_all(expected.values())).trials:
-        job.platform.say(f"To run again: {spending_text(most, most=True)}.")
     done: dict[str, tuple[Reruns, bytes | None]] = {}
     with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
         runner = JobRunner(job, agents, runs, Path(folder))
         for slug, record in rerun(questions, runner, base, figures_in_doubt=in_doubt).items():
             data = runner.archive(slug)
             evidence = {
-                "expected": expected[slug],
                 "spent": runner.spent(slug),
                 "baseline_manifest_sha256": runs[slug].baseline_sha256,
                 "candidate_manifest_sha256": runs[slug].pack.manifest_sha256,
@@ -317,28 +313,6 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
             return []
         rows = open_pack(spec.output.pack).results()
         return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
-
-
-def _estimate(run: FirstRun) -> Spending:
-    """Estimate the most that the reruns of a suite take, from the mean time and cost of its first trials.
-
-    Where the cost of any of these is unknown, so is what the others will cost.
-    """
-    asks = run.question
-    number = len(asks.cases)
-    trials = PAIRS * len({case_id for case_id, _ in asks.violations})
-    if asks.has_baseline:
-        trials += 2 * PAIRS * min(len(asks.order), budget(number))
-        first = run.spec.agent.trials if run.spec.agent is not None else 1
-        trials += 2 * ROUNDS * number * first if asks.is_low else 0
-    index = list(run.pack.index_by_id().values())
-    times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
-    costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
-    return Spending(
-        trials=trials,
-        minutes=trials * sum(times) / len(times) / 60_000 if times else None,
-        cost_usd=trials * sum(costs) / len(costs) if costs and len(costs) == len(index) else None,
-    )
 
 
 def _in_all(spent: Iterable[Spending]) -> Spending:

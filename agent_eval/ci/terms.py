@@ -7,22 +7,16 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.first_run import MEASURED
 from agent_eval.ci.seal import as_code
 from agent_eval.contracts import GateDecision, GateStatus, RuleResult
-from agent_eval.contracts.replay import ReplayReport
-from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
 NAMED = 3
 """Suites or cases that a sentence names at most."""
-_NAME_LIMIT = 60
 
 
 def with_terms_of_the_job(
-    decision: GateDecision, job: JobContext, search: Search, slug: str, replayed: ReplayReport | None
+    decision: GateDecision, job: JobContext, search: Search, slug: str
 ) -> GateDecision:
-    """Hold a decision to what the job asks for, and say first what a reader must know of what it rests on.
-
-    `replayed` says how judging the evidence again ended; None where that was not asked for.
-    """
+    """Hold a decision to what the job asks for, and say first what a reader must know of what it rests on."""
     lack = search.lack(slug)
     if slug not in search.baselines and search.outage is not None:
         decision = _open(decision, "The baseline could not be read: whether anything broke is not known.")
@@ -35,10 +29,6 @@ def with_terms_of_the_job(
         failed = {"gate_status": GateStatus.FAILED, "passed": False, "blocks": True, "sentence": message}
         more = {"rules": [*decision.rules, rule], "failures": [message, *decision.failures]}
         decision = decision.model_copy(update={**failed, **more})
-    if replayed is not None and not replayed.replay_passed:
-        broken = _replay_rule(replayed)
-        decision = _open(decision, broken.message)
-        decision = decision.model_copy(update={"rules": [*decision.rules, broken]})
     baseline = search.baselines.get(slug)
     if baseline is not None and baseline.origin.how == MEASURED:
         decision = _named_first(decision, "The base has no run; it was measured in this job.")
@@ -62,20 +52,6 @@ def with_terms_of_the_job(
     if job.place is not None and job.place.notice is not None:
         decision = _named_first(decision, job.place.notice)
     return decision
-
-
-def _replay_rule(report: ReplayReport) -> RuleResult:
-    number = len(report.case_mismatches)
-    named = ", ".join(clean(case.case_id, limit=_NAME_LIMIT) for case in report.case_mismatches[:NAMED])
-    more = f" and {number - NAMED:,} more" if number > NAMED else ""
-    return RuleResult(
-        rule="evidence_replays",
-        threshold=0,
-        value=number,
-        passed=False,
-        message=f"Judging the recorded trajectories again gives another result on {count(number, 'case')}: "
-        f"{named}{more}. A judge of it is not deterministic, or saw text that is redacted now.",
-    )
 
 
 def _open(decision: GateDecision, sentence: str) -> GateDecision:

@@ -57,7 +57,7 @@ def refuse_to_overwrite(out: Path) -> None:
     if (out / ARCHIVE_NAME).exists() or not out.is_dir():
         return
     for name in sorted(os.listdir(out)):
-        if name == REPORT_NAME or _HTML.fullmatch(name):
+        if name in (REPORT_NAME, COMMENT_NAME) or _HTML.fullmatch(name):
             raise UsageError(
                 f"{out / name} is there and would be overwritten.",
                 remedy="Move it elsewhere, or set `out` to another directory.",
