@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.seal import as_code
-from agent_eval.ci.versions import Versions
-from agent_eval.ci.workspace import is_of_the_job
+from agent_eval.ci.place import Versions
+from agent_eval.ci.workspace import as_code, is_of_the_job
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
 from agent_eval.errors import AgentEvalError, InvalidInput

@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
@@ -21,7 +22,6 @@ from agent_eval.ci.earlier import (
     checked_archive,
     refuse_large_archive,
 )
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter, before_own
 from agent_eval.ci.platforms.github_api import (

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci.baseline import Lack, Origin, Search, from_path, from_registry
-from agent_eval.ci.baseline_search import (
+from agent_eval.ci.baseline import (
     MAX_LOOKED_AT,
     MAX_OPENED,
     MAX_SECONDS_WITHHELD,
     Ground,
+    Lack,
+    Origin,
+    Search,
     find_baselines,
     find_named,
+    from_path,
+    from_registry,
 )
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.contracts import RunSummary

@@ -5,13 +5,15 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.config import (
+    INPUTS,
+    OUTPUTS,
+    PLATFORM_INPUTS,
     Settings,
     base_branches_in,
     gather,
     refuse_unknown_variables,
     settings_from,
 )
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.testing import CliRunner
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.cli.ci import ci
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agent_eval.ci import job as whole
-from agent_eval.ci.context import JobContext
 from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.job import write_html
 from agent_eval.ci.outputs import outputs_of, report_of
+from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import refuse_to_overwrite
 from agent_eval.errors import StorageError, UsageError
 from tests.e2e.runner import orders

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci import baseline_search
+from agent_eval.ci import baseline
 from tests.e2e.runner import BASE_SHA, PULL, orders, zipped
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
@@ -93,7 +93,7 @@ def test_download__that_turns_out_larger_than_announced(
 def test_search__stops_at_its_bound(
     runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(baseline_search, "MAX_LOOKED_AT", 2)
+    monkeypatch.setattr(baseline, "MAX_LOOKED_AT", 2)
     for run_id in (410, 411, 412):
         github.add_run(run_id, head_sha=BASE_SHA)
     step = runner.pull_request()
@@ -112,13 +112,13 @@ def test_many_notes__are_cut_in_the_comment(runner: InProcess, github: FakeGitHu
 def test_contradictory_baseline__is_an_error_where_there_is_no_other(
     runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent_eval.ci import evaluate
+    from agent_eval.ci import decide
     from agent_eval.errors import InvalidInput
 
     def contradicts(*_: object, **__: object) -> None:
         raise InvalidInput("its verdicts contradict its results")
 
-    monkeypatch.setattr(evaluate, "compared", contradicts)
+    monkeypatch.setattr(decide, "compared", contradicts)
     step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
     assert any("contradict" in line for line in step.annotations)

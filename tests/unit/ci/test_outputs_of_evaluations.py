@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.baseline import Outage
-from agent_eval.ci.earlier import EarlierRun
-from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation, evaluate
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS
+from agent_eval.ci.decide import Evaluation, SuiteEvaluation
+from agent_eval.ci.earlier import EarlierRun, Outage
+from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.outputs import (
     MAX_NOTES,
     MAX_SUITES,

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent_eval.ci import baseline_search as baseline
+from agent_eval.ci import baseline
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import BASE_SHA, PULL, Step, orders
 from tests.extent import crossed

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.git import Remote
-from agent_eval.ci.worktree import CannotCheckOut, Worktree, check_out
+from agent_eval.ci.clone import PrivateClone, Remote
+from agent_eval.ci.sides import CannotCheckOut, Worktree, check_out
 from tests.extent import unavailable
 from tests.fakes.git_host import GitHost, commit, git, pointer, serving
 

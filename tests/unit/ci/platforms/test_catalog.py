@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.ci import platforms
 from agent_eval.ci.agents import check_agent
-from agent_eval.ci.inputs import PLATFORM_INPUTS
+from agent_eval.ci.config import PLATFORM_INPUTS
 from agent_eval.ci.platforms import catalog
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (

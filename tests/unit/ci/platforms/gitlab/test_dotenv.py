@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.ci.platforms.gitlab import MAX_VALUE, dotenv
 from tests.e2e.runner import orders
 from tests.security.github_markdown import NASTY

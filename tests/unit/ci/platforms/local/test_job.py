@@ -228,7 +228,7 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
 
 
 def test_no_more_runs_are_looked_at_than_elsewhere(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.ci.baseline_search.MAX_LOOKED_AT", 2)
+    monkeypatch.setattr("agent_eval.ci.baseline.MAX_LOOKED_AT", 2)
     shop.evaluate()
     for _ in range(2):
         shop.evaluate(baseline_artifact="other")
