@@ -198,10 +198,19 @@ def _fetched(git: Git, source: _Source, address: str, commit: str, remote: Remot
     return False
 
 
+def write_files(clone: PrivateClone, commit: str, names: Sequence[str], directory: Path) -> None:
+    """Write regular files of a commit below a directory; raises `CannotCheckOut` for one that LFS lacks."""
+    attributes = [name for name in clone.files(commit) if Path(name).name == ".gitattributes"]
+    clone.write(commit, [*names, *attributes], directory)
+    source = _Source(clone.directory, clone.remote, clone.of_checkout)
+    _fetch_lfs(clone.git, source, commit, directory, names)
+
+
 def _fetch_lfs(git: Git, source: _Source, commit: str, directory: Path, names: Sequence[str]) -> None:
     """Put the files of LFS in the place of their pointers."""
     missing = {}
-    for name, (oid, size) in _pointers(git, directory, names).items():
+    where = {"GIT_DIR": str(source.bare), "GIT_WORK_TREE": str(directory)}
+    for name, (oid, size) in _pointers(git, where, directory, names).items():
         copy = source.of_checkout / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
         try:
             descriptor = os.open(copy, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -235,7 +244,9 @@ def _not_here(source: _Source) -> str:
     return "the checkout does not have it" + (", and it is on another host" if source.remote else "")
 
 
-def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tuple[str, int]]:
+def _pointers(
+    git: Git, where: Mapping[str, str], directory: Path, names: Sequence[str]
+) -> dict[str, tuple[str, int]]:
     """Find the pointers among files: digest and bytes of what they stand for, by path."""
     small = []
     for name in names:
@@ -247,7 +258,7 @@ def _pointers(git: Git, directory: Path, names: Sequence[str]) -> dict[str, tupl
     if not small:
         return {}
     asked = b"".join(os.fsencode(name) + b"\0" for name, _, _ in small)
-    answer = git.run("check-attr", "-z", "--stdin", "filter", cwd=directory, stdin=asked)
+    answer = git.run("check-attr", "-z", "--stdin", "filter", cwd=directory, stdin=asked, more=where)
     words = answer.decode("utf-8", "surrogateescape").split("\0")
     by_lfs = {name for name, value in zip(words[::3], words[2::3], strict=False) if value == "lfs"}
     return {name: (oid, size) for name, oid, size in small if name in by_lfs}
