@@ -71,6 +71,9 @@ def test_nothing_found_two_of_a_name_and_too_many_are_refused(
     assert caught.value.details["file"] == other
     with pytest.raises(UsageError, match="No suite matches"):
         find_targets([str(tmp_path / "*.yaml")])
+    for name in ("evidence.zip", "report.md"):
+        with pytest.raises(InvalidInput, match="same dataset_id as the job's own files"):
+            find_targets([write(tmp_path / "own.json", name)])
     monkeypatch.setattr("agent_eval.suites.paths.MAX_SUITES", 1)
     with pytest.raises(UsageError, match="more than 1"):
         find_targets([one, other])

@@ -155,15 +155,6 @@ def test_a_baseline_that_the_user_named_and_that_contradicts_itself_is_refused(
         evaluated(baseline=archive)
 
 
-def test_the_newest_run_is_the_baseline_and_its_regression_fails_the_job() -> None:
-    archive = evidence()
-    write_suite(orders(bad=(1, 2, 3, 4)))
-    found = evaluated(baseline="auto", runs=[run_17(archive)], max_regressed_cases="0")
-    assert statuses(found) == ("failed", False, True)
-    assert found.suites[0].baseline is not None
-    assert found.suites[0].baseline.origin.run_id == 17
-
-
 def test_where_every_case_is_new_or_changed_that_is_said_and_is_no_pass() -> None:
     baseline = evidence([make_case("other", "lookup_order")])
     found = evaluated(baseline=baseline)

@@ -8,7 +8,7 @@ from agent_eval.ci.baseline import age_in_words
 from agent_eval.ci.config import Settings, gather, settings_from
 from agent_eval.ci.outputs import exit_code
 from agent_eval.errors import ExitCode
-from tests.e2e.runner import BASE_SHA, orders
+from tests.e2e.runner import orders
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
 
@@ -64,10 +64,3 @@ def test_failing__cases_in_a_report_are_bounded(
     step = runner.pull_request(min_pass_rate="0.9")
     assert "order-2" in step.summary
     assert "order-3" not in step.summary
-
-
-def test_base_branch__that_nobody_names_is_asked_for(runner: InProcess, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
-    github.add_run(500, status="in_progress", event="workflow_dispatch")
-    runner.start("workflow_dispatch", {}, 500, BASE_SHA, "tags/v1", {})
-    assert github.count("GET", "/repos/acme/shop$") == 1

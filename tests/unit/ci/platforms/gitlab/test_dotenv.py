@@ -26,7 +26,6 @@ def variables(runner: GitLabRunner) -> dict[str, str]:
 
 
 def test_later_jobs_read_how_the_job_ended(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     runner.write_suite(*orders(bad=(2,)))
     runner.merge_request()
@@ -41,7 +40,6 @@ def test_later_jobs_read_how_the_job_ended(runner: GitLabRunner) -> None:
 
 
 def test_a_job_that_evaluated_nothing_says_so_too(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     assert runner.merge_request(source=FORK).code == 2
     assert variables(runner)["AGENT_EVAL_RESULT_OUTCOME"] == "error"
 
