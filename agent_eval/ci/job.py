@@ -39,7 +39,7 @@ from agent_eval.ci.outputs import (
 from agent_eval.ci.place import MAX_BYTES, JobPlace, Versions, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
-from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings, PlatformSpec
 from agent_eval.ci.rules import (
     Held,
     JobContext,
@@ -243,7 +243,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=platform.spec.summary_limit))
+    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     _write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agent_eval.ci.clone import COMMIT
 from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
@@ -29,7 +30,7 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
-from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words, own_input
+from agent_eval.ci.platforms.spec import PlatformSpec, Words, own_input
 from agent_eval.ci.workspace import COMMENT_NAME
 from agent_eval.errors import AgentEvalError, StorageError
 from agent_eval.operations import clock

@@ -81,7 +81,7 @@ def test_job__without_a_run_has_no_history(runner: InProcess, github: FakeGitHub
 def test_summary__that_is_full_is_not_broken(
     runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github.MAX_SUMMARY_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.platforms.github.SUMMARY_LIMIT", 100)
     runner.write_suite(*orders())
     step = runner.pull_request()
     assert step.code == 0

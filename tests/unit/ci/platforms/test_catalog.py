@@ -32,7 +32,6 @@ ELSEWHERE = PlatformSpec(
     name="elsewhere",
     detect=lambda environ: environ.get("ELSEWHERE") == "yes",
     comment_limit=1_000,
-    summary_limit=1_000,
     words=Words(change="merge request", full_report="job page"),
     inputs=(Option("elsewhere-token", "secret", "Token.", goes_to="platform.x", commands=(CI,)),),
     secret_names=frozenset({"ELSEWHERE_JOB_TOKEN"}),
