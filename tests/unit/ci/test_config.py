@@ -1,8 +1,12 @@
+"""Settings from flags, environment and file, and the command's flags."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from agent_eval.ci.config import (
     INPUTS,
@@ -14,6 +18,7 @@ from agent_eval.ci.config import (
     refuse_unknown_variables,
     settings_from,
 )
+from agent_eval.cli.ci import ci
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -303,3 +308,17 @@ def test_base_branches__are_whole_names(stated: str, listed: tuple[str, ...] | N
         return
     with pytest.raises(AgentEvalError, match="base-branches"):
         base_branches_in(Path("agent-eval.yml"), data)
+
+
+def test_flags__are_the_table() -> None:
+    options = [option for option in ci.get_params(click.Context(ci)) if "--help" not in option.opts]
+    assert [option.name for option in options] == [row.field for row in INPUTS]
+    assert [option.opts for option in options] == [[f"--{name}" for name in row.names] for row in INPUTS]
+
+
+def test_help__shows_every_input_with_its_default() -> None:
+    # Lines are also broken at hyphens.
+    shown = "".join(CliRunner().invoke(ci, ["--help"], terminal_width=200).output.split())
+    for row in INPUTS:
+        assert row.flag in shown
+        assert "".join(row.documentation.split()) in shown
