@@ -305,21 +305,6 @@ def test_two_packs_of_one_dataset_are_no_baseline() -> None:
     assert found.outage is not None
 
 
-def test_settling_keeps_the_first_outage_and_needs_withheld_evidence() -> None:
-    calm = Search()
-    calm.settle(["shop"])
-    assert calm.outage is None
-    found = Search()
-    found.withhold("Cut.", loud=False)
-    found.settle(["shop"])
-    first = found.outage
-    found.withhold("Another.", loud=True)
-    found.settle(["shop"])
-    assert first is not None
-    assert found.outage is first
-    assert (found.notes, found.warnings) == (["Cut."], ["Another."])
-
-
 def test_a_baseline_at_a_path_is_an_archive_a_directory_of_packs_or_a_pack() -> None:
     archive = Path(evidence(bank=orders(1)))
     with zipfile.ZipFile(archive) as opened:

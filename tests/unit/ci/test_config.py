@@ -170,21 +170,10 @@ def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
         settings(tmp_path, file=file)
 
 
-def test_thresholds__without_any_the_policy_decides_alone(tmp_path: Path) -> None:
-    found = settings(tmp_path)
-    assert not found.thresholds.any_set
-    assert (found.policy, found.preset, found.baseline_name) == (None, None, "main")
-
-
 def test_preset__is_one_of_two(tmp_path: Path) -> None:
     assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
     with pytest.raises(UsageError, match="pull-request or release"):
         settings(tmp_path, INPUT_PRESET="relaese")
-
-
-def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
-    found = settings(tmp_path, **{"INPUT_MIN-PASS-RATE": "0.9"})
-    assert found.thresholds == Thresholds(min_pass_rate=0.9)
 
 
 @pytest.mark.parametrize(

@@ -120,15 +120,3 @@ def test_a_change_is_placed_among_the_last_runs_of_main(nights: Nights) -> None:
     assert comment.splitlines()[-1] == (
         "Scored trials that passed: 25.0%; main's last 5 runs: 75.0% to 100%, so this is below them all."
     )
-
-
-def test_the_page_shows_the_history_of_main(nights: Nights) -> None:
-    for bad in ((), (1,), (2,), (1,), ()):
-        nights.evaluate(bad=bad)
-    nights.change()
-    nights.evaluate(bad=(1, 2, 3))
-    page = (OUT / "agent-eval-shop.html").read_text()
-    assert "History of main" in page
-    assert "Pass rate: 25.0%; main&#39;s last 5 runs: 75.0% to 100%" in page
-    assert '<td class="letters">PFPFP</td>' in page
-    assert " style=" not in page

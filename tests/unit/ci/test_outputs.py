@@ -18,7 +18,6 @@ from agent_eval.ci.outputs import (
     MAX_SUITES,
     error_report,
     exit_code,
-    full_stop,
     log_lines,
     outcome_of,
     outputs_of,
@@ -174,13 +173,6 @@ def test_the_line_of_an_inconclusive_job_says_what_is_undecided() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("sentence", "ended"), [("a", "a."), ("a.", "a."), ("a!", "a!"), ("a?", "a?"), ("", ".")]
-)
-def test_a_sentence_ends_in_one_mark(sentence: str, ended: str) -> None:
-    assert full_stop(sentence) == ended
-
-
 def test_the_log_has_a_line_for_each_suite_its_reasons_its_baseline_and_the_evidence() -> None:
     archive = evidence()
     write_suite(orders(bad=(1,)))
@@ -256,12 +248,6 @@ def test_many_notes_are_bounded() -> None:
     assert note(found) == "0. 1. 2. 3. And 1 more note like these."
     found.search.notes.append("5.")
     assert note(found) == "0. 1. 2. 3. And 2 more notes like these."
-
-
-def test_a_run_with_a_baseline_needs_no_explanation_of_a_missing_one() -> None:
-    found = evaluated(baseline=evidence())
-    found.search.looked_at = 3
-    assert note(found) == ""
 
 
 def test_failing_cases_are_listed_and_the_command_repeats_one_of_them() -> None:

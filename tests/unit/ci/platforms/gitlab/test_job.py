@@ -26,12 +26,6 @@ def test_regressed__change_fails_the_job_and_says_so(
         assert "set `gitlab-token`" in step.log
 
 
-def test_nearest__run_before_the_base_counts_where_the_base_has_none(runner: GitLabRunner) -> None:
-    runner.push(400, commit=runner.earlier)
-    step = runner.merge_request()
-    assert "1 commit before the base" in step.report
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -173,27 +167,9 @@ def test_note__that_is_refused_leaves_the_decision(
     assert "Warning: " in step.log
 
 
-def test_branch__is_compared_with_where_it_left_the_default_branch(
-    runner: GitLabRunner, gitlab: FakeGitLab
-) -> None:
-    runner.push(400)
-    runner.write_suite(*orders(bad=(1,)))
-    runner.repository.branch("topic", runner.base)
-    step = runner.push(410, branch="topic", commit=runner.repository.commit())
-    assert step.code == 1
-    assert gitlab.bodies() == []
-
-
 def test_named__pipeline_is_the_baseline(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
     runner.push(400)
     assert "named run" in runner.merge_request(baseline_run_id="400").report
     step = runner.merge_request(baseline_run_id="399")
     assert step.code == 2
     assert "no pipeline 399" in step.log
-
-
-def test_rate_limit__of_gitlab_is_waited_for(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.push(400)
-    gitlab.fail("GET", "/pipelines$", 429, headers={"Retry-After": "7"})
-    assert runner.merge_request().code == 0
-    assert 7 in [round(wait) for wait in runner.waits]

@@ -147,36 +147,6 @@ def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> N
     assert outputs["regressed-cases"] == "1"
 
 
-def test_where_the_base_has_no_run_that_of_the_nearest_commit_is_taken(shop: Shop) -> None:
-    shop.repository.commit()
-    shop.evaluate()
-    shop.evaluate()
-    base = shop.repository.commit()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.outputs(3)["baseline-run-id"] == "2"
-    assert f"There is no finished run of the base `{base[:7]}`." in shop.log
-    assert "1 commit before the base" in shop.comment.read_text()
-
-
-def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
-    base = shop.repository.commit()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.evaluate(bad=(2,)) is ExitCode.OK
-    assert shop.outputs(2)["baseline-run-id"] == ""
-
-
-def test_runs_of_a_branch_that_the_default_one_lists_are(shop: Shop) -> None:
-    (shop.repository.top / "agent-eval.yml").write_text("base-branches: [release]\n")
-    base = shop.repository.commit()
-    shop.repository.branch("release", base)
-    shop.evaluate()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.outputs(2)["baseline-run-id"] == "1"
-
-
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
     shop.evaluate()
     shop.evaluate(bad=(1,))
@@ -227,16 +197,6 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     assert not (shop.store / "runs" / "2" / "run.json").exists()
 
 
-def test_no_more_runs_are_looked_at_than_elsewhere(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.ci.baseline.MAX_LOOKED_AT", 2)
-    shop.evaluate()
-    for _ in range(2):
-        shop.evaluate(baseline_artifact="other")
-    shop.evaluate()
-    assert shop.outputs(4)["baseline-run-id"] == ""
-    assert "Looked at 2 earlier runs, no further." in shop.log
-
-
 def test_outputs_are_a_file_of_the_run(shop: Shop) -> None:
     shop.evaluate(bad=(1,), min_pass_rate="1")
     outputs = shop.outputs(1)
@@ -264,14 +224,6 @@ def test_outside_a_repository_the_newest_run_is_the_baseline(
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert shop.evaluate(bad=(2,)) is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "2"
-
-
-def test_a_detached_checkout_of_a_reviewed_commit_is_compared_and_is_a_baseline(shop: Shop) -> None:
-    shop.evaluate()
-    shop.repository.git("checkout", "--quiet", "--detach")
-    shop.evaluate(bad=(2,))
-    shop.evaluate(bad=(2,))
-    assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "2"]
 
 
 AGENT = """\
