@@ -275,8 +275,8 @@ def left_evidence(platform: Platform, versions: Versions) -> bool:
     if place is None or clone is None:
         return False
     ground = Ground(place=place, clone=clone, wanted=(), remedy=remedy)
-    found = find_baselines(platform.earlier_runs, ground)
-    return bool(found.lost or found.withheld or found.outage) or found.gone is not None
+    search = find_baselines(platform.earlier_runs, ground)
+    return bool(search.lost or search.withheld or search.outage) or search.gone is not None
 
 
 def rules_of(in_force: Held, versions: Versions) -> Rules:
