@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program

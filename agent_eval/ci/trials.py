@@ -1,21 +1,26 @@
-"""Run trials again for the gate's procedure: by the change and by the base, in waves of cases side by side.
+"""The trials of a job: each suite's first run, that of a measured base, and what the gate asks to run again.
 
-What is run, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every verdict here is a
-fresh one: no ruling of an LLM judge is taken from the baseline.
+In a first run the agent is run, or recorded traces are judged; of earlier jobs it is the shards of one
+suite, merged. What is run again, and in which order, is `gate.rerun`'s; what it means, `gate.answer`'s. Every
+verdict of that is a fresh one: no ruling of an LLM judge is taken from the baseline.
 """
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from agent_eval.ci.agents import Agents
-from agent_eval.ci.context import JobContext
-from agent_eval.ci.seal import Altered
+from agent_eval.ci.baseline import Baseline, Origin, Search, packs_below
+from agent_eval.ci.definitions import Target
+from agent_eval.ci.rules import JobContext
+from agent_eval.ci.sides import Side
+from agent_eval.ci.workspace import Altered
+from agent_eval.config.rows.limits import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.reruns import (
@@ -24,35 +29,52 @@ from agent_eval.contracts.reruns import (
     Rerun,
     Reruns,
     RoundCount,
-    Side,
     Spending,
     SuiteRound,
 )
-from agent_eval.errors import AgentEvalError
-from agent_eval.evidence.archive import write_bundle
-from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
+from agent_eval.contracts.reruns import (
+    Side as SideName,
+)
+from agent_eval.engine.progress import RunProgress
+from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable
+from agent_eval.evidence.archive import by_dataset, compact, expand, write_bundle
+from agent_eval.evidence.layout import may_be_replaced
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.gate.procedure import Question
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.records import record_of
+from agent_eval.operations.packs import view
 from agent_eval.operations.reruns import WHOLE, rerun_of
+from agent_eval.operations.resume import discard_journal
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.story import spending_text
+from agent_eval.reports.terminal import progress_text
+from agent_eval.storage.atomic import new_directories
 from agent_eval.storage.files import read_bytes, sha256_bytes
-from agent_eval.suites.reader import SuiteSource
-from agent_eval.text.escape import one_line
+from agent_eval.suites.paths import is_of_conversations
+from agent_eval.suites.reader import SuiteSource, open_suite
+from agent_eval.text.escape import clean, one_line
+from agent_eval.text.numbers import count, verb
 
 SHARE = 0.5
 """The part of a run's limits of time and cost that its reruns have; the first run has the other."""
 
+
 _LARGEST_EVIDENCE = 256 << 20
 """Most bytes of the archive with the packs of the reruns."""
 
+
 _TIME_USED_UP = "the time of the run was used up"
+
+
 _MONEY_USED_UP = "the money of the run was used up"
+
 
 _IN_TURN = 10
 """Cases of the whole suite that one side runs before the other runs them, at least as many as run at once."""
+
+
 _REASON_LIMIT = 200
 
 
@@ -106,7 +128,7 @@ class JobRunner:
         self._ended: str | None = None
         self._why_none = ""
 
-    def trials(self, slug: str, side: Side, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
+    def trials(self, slug: str, side: SideName, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
         """Run one trial of each case on one side; what no judge could judge once more."""
         results = self._once(slug, side, case_ids)
         again = [case_id for case_id, rerun in results.items() if rerun.result == "unjudged"]
@@ -114,7 +136,9 @@ class JobRunner:
             results = {**results, **self._once(slug, side, again)}
         return results
 
-    def whole_suite(self, slug: str, sides: Sequence[Side]) -> tuple[SuiteRound, Mapping[Side, Figures]]:
+    def whole_suite(
+        self, slug: str, sides: Sequence[SideName]
+    ) -> tuple[SuiteRound, Mapping[SideName, Figures]]:
         """Run all cases of the question by these sides, in turn, with as many trials as the first run had."""
         run = self._runs[slug]
         agent = run.spec.agent
@@ -122,8 +146,8 @@ class JobRunner:
         at_once = agent.parallel if agent is not None and isinstance(agent.parallel, int) else 1
         size = max(_IN_TURN, at_once)
         ids = list(run.question.cases)
-        counts: dict[Side, dict[str, RoundCount]] = {side: {} for side in sides}
-        figures: dict[Side, Figures] = {side: Figures() for side in sides}
+        counts: dict[SideName, dict[str, RoundCount]] = {side: {} for side in sides}
+        figures: dict[SideName, Figures] = {side: Figures() for side in sides}
         for start in range(0, len(ids), size):
             for side in sides:
                 wave = ids[start : start + size]
@@ -139,7 +163,7 @@ class JobRunner:
                         figures[side].latency_ms[case_id] = row.latency_ms
         return SuiteRound(**counts), figures
 
-    def altered(self, slug: str) -> Mapping[Side, str]:
+    def altered(self, slug: str) -> Mapping[SideName, str]:
         """Say why no trial of a side counts."""
         del slug
         return dict(self._agents.altered)
@@ -161,7 +185,7 @@ class JobRunner:
         write_bundle(packs, place)
         return read_bytes(place, max_bytes=_LARGEST_EVIDENCE)
 
-    def _once(self, slug: str, side: Side, case_ids: Sequence[str]) -> dict[str, Rerun]:
+    def _once(self, slug: str, side: SideName, case_ids: Sequence[str]) -> dict[str, Rerun]:
         pack = self._run(slug, side, case_ids, trials=1)
         if pack is None:
             # An agent that cannot be started fails: an error is a failure, on either side.
@@ -171,7 +195,7 @@ class JobRunner:
         }
 
     def _run(
-        self, slug: str, side: Side, case_ids: Sequence[str], *, trials: int, kind: str = ""
+        self, slug: str, side: SideName, case_ids: Sequence[str], *, trials: int, kind: str = ""
     ) -> Pack | None:
         """Run trials of some cases on one side; None where its agent cannot be run at all.
 
@@ -277,16 +301,12 @@ def run_again(
         asks.order or asks.is_low or asks.new for asks in questions.values() if asks.has_baseline
     )
     base = agents.build_base() if needs_base and not agents.is_unchanged else agents.describe_base()
-    expected = {slug: _estimate(run) for slug, run in runs.items()}
-    if (most := _in_all(expected.values())).trials:
-        job.platform.say(f"To run again: {spending_text(most, most=True)}.")
     done: dict[str, tuple[Reruns, bytes | None]] = {}
     with TemporaryDirectory(prefix="agent-eval-reruns-") as folder:
         runner = JobRunner(job, agents, runs, Path(folder))
         for slug, record in rerun(questions, runner, base, figures_in_doubt=in_doubt).items():
             data = runner.archive(slug)
             evidence = {
-                "expected": expected[slug],
                 "spent": runner.spent(slug),
                 "baseline_manifest_sha256": runs[slug].baseline_sha256,
                 "candidate_manifest_sha256": runs[slug].pack.manifest_sha256,
@@ -319,28 +339,6 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
         return [CaseReruns(case_id=row["case_id"], change=[rerun_of(row)]) for row in rows]
 
 
-def _estimate(run: FirstRun) -> Spending:
-    """Estimate the most that the reruns of a suite take, from the mean time and cost of its first trials.
-
-    Where the cost of any of these is unknown, so is what the others will cost.
-    """
-    asks = run.question
-    number = len(asks.cases)
-    trials = PAIRS * len({case_id for case_id, _ in asks.violations})
-    if asks.has_baseline:
-        trials += 2 * PAIRS * min(len(asks.order), budget(number))
-        first = run.spec.agent.trials if run.spec.agent is not None else 1
-        trials += 2 * ROUNDS * number * first if asks.is_low else 0
-    index = list(run.pack.index_by_id().values())
-    times = [row["latency_ms"] for row in index if row["latency_ms"] is not None]
-    costs = [row["cost_usd"] for row in index if row["cost_usd"] is not None]
-    return Spending(
-        trials=trials,
-        minutes=trials * sum(times) / len(times) / 60_000 if times else None,
-        cost_usd=trials * sum(costs) / len(costs) if costs and len(costs) == len(index) else None,
-    )
-
-
 def _in_all(spent: Iterable[Spending]) -> Spending:
     rows = [row for row in spent if row.trials]
     minutes, costs = [row.minutes for row in rows], [row.cost_usd for row in rows]
@@ -349,3 +347,200 @@ def _in_all(spent: Iterable[Spending]) -> Spending:
         minutes=None if None in minutes else sum(filter(None, minutes)),
         cost_usd=None if None in costs else sum(filter(None, costs)),
     )
+
+
+FIRST_TRIALS, FIRST_RUNS = 4, 4
+"""Trials of each case in a run of a reviewed commit, while fewer such runs are known, and of a measured base:
+what passed once by luck would count as reliable."""
+
+
+MEASURED = "measured in this job"
+"""How the baseline of a measured base was found."""
+
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+_AFTER_AN_OUTAGE = "Check that the agent, its tools and the judges' model answer, then run the job again."
+
+
+_LIMITS_OF_A_RUN = " or ".join(f"`{row.name}`" for row in LIMITS if row.part == "limits.run")
+
+
+_RAISE_LIMITS = f"Raise {_LIMITS_OF_A_RUN}, or run fewer cases."
+
+
+def runs_live(job: JobContext, target: Target) -> bool:
+    """Whether the job can run the agent on a suite; else it judges recorded traces."""
+    agent = job.settings.agent
+    return agent is not None and (agent.is_named or is_of_conversations(target.path))
+
+
+def first_run_of(job: JobContext, target: Target, search: Search) -> RunSpec:
+    """Say how the first run of a suite is made, with its share of the limits."""
+    settings, run = job.settings, job.platform.run
+    agent = settings.agent
+    if agent is not None and job.place is not None and job.place.is_reviewed:
+        known = search.earlier.get(target.slug, [])
+        of_setup = [record for record in known if record.run.key == known[0].run.key]
+        if len(of_setup) < FIRST_RUNS:
+            agent = replace(agent, trials=max(agent.trials, FIRST_TRIALS))
+    identity = replace(
+        settings.identity,
+        run_id=f"{run.run_name}-{target.slug}" if run.run_name else None,
+        git_commit=job.place.head if job.place is not None else run.head_sha,
+    )
+    return RunSpec(
+        suite=target.path,
+        output=Output(pack=settings.out / target.slug, fresh=True),
+        agent=agent if runs_live(job, target) else None,
+        judging=settings.judging,
+        limits=replace(settings.limits, run=first_share(settings.limits.run)),
+        identity=identity,
+    )
+
+
+def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, search: Search) -> dict[str, Pack]:
+    """Judge every suite, by running the agent where there is one; its evidence by slug.
+
+    Where a limit or an outage ends a run, the evidence of the finished trials is written.
+    """
+    if len(targets) > 1:
+        for target in targets:
+            # A suite that cannot be read is reported before the others have been run.
+            deque(open_suite(target.path).cases(), maxlen=0)
+    packs = {}
+    for target in targets:
+        spec = first_run_of(job, target, search)
+        baseline = search.baselines.get(target.slug)
+        if spec.agent is None:
+            run_suite(
+                spec,
+                environ=job.environ,
+                redactor=job.redactor,
+                source=target.source,
+                on_progress=ProgressLines(target.path.name, job.platform.say),
+                baseline=baseline.pack if baseline is not None else None,
+            )
+        else:
+            change = agents.of_change()
+            spec = replace(spec, agent=replace(change.agent, trials=spec.agent.trials))
+            discard_journal(spec.output.pack)
+            done = run_agent(
+                spec,
+                environ=job.environ,
+                redactor=job.redactor,
+                source=target.source,
+                on_progress=ProgressLines(target.path.name, job.platform.say),
+                baseline=baseline.pack if baseline is not None else None,
+                options=change.options,
+            )
+            if done.stopped:
+                raise _stopped(spec.suite, done.stopped, done.progress, is_outage=bool(done.outage))
+        packs[target.slug] = open_pack(spec.output.pack)
+    return packs
+
+
+def _stopped(suite: Path, why: str, progress: RunProgress, *, is_outage: bool) -> NotEvaluable:
+    not_run = progress.total - progress.done
+    message = f"{suite}: {why}, after {progress.done} of {progress.total} trials."
+    if is_outage:
+        message += (
+            f" The run stopped there: {count(not_run, 'trial')} {verb(not_run, 'was', 'were')} not run."
+        )
+        message += " This says nothing about the change."
+    return NotEvaluable(message, remedy=_AFTER_AN_OUTAGE if is_outage else _RAISE_LIMITS, file=str(suite))
+
+
+class ProgressLines:
+    """Prints every few seconds into the job's log how far the run of a suite is."""
+
+    def __init__(self, suite: str, say: Callable[[str], None]) -> None:
+        self._suite, self._say = clean(suite), say
+        self._last = time.monotonic()
+
+    def __call__(self, progress: RunProgress) -> None:
+        """Print a line, if the last one is old enough."""
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = time.monotonic()
+            self._say(f"{self._suite}: {progress_text(progress)}")
+
+
+def take_packs(job: JobContext, targets: Sequence[Target], where: Path) -> dict[str, Pack]:
+    """Copy the evidence of every suite, which earlier jobs made, into the output directory; by slug.
+
+    `where` is a pack, or a directory or archive of packs, with one whole pack of each suite as it is here,
+    made at the commit of this job.
+    """
+    by_slug = by_dataset(packs_below(where).values(), str(where))
+    for target in targets:
+        if target.slug not in by_slug:
+            raise _wrong(where, f"has no evidence of `{target.slug}`", "Run every suite in an earlier job.")
+        _check_taken(job, target, by_slug[target.slug], where)
+    finals = [job.settings.out / target.slug for target in targets]
+    with new_directories(finals, may_replace=may_be_replaced) as places:
+        for target, place in zip(targets, places, strict=True):
+            pack = by_slug[target.slug]
+            (expand if pack.manifest.layout == "files" else compact)(pack, place)
+    return {target.slug: open_pack(job.settings.out / target.slug) for target in targets}
+
+
+def _check_taken(job: JobContext, target: Target, pack: Pack, where: Path) -> None:
+    """Refuse a pack that is not the whole evidence of a suite at the job's commit."""
+    refuse_incomplete(pack.name, pack.manifest)
+    again = "Run the earlier jobs again, on the same commit."
+    if pack.config.suite_digest != (target.source or open_suite(target.path)).digest:
+        raise _wrong(where, f"is of another version of `{target.path}`", again)
+    commit = job.place.head if job.place is not None else None
+    if commit is not None and pack.config.git_commit is None:
+        raise _wrong(where, "does not say of which commit it is", "Make it in a job of this run, or in git.")
+    if commit not in (None, pack.config.git_commit):
+        raise _wrong(where, "is of another commit", again)
+
+
+def _wrong(where: Path, what: str, remedy: str) -> InvalidInput:
+    return InvalidInput(f"The evidence at {where} {what}.", remedy=remedy, file=str(where), field="evidence")
+
+
+def measure_base(job: JobContext, agents: Agents, target: Target, search: Search) -> None:
+    """Run the base's agent over the base's own suite, or judge the traces that are recorded there.
+
+    The baseline goes into the search; where there is none, a note says why. Raises `Altered` where the change
+    altered what is run.
+    """
+    clone, place = job.clone, job.place
+    if clone is None or place is None:
+        return
+    spec = replace(
+        first_run_of(job, target, search),
+        output=Output(pack=clone.home / "measured" / target.slug, fresh=True),
+    )
+    try:
+        if spec.agent is None:
+            agents.base = side = agents.base or Side(clone, "base", place.base, job.environ)
+            run_suite(replace(spec, suite=side.path(target.path)), environ=job.environ, redactor=job.redactor)
+        else:
+            _run_base(job, agents, target, spec)
+        pack = open_pack(spec.output.pack)
+    except AgentEvalError as error:
+        if error.code == "altered":
+            raise
+        search.notes.append(f"The base was not measured: {error.message}")
+        return
+    job.platform.say(f"The base has no run; {target.path} was measured at {place.base[:7]} in this job.")
+    origin = Origin(how=MEASURED, sha=place.base, branch=place.trusted_branch)
+    search.baselines[target.slug] = Baseline(pack, view(pack), origin)
+
+
+def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) -> None:
+    base = agents.build_base()
+    if not base.can_run or agents.base is None:
+        raise NotEvaluable(f"{base.problem or 'no agent of it is named'}.")
+    spec, options = agents.run_by("base", spec)
+    agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
+    spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
+    agents.before_trials("base")
+    done = run_agent(spec, environ=job.environ, redactor=job.redactor, options=options)
+    agents.after_trials("base")
+    if done.stopped:
+        raise NotEvaluable(f"{done.stopped}.")
