@@ -21,46 +21,31 @@ import orjson
 
 from agent_eval.contracts.event import UNREAD, UNREAD_WHAT
 from agent_eval.importers.events import EventFields, event
+from agent_eval.importers.vocabulary import (
+    AGENTS,
+    ARGUMENTS,
+    CALL_IDS,
+    CALLS_INSIDE,
+    KINDS,
+    NAMES,
+    PAYLOADS,
+    RESULTS_INSIDE,
+    TYPED_BY_TOOL,
+    Kind,
+    kind_of,
+    plain,
+)
 
 CALL, RESULT, ANSWER = "tool call", "tool result", "answer"
 """What can be lost."""
 STEP = "step"
 """Action and observation of an agent that writes text: a call with its result, and neither has an id."""
 
-_NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool")
-_ARGUMENTS = (
-    *("arguments", "args", "input", "tool_args", "tool_input", "toolInput", "tool_kwargs", "toolArgs"),
-    *("parameters", "rawInput"),
+_NAME_ATTRIBUTE = re.compile(r"(?:.*\.)?tool_calls?\.\d+\.(?:tool_call\.)?(?:function\.)?name")
+_ANSWER_ATTRIBUTE = re.compile(
+    r"gen_ai\.completion\.\d+\.content|llm\.output_messages\.\d+\.message\.(content|contents\.\d+\.message_content\.text)"
 )
-_CALL_IDS = (
-    *("tool_call_id", "toolCallId", "call_id", "callId", "callID", "tool_use_id", "toolUseId"),
-    *("source_call_id", "tool_id", "mcp_tool_use_id", "custom_tool_use_id"),
-)
-"""Ids that can only be those of a call."""
-_IDS = (*_CALL_IDS, "id")
-_PAYLOADS = (
-    *("content", "output", "result", "response", "observation", "results", "outputs", "value"),
-    *("aggregated_output", "tool_output", "resultDisplay", "errorText", "structuredContent"),
-)
-_KINDS = ("type", "kind", "part_kind", "block_type", "$type", "event", "runType", "step_type")
-_CALLS_INSIDE = (
-    *("invocation", "function", "custom", "functionCall", "function_call", "toolUse", "tool_call"),
-    *("toolInvocation", "toolCall", "tool_call_parsed"),
-)
-_LISTS_OF_CALLS = ("toolcalls", "toolrequests", "toolinvocations")
-_RESULTS_INSIDE = frozenset(
-    {"functionResponse", "function_response", "toolResult", "tool_call_result", "tool_result"}
-)
-_ANSWERS = (
-    *("final_answer", "final_result", "finalText", "output_text", "final_output", "submission"),
-    *("ai.response.text", "finalAnswer"),
-)
-_AGENTS = frozenset(
-    {
-        *("assistant", "model", "agent", "gemini", "ai", "AIMessage", "agent_message", "assistant.message"),
-        *("agent.message", "completion"),
-    }
-)
+_TOOL_SPAN = re.compile(r"(execute_tool|tools/call|running tool:?|ai\.toolCall|tool\.)")
 _DEFINITIONS = frozenset(
     {
         *("tools", "tool_definitions", "toolDefinitions", "functions", "available_tools", "function_tools"),
@@ -71,28 +56,11 @@ _DEFINITIONS = frozenset(
 )
 """Fields that declare tools, or that no conversation is in: they are not entered."""
 _SCHEMAS = ("inputSchema", "input_schema", "parameters_json_schema", "json_schema", "parametersJsonSchema")
-
-_CALL_KIND = re.compile(
-    r"(agent|event)?(custom|server|mcp|builtin|local|dynamic)*(tool|function|command|shell|mcp)+"
-    r"(call|use|request|requests|invocation|execution|executionstart|callend)(requestevent|call)?"
-    r"|[a-z]*(tool|function|mcp)(call|use|invocation)"
-    r"|dynamictool|toolinputavailable|(websearch|filesearch|codeinterpreter|localshell|computer|mcptool)call"
+_LISTS_OF_CALLS = ("toolcalls", "toolrequests", "toolinvocations")
+_ANSWERS = (
+    *("final_answer", "final_result", "finalText", "output_text", "final_output", "submission"),
+    *("ai.response.text", "finalAnswer"),
 )
-_RESULT_KIND = re.compile(
-    r"(tool|function|command|shell|mcp)\w*(result|return|response|output|complete|end|error|observation"
-    r"|executionevent)|^observationevent$|^codeexecutionevent$|^tooloutputavailable$"
-)
-_NO_KIND = re.compile(
-    r"definition|schema|search(?!call)|choice|config|delta|inputstart|preview|partial|approval"
-)
-_TYPED_BY_TOOL = re.compile(
-    r"tool-(?!(?:call|result|invocation|error|input-\w+|output-\w+|approval-\w+)$)(.+)"
-)
-_NAME_ATTRIBUTE = re.compile(r"(?:.*\.)?tool_calls?\.\d+\.(?:tool_call\.)?(?:function\.)?name")
-_ANSWER_ATTRIBUTE = re.compile(
-    r"gen_ai\.completion\.\d+\.content|llm\.output_messages\.\d+\.message\.(content|contents\.\d+\.message_content\.text)"
-)
-_TOOL_SPAN = re.compile(r"(execute_tool|tools/call|running tool:?|ai\.toolCall|tool\.)")
 _DEEPEST = 60
 _LONGEST_TEXT = 4_000_000
 """Characters of a text up to which it is searched for JSON."""
@@ -272,21 +240,21 @@ class _Search:
         flat = _flat(fields[words.pairs]) if words.pairs is not None else {}
         if flat:
             self.enter(flat, (path, words.pairs), "attributes", fields, depth + 1)
-            return (words.pairs,)
+            return () if words.pairs is None else (words.pairs,)
         if words.dotted:
             self._attributes(fields, path, above)
         skipped: Iterable[str] = ()
-        if words.may_act or fields.get("role") in _TOOLS or key in _RESULTS_INSIDE:
+        if words.may_act or fields.get("role") in _TOOLS or key in RESULTS_INSIDE:
             if fields.get("type") == "TOOL" and "input" in fields and isinstance(fields.get("name"), str):
                 self._observation(fields, path)
                 return ("input", "output", "metadata")
-            kinds = [_kind(fields[name]) for name in words.kinds if isinstance(fields[name], str)]
+            kinds = [kind_of(fields[name]) for name in words.kinds if isinstance(fields[name], str)]
             if _is_definition(fields, words) and not any(kind.is_call for kind in kinds):
                 return ()
             if not any(kind.word.endswith("delta") for kind in kinds):
                 before = len(self.found)
                 skipped = self._calls(fields, path, (key, above), kinds)
-                if words.may_result or key in _RESULTS_INSIDE:
+                if words.may_result or key in RESULTS_INSIDE:
                     self._results(fields, path, (key, above), kinds, self.found[before:])
             if "observation" in fields and _is_step(fields):
                 self._add(STEP, path)
@@ -333,12 +301,12 @@ class _Search:
             self._add(RESULT, (path, "output"), call_id, certain=False)
 
     def _calls(
-        self, fields: dict[str, Any], path: _Path, place: tuple[Any, Any], kinds: list[_Kind]
+        self, fields: dict[str, Any], path: _Path, place: tuple[Any, Any], kinds: list[Kind]
     ) -> Iterable[str]:
         words = _words(tuple(fields))
         kind = next((kind.word for kind in kinds if kind.is_call), None)
         name, own_id = _first(fields, words.names), _first(fields, words.call_ids)
-        if "toolCallId" in fields and (typed := _TYPED_BY_TOOL.fullmatch(str(fields.get("type")))):
+        if "toolCallId" in fields and (typed := TYPED_BY_TOOL.fullmatch(str(fields.get("type")))):
             name, kind = typed[1], "toolcall"
         for block in fields["code_blocks"] if isinstance(fields.get("code_blocks"), list) else ():
             code = block.get("code") if isinstance(block, dict) else block
@@ -351,7 +319,7 @@ class _Search:
             if inside == "toolInvocation" and "result" in call:
                 self._add(RESULT, ((path, inside), "result"), call.get("toolCallId"))
             return (inside,)
-        if any(kind.is_result for kind in kinds) or place[0] in _RESULTS_INSIDE or place[0] == "origin":
+        if any(kind.is_result for kind in kinds) or place[0] in RESULTS_INSIDE or place[0] == "origin":
             return ()
         state = fields.get("state")
         if name and own_id and isinstance(state, dict) and "input" in state:
@@ -382,11 +350,11 @@ class _Search:
     @staticmethod
     def _is_listed(key: Any, above: Any) -> bool:
         """Whether an object stands where calls are: below `tool_calls`, or in an object that is one."""
-        if key in _CALLS_INSIDE or (isinstance(key, str) and _plain(key).endswith(_LISTS_OF_CALLS)):
+        if key in CALLS_INSIDE or (isinstance(key, str) and plain(key).endswith(_LISTS_OF_CALLS)):
             return True
         if key in ("content", "parts", "blocks") and "role" in (above or ()):
-            return above["role"] in _AGENTS
-        kinds = [_kind(above[name]) for name in _KINDS if isinstance(above.get(name), str)] if above else []
+            return above["role"] in AGENTS
+        kinds = [kind_of(above[name]) for name in KINDS if isinstance(above.get(name), str)] if above else []
         return any(kind.word == "function" or (kind.is_call and not kind.is_result) for kind in kinds)
 
     def _results(
@@ -394,7 +362,7 @@ class _Search:
         fields: dict[str, Any],
         path: _Path,
         place: tuple[Any, Any],
-        kinds: list[_Kind],
+        kinds: list[Kind],
         made: list[Shape],
     ) -> None:
         """Add the result that an object is; a call may carry its own. `place`: its key, and what it is in."""
@@ -412,7 +380,7 @@ class _Search:
                 return
             more = fields.get("additional_kwargs")
             call_id = call_id or (more.get("tool_call_id") if isinstance(more, dict) else None)
-        elif place[0] in _RESULTS_INSIDE:
+        elif place[0] in RESULTS_INSIDE:
             if not (call_id or has_payload):
                 return
             origin = fields.get("origin")
@@ -510,18 +478,18 @@ def _words(fields: tuple[str, ...]) -> _Words:
     return _Words(
         pairs=next(iter(those(("attributes", "tags"))), None),
         dotted=any("." in name for name in fields),
-        kinds=those(_KINDS),
-        names=those(_NAMES),
-        arguments=those(_ARGUMENTS),
-        call_ids=those(_CALL_IDS),
-        inside=those(_CALLS_INSIDE),
-        payloads=those(_PAYLOADS),
+        kinds=those(KINDS),
+        names=those(NAMES),
+        arguments=those(ARGUMENTS),
+        call_ids=those(CALL_IDS),
+        inside=those(CALLS_INSIDE),
+        payloads=those(PAYLOADS),
         answers=those(_ANSWERS),
         schemas=those(("parameters", "arguments", "input")),
         may_declare=bool(those(_SCHEMAS))
-        or ("description" in present and not those(name for name in _ARGUMENTS if name != "parameters")),
+        or ("description" in present and not those(name for name in ARGUMENTS if name != "parameters")),
         may_act=not _OF_ACTS.isdisjoint(present),
-        may_result=bool(those((*_PAYLOADS, *_CALL_IDS, "role", "state", "observations"))),
+        may_result=bool(those((*PAYLOADS, *CALL_IDS, "role", "state", "observations"))),
         may_answer=not _OF_ANSWERS.isdisjoint(present),
     )
 
@@ -529,38 +497,13 @@ def _words(fields: tuple[str, ...]) -> _Words:
 _TOOLS = frozenset({"tool", "function", "toolResult"})
 """Roles of those who answer a call."""
 _OF_ACTS = frozenset(
-    {*_NAMES, *_CALL_IDS, *_CALLS_INSIDE, *_KINDS, "code_blocks", "state", "observation"}
+    {*NAMES, *CALL_IDS, *CALLS_INSIDE, *KINDS, "code_blocks", "state", "observation"}
     | {"observations", "results", "tool_call_ids", "origin"}
 )
 _OF_ODD_ANSWERS = frozenset(
     {*_ANSWERS, "part_kind", "part", "delta", "finish_reason", "is_final_answer", "textDelta"}
 )
 _OF_ANSWERS = _OF_ODD_ANSWERS | {"role", "source", "type"}
-
-
-class _Kind(NamedTuple):
-    """What an object says that it is, without capitals and signs, and what that is a word for."""
-
-    word: str
-    is_call: bool
-    is_result: bool
-
-
-@lru_cache(maxsize=4096)
-def _kind(stated: str) -> _Kind:
-    word = _plain(stated)
-    if _NO_KIND.search(word):
-        return _Kind(word, False, False)
-    return _Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))
-
-
-@lru_cache(maxsize=4096)
-def _plain(word: str) -> str:
-    """Write a word without capitals and signs: `tool-call`, `ToolCall` and `tool_call` are one."""
-    return _SIGNS.sub("", word.lower())
-
-
-_SIGNS = re.compile(r"[^a-z]")
 
 
 def _json(text: str) -> Any:
@@ -626,7 +569,7 @@ def _holds_definition(content: Any) -> bool:
 def _holds_results(content: Any) -> bool:
     return isinstance(content, list) and any(
         isinstance(block, dict)
-        and (not _RESULTS_INSIDE.isdisjoint(block) or _RESULT_KIND.search(_plain(str(block.get("type", "")))))
+        and (not RESULTS_INSIDE.isdisjoint(block) or kind_of(str(block.get("type", ""))).is_result)
         for block in content
     )
 
@@ -661,7 +604,7 @@ def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:
     if not _OF_ODD_ANSWERS.isdisjoint(fields) and (said := _odd_answer(fields)):
         return said
     kind = fields.get("type")
-    if not _AGENTS.isdisjoint(str(fields.get(name)) for name in ("role", "source", "type")):
+    if not AGENTS.isdisjoint(str(fields.get(name)) for name in ("role", "source", "type")):
         return next((said for name in _SPOKEN if (said := _text_of(fields.get(name)))), None)
     if isinstance(kind, str) and _SAID.match(kind) and fields.get("source") not in (None, "user"):
         return next((said for name in _SPOKEN if (said := _text_of(fields.get(name)))), None)
@@ -709,6 +652,7 @@ def _text_of_block(block: Any) -> str | None:
     text = block.get("text")
     if isinstance(text, dict):
         text = text.get("value")
-    if text is None and block.get("type") in ("text", None):
+    kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
+    if text is None and kinds <= {"text"}:
         text = block.get("content")
     return text if isinstance(text, str) else None

@@ -24,7 +24,10 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="framework",
         commands=("import-framework",),
         default="auto",
-        choices=("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel"),
+        choices=(
+            *("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel", "ai_sdk"),
+            *("pydantic_ai", "strands", "haystack", "llama_index", "agent_framework"),
+        ),
     ),
     Option(
         "source",
