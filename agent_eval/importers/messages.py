@@ -29,6 +29,7 @@ from agent_eval.importers.events import (
     usage_of,
     user_message,
 )
+from agent_eval.importers.exchange import exchange_of
 from agent_eval.importers.facts import conversation_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.records import Record
@@ -304,9 +305,11 @@ class MessageFormat(DialogueFormat):
 
     @override
     def detect(self, value: Any) -> Match | None:
+        if exchange_of(value) is not None:
+            return None  # a request with its answer is a provider's
         found = self._lists_in(value)
         if any(self.is_own(message) for _, messages in found for message in map(mapping, messages[:40])):
-            return Match(0.95, "messages")
+            return Match(0.97, "messages")
         return None
 
     def _lists_in(self, value: Any) -> list[tuple[str, list[Any]]]:

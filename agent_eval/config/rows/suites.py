@@ -15,7 +15,7 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="provider",
         commands=("import-trace",),
         default="auto",
-        choices=("auto", "openai", "anthropic", "vertex", "foundry"),
+        choices=("auto", "openai", "anthropic", "vertex", "foundry", "bedrock"),
     ),
     Option(
         "framework",
@@ -38,7 +38,7 @@ IMPORTS: tuple[Option, ...] = (
         default="auto",
         choices=(
             *("auto", "otel", "openinference", "mlflow", "claude_code", "codex", "swe_agent"),
-            *("inspect", "tau_bench", "agentdojo"),
+            *("gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
         ),
     ),
     Option(
