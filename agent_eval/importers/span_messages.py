@@ -28,6 +28,7 @@ from agent_eval.importers.langchain_messages import (
     read_message,
     read_messages,
 )
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.openai_responses import is_items, item_messages
 from agent_eval.importers.span_facts import body_answer
 from agent_eval.importers.span_records import SpanFields, json_or_text
@@ -102,7 +103,10 @@ class SpanMessages:
         """Return values that may hold the messages of one side, the surest first."""
         adk = {"input": "gcp.vertex.agent.llm_request", "output": "gcp.vertex.agent.llm_response"}[side]
         mlflow = {"input": "mlflow.spanInputs", "output": "mlflow.spanOutputs"}[side]
-        values = [self._attributes.get(name) for name in (adk, mlflow, f"{side}.value")]
+        sdk = {"input": "ai.prompt.messages", "output": "ai.response.messages"}[side]
+        agent = {"input": "ai.prompt", "output": "ai.response.text"}[side]
+        names = (adk, mlflow, sdk, agent, f"{side}.value")
+        values = [self._attributes.get(name) for name in names]
         bodies = [mapping(recorded.get("body")).get(side) for recorded in self._span["events"]]
         return [json_or_text(value) for value in (*values, *bodies) if value not in (None, "", {}, "{}")]
 
@@ -118,7 +122,7 @@ class SpanMessages:
             return self._messages_in_list(value, field)
         fields = mapping(value)
         messages = self._messages_in_object(fields, field, is_answer)
-        for name in ("messages", "output", "input"):
+        for name in ("messages", "output", "input", "prompt"):
             if not messages and name in fields:
                 messages = self.messages_in(fields[name], is_answer=is_answer)
         return messages
@@ -132,10 +136,20 @@ class SpanMessages:
             return item_messages(value, self._place, field, self._diagnostics)
         if all(isinstance(mapping(message).get("parts"), list) for message in value):
             return [self._genai_message(message) for message in value]
+        if all("role" in mapping(message) for message in value):
+            return self._of_any_dialect(value, field)
         return []
+
+    def _of_any_dialect(self, messages: list[Any], field: str) -> list[Message]:
+        reader = MessageReader(self._place, self._diagnostics)
+        read = [reader.read(message, f"{field}[{number}]") for number, message in enumerate(messages)]
+        return [message_of(events) for events in read if events]
 
     def _messages_in_object(self, fields: Mapping[str, Any], field: str, is_answer: bool) -> list[Message]:
         place, notes = self._place, self._diagnostics
+        if "toolCalls" in fields:
+            calls = json_or_text(fields["toolCalls"])
+            return self._of_any_dialect([{**fields, "toolCalls": calls}], field)
         if is_message(fields):
             nested = json_or_text(fields.get("content")) if is_answer else None
             inner = generation_message(nested) if isinstance(nested, dict) else None
