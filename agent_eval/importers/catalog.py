@@ -43,6 +43,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "otel", "agent_eval.importers.telemetry:OpenTelemetry"),
     Entry("transcript", "openinference", "agent_eval.importers.telemetry:OpenInference"),
     Entry("transcript", "mlflow", "agent_eval.importers.telemetry:MLflow"),
+    Entry("transcript", "langfuse", "agent_eval.importers.langfuse:Langfuse"),
     Entry("transcript", "claude_code", "agent_eval.importers.claude_code:ClaudeCode"),
     Entry("transcript", "codex", "agent_eval.importers.codex:Codex"),
     Entry("transcript", "swe_agent", "agent_eval.importers.swe_agent:SweAgent"),

@@ -122,7 +122,7 @@ class SpanMessages:
             return self._messages_in_list(value, field)
         fields = mapping(value)
         messages = self._messages_in_object(fields, field, is_answer)
-        for name in ("messages", "output", "input", "prompt"):
+        for name in ("messages", "message", "output", "input", "prompt", "contents"):
             if not messages and name in fields:
                 messages = self.messages_in(fields[name], is_answer=is_answer)
         return messages
@@ -160,6 +160,9 @@ class SpanMessages:
         if isinstance(fields.get("choices"), list):
             choices = [mapping(mapping(choice).get("message")) for choice in fields["choices"]]
             return [read_message({"role": "assistant", **choice}, place, field, notes) for choice in choices]
+        if isinstance(fields.get("candidates"), list):
+            answers = [mapping(mapping(each).get("content")) for each in fields["candidates"]]
+            return [content_message(answer, place, field, notes) for answer in answers if answer]
         if isinstance(fields.get("contents"), list):
             instruction = mapping(fields.get("config")).get("system_instruction")
             contents = [content_message(each, place, field, notes) for each in fields["contents"]]
@@ -180,6 +183,9 @@ class SpanMessages:
         if role is None:
             return None
         fields = {**mapping(recorded.get("body")), **recorded["attributes"]}
+        blocks = json_or_text(fields.get("content"))
+        if isinstance(blocks, list) and role != "system":
+            return self._of_blocks(role, blocks, recorded["name"])
         message = {"role": role, "content": fields.get("content"), "tool_calls": fields.get("tool_calls")}
         message["tool_call_id"] = fields.get("id")
         return read_message(message, self._place, recorded["name"], self._diagnostics)
@@ -187,8 +193,14 @@ class SpanMessages:
     def _choice(self, recorded: Mapping[str, Any]) -> Message:
         fields = {**mapping(recorded.get("body")), **recorded["attributes"]}
         message = json_or_text(fields.get("message"))
+        if isinstance(message, list):
+            return self._of_blocks("assistant", message, "gen_ai.choice")
         inner = message if isinstance(message, dict) else {"content": message or fields.get("content")}
         return read_message({"role": "assistant", **inner}, self._place, "gen_ai.choice", self._diagnostics)
+
+    def _of_blocks(self, role: str, blocks: list[Any], field: str) -> Message:
+        reader = MessageReader(self._place, self._diagnostics)
+        return message_of(reader.read({"role": role, "content": blocks}, field))
 
     def _flat_message(self, message: Mapping[str, Any]) -> Message:
         """Read a message whose attributes were flattened; OpenInference puts `message.` before each."""

@@ -254,12 +254,13 @@ class _Search:
             if not any(kind.word.endswith("delta") for kind in kinds):
                 before = len(self.found)
                 skipped = self._calls(fields, path, (key, above), kinds)
-                if words.may_result or key in RESULTS_INSIDE:
+                may_result = words.may_result or key in RESULTS_INSIDE
+                if may_result and fields.get("content", fields.get("result")) not in _GENERATED:
                     self._results(fields, path, (key, above), kinds, self.found[before:])
             if "observation" in fields and _is_step(fields):
                 self._add(STEP, path)
-        if words.may_answer and (answer := _answer(fields, words)):
-            self._add(ANSWER, path, name=answer.strip()[:_START].split("\n")[0].strip())
+        if words.may_answer and (answer := (_answer(fields, words) or "").strip()):
+            self._add(ANSWER, path, name=answer[:_START].split("\n")[0].strip())
         return skipped
 
     def _attributes(self, fields: dict[str, Any], path: _Path, span: Any) -> None:
@@ -279,7 +280,12 @@ class _Search:
         if stated is None and fields.get("mcp.method.name") != "tools/call":
             return
         own = span if isinstance(span, dict) else {}
-        tool = stated or _TOOL_SPAN.sub("", str(own.get("name") or own.get("operationName") or "")).strip()
+        tool = (
+            stated
+            or _TOOL_SPAN.sub(
+                "", str(_first(own, ("name", "operationName", "span_name", "spanName")) or "")
+            ).strip()
+        )
         if tool.lower().startswith("handoff to"):
             return
         call_id = _first(fields, ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id", "tool.id"))
@@ -418,6 +424,8 @@ class _Search:
             self._add(RESULT, (path, "observations"), arguments=_digest(fields["observations"]))
 
 
+_GENERATED = ("Final result processed.",)
+"""What frameworks answer to the call that is the final answer: no tool said it."""
 _OUTPUTS_OF_CALLS = (*("aggregated_output", "result", "output", "resultDisplay", "errorText", "tool_output"),)
 _SPAN_ARGUMENTS = (
     *("gen_ai.tool.call.arguments", "tool_arguments", "ai.toolCall.args"),

@@ -37,8 +37,8 @@ IMPORTS: tuple[Option, ...] = (
         commands=("import-transcript",),
         default="auto",
         choices=(
-            *("auto", "otel", "openinference", "mlflow", "claude_code", "codex", "swe_agent"),
-            *("gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
+            *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
+            *("swe_agent", "gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
         ),
     ),
     Option(
