@@ -63,7 +63,7 @@ def test_what_no_field_of_the_format_holds_is_lost(
 def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
     result = of_value(
         "framework",
-        {"messages": [ASKED, {"role": "assistant", "content": "", "toolCalls": [CALLS]}]},
+        {"messages": [ASKED, {"role": "assistant", "content": "", "laterCalls": [CALLS]}]},
         tmp_path,
     )
     assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
