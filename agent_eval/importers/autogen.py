@@ -170,11 +170,7 @@ def _result(result: Mapping[str, Any]) -> EventFields:
 
 def _code(fields: Mapping[str, Any]) -> list[EventFields]:
     """Read the code that a model wrote to be run: a call, whose result is the next event."""
-    blocks = [mapping(block) for block in items(fields.get("code_blocks"))]
-    return [
-        tool_call("code_executor", {"code": block.get("code"), "language": block.get("language")})
-        for block in blocks
-    ]
+    return [tool_call("code_executor", block) for block in items(fields.get("code_blocks"))]
 
 
 def _execution(fields: Mapping[str, Any]) -> list[EventFields]:

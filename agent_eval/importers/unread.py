@@ -315,8 +315,7 @@ class _Search:
         if "toolCallId" in fields and (typed := TYPED_BY_TOOL.fullmatch(str(fields.get("type")))):
             name, kind = typed[1], "toolcall"
         for block in fields["code_blocks"] if isinstance(fields.get("code_blocks"), list) else ():
-            code = block.get("code") if isinstance(block, dict) else block
-            self._add(CALL, (path, "code_blocks"), fields.get("id"), "code_executor", arguments=_digest(code))
+            self._add(CALL, (path, "code_blocks"), None, "code_executor", arguments=_digest(block))
         inside = next((place for place in words.inside if _is_call(fields[place])), None)
         if inside is not None:
             call, inner = fields[inside], _words(tuple(fields[inside]))
