@@ -47,6 +47,7 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "claude_code", "agent_eval.importers.claude_code:ClaudeCode"),
     Entry("transcript", "codex", "agent_eval.importers.codex:Codex"),
     Entry("transcript", "swe_agent", "agent_eval.importers.swe_agent:SweAgent"),
+    Entry("transcript", "mini_swe_agent", "agent_eval.importers.mini_swe_agent:MiniSweAgent"),
     Entry("transcript", "gemini_cli", "agent_eval.importers.gemini_cli:GeminiCli"),
     Entry("transcript", "atif", "agent_eval.importers.atif:Atif"),
     Entry("transcript", "inspect", "agent_eval.importers.inspect_logs:Inspect"),

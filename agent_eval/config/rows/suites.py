@@ -38,7 +38,7 @@ IMPORTS: tuple[Option, ...] = (
         default="auto",
         choices=(
             *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
-            *("swe_agent", "gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
+            *("swe_agent", "mini_swe_agent", "gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
         ),
     ),
     Option(
