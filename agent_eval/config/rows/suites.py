@@ -26,7 +26,7 @@ IMPORTS: tuple[Option, ...] = (
         default="auto",
         choices=(
             *("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel", "ai_sdk"),
-            *("pydantic_ai", "strands", "haystack", "llama_index", "agent_framework"),
+            *("pydantic_ai", "strands", "haystack", "llama_index", "agent_framework", "smolagents"),
         ),
     ),
     Option(
@@ -38,7 +38,16 @@ IMPORTS: tuple[Option, ...] = (
         default="auto",
         choices=(
             *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
-            *("swe_agent", "mini_swe_agent", "gemini_cli", "atif", "inspect", "tau_bench", "agentdojo"),
+            *(
+                "swe_agent",
+                "mini_swe_agent",
+                "openhands",
+                "gemini_cli",
+                "atif",
+                "inspect",
+                "tau_bench",
+                "agentdojo",
+            ),
         ),
     ),
     Option(
