@@ -23,10 +23,10 @@ from agent_eval.contracts.reruns import (
     Figures,
     Rerun,
     Reruns,
-    RoundCount,
     Side,
     Spending,
     SuiteRound,
+    TrialCounts,
 )
 from agent_eval.errors import AgentEvalError
 from agent_eval.evidence.archive import write_bundle
@@ -122,7 +122,7 @@ class JobRunner:
         at_once = agent.parallel if agent is not None and isinstance(agent.parallel, int) else 1
         size = max(_IN_TURN, at_once)
         ids = list(run.question.cases)
-        counts: dict[Side, dict[str, RoundCount]] = {side: {} for side in sides}
+        counts: dict[Side, dict[str, TrialCounts]] = {side: {} for side in sides}
         figures: dict[Side, Figures] = {side: Figures() for side in sides}
         for start in range(0, len(ids), size):
             for side in sides:
@@ -132,7 +132,7 @@ class JobRunner:
                     # A round of which a part was run says nothing of the suite.
                     raise Cut(self._ended or "a round of the whole suite could not be run")
                 for case_id, row in record_of(pack).cases.items():
-                    counts[side][case_id] = RoundCount(passed=row.passed, trials=row.trials)
+                    counts[side][case_id] = TrialCounts(passed=row.passed, trials=row.trials)
                     if row.cost_usd is not None:
                         figures[side].cost_usd[case_id] = row.cost_usd
                     if row.latency_ms is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
@@ -69,16 +69,14 @@ _EXAMPLE = re.compile(r"^Example:\n(?: .*\n?)+\n?", re.MULTILINE)
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Build the JSON Schema of one contract.
-
-    Args:
-        name: A key of `READ` or `WRITTEN`, or `AUI_SUITE`.
-    """
+    """Build the JSON Schema of one contract, by its name in `READ` or `WRITTEN`, or `AUI_SUITE`."""
     if name == AUI_SUITE:
         named: dict[str, Any] = _without_examples(aui_schema())
         return {"$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}", **named}
-    model, mode = _contract(name)
-    body = model.model_json_schema(mode=mode, by_alias=mode == "validation")
+    if name in READ:
+        body = READ[name].model_json_schema(mode="validation")
+    else:
+        body = WRITTEN[name].model_json_schema(mode="serialization", by_alias=False)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}",
@@ -104,7 +102,3 @@ def schema_files() -> dict[str, bytes]:
         f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
         for name in sorted({**READ, **WRITTEN, AUI_SUITE: None})
     }
-
-
-def _contract(name: str) -> tuple[type[BaseModel], Literal["validation", "serialization"]]:
-    return (READ[name], "validation") if name in READ else (WRITTEN[name], "serialization")

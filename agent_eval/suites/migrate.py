@@ -21,7 +21,7 @@ VERSIONS_OF_OLD_NAMES = ("0.1.0", "1.0.0")
 
 _CASE_FIELDS = {
     "1.1.0": ("trials",),
-    "1.2.0": ("turns", "conversation", "final_output_tool", "topic", "setup", "teardown"),
+    "1.2.0": ("turns", "conversation", "final_output_tool", "setup", "teardown"),
 }
 """Fields of a case by the version that introduced them."""
 
