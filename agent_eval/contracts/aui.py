@@ -222,9 +222,6 @@ Evaluation = Annotated[
     ),
 ]
 
-TAGS = frozenset({"LlmEvaluation", *(model.__name__ for model in _MODELS)})
-"""Steps that pydantic puts into the place of a fault of an evaluation, and that no file has."""
-
 
 class AuiTurn(Contract):
     """One message of the user: as it is written, or `auto` to have the user simulated."""

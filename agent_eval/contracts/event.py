@@ -61,7 +61,7 @@ EVENT_TYPES: Mapping[str, str] = {
 
 _KEPT_FROM_OUTPUT = EVENT_TYPES.keys() - {MESSAGE}
 
-_ADDED = (
+ADDED = (
     *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
     *("content_recorded", "parts", "ran_on"),
 )
@@ -162,13 +162,13 @@ class Event(Contract):
     ran_on: StrictStr | None = None
     """Where a tool ran: `client`, `server` (at the model's provider), or `mcp:NAME` for an MCP server."""
 
-    _may_be_the_authors_own = field_validator(*_ADDED, mode="wrap")(valid_or_unknown)
+    _may_be_the_authors_own = field_validator(*ADDED, mode="wrap")(valid_or_unknown)
 
     @override
     def to_json(self) -> dict[str, Any]:
         """Return plain data that JSON can hold, without fields of 1.2 that have nothing to say."""
         fields = super().to_json()
-        return {name: value for name, value in fields.items() if value is not None or name not in _ADDED}
+        return {name: value for name, value in fields.items() if value is not None or name not in ADDED}
 
     @property
     def is_agent(self) -> bool:
