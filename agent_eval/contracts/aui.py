@@ -276,16 +276,3 @@ class AuiSuite(Contract):
     model: StrictStr = ""
     judgeModel: StrictStr = ""  # noqa: N815
     tests: list[AuiTest] = Field(min_length=1)
-
-
-def aui_schema() -> dict[str, Any]:
-    """Build the JSON Schema of the format, in draft-07, which knows `definitions` and no `$defs`."""
-    body = AuiSuite.model_json_schema(ref_template="#/definitions/{model}")
-    definitions = body.pop("$defs")
-    # What says nothing goes: titles made of names, and defaults that mean none.
-    for definition in (body, *definitions.values()):
-        for field in definition.get("properties", {}).values():
-            field.pop("title", None)
-            if not field.get("default", True):
-                del field["default"]
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **body, "definitions": definitions}

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, aui_schema, own_fields
+from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, own_fields
 from agent_eval.contracts.conversation import TURN_SECONDS
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.judges.builtin.strict import FIELDS, StrictEvaluation
 from agent_eval.suites.aui import AuiDocument, SuiteAgent
 from agent_eval.suites.reader import open_document, open_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
+from scripts.schemas import aui_schema
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
 """The example of the format's specification, as it is there."""

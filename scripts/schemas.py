@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from agent_eval.contracts.aui import aui_schema
+from agent_eval.contracts.aui import AuiSuite
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
 from agent_eval.contracts.gate import GateDecision, Thresholds
@@ -66,6 +66,19 @@ AUI_SUITE = "aui_suite"
 
 _EXAMPLE = re.compile(r"^Example:\n(?: .*\n?)+\n?", re.MULTILINE)
 """That section of a docstring."""
+
+
+def aui_schema() -> dict[str, Any]:
+    """Build the JSON Schema of the format, in draft-07, which knows `definitions` and no `$defs`."""
+    body = AuiSuite.model_json_schema(ref_template="#/definitions/{model}")
+    definitions = body.pop("$defs")
+    # What says nothing goes: titles made of names, and defaults that mean none.
+    for definition in (body, *definitions.values()):
+        for field in definition.get("properties", {}).values():
+            field.pop("title", None)
+            if not field.get("default", True):
+                del field["default"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **body, "definitions": definitions}
 
 
 def schema(name: str) -> dict[str, Any]:
