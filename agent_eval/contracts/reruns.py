@@ -41,8 +41,8 @@ class CaseReruns(SparseContract, frozen=True):
         return sorted({judge_id for trial in self.change for judge_id in trial.failing})
 
 
-class RoundCount(Contract):
-    """Trials of one case in one round of the whole suite: how many passed, of how many that were judged."""
+class TrialCounts(Contract):
+    """How many trials passed, of how many that were judged."""
 
     passed: StrictInt = Field(ge=0)
     trials: StrictInt = Field(ge=0)
@@ -51,8 +51,8 @@ class RoundCount(Contract):
 class SuiteRound(Contract):
     """One more run of the whole suite by each side, by case id."""
 
-    base: dict[StrictStr, RoundCount] = Field(default_factory=dict)
-    change: dict[StrictStr, RoundCount] = Field(default_factory=dict)
+    base: dict[StrictStr, TrialCounts] = Field(default_factory=dict)
+    change: dict[StrictStr, TrialCounts] = Field(default_factory=dict)
 
 
 class Figures(SparseContract, frozen=True):

@@ -77,7 +77,7 @@ def stability(
         judge_names=list(judge_names),
         run_results=runs,
         case_stability=cases,
-        pass_curve=pass_curve([(case.pass_count, case.runs) for case in cases]),
+        pass_curve=pass_curve((case.pass_count, case.runs, 1) for case in cases),
         flaky_case_ids=flaky,
         consistently_failing_case_ids=failing,
         quarantine_recommended_case_ids=quarantine,

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from agent_eval.contracts import GateDecision, GateStatus, Outcome
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, TrialCounts
-from agent_eval.contracts.reruns import Reruns, Spending
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase
+from agent_eval.contracts.reruns import Reruns, Spending, TrialCounts
 from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.counts import passing
 from agent_eval.reports.earlier import sentence_of_earlier_version

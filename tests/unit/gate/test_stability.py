@@ -139,7 +139,7 @@ def test_an_unknown_case_policy_is_refused(policy: str) -> None:
 
 
 def test_the_curve_goes_as_far_as_every_case_has_trials() -> None:
-    curve = pass_curve([(2, 2), (1, 3)])
+    curve = pass_curve([(2, 2, 1), (1, 3, 1)])
     assert [point.k for point in curve] == [1, 2]
     assert curve[0].pass_hat_k == curve[0].pass_at_k == pytest.approx((1 + 1 / 3) / 2)
     assert curve[1].pass_hat_k == 0.5

@@ -22,7 +22,6 @@ from agent_eval.contracts import (
     Trace,
     Verdict,
     case_result,
-    summarize,
 )
 from agent_eval.contracts.gate import (
     AppliedWaiver,
@@ -31,14 +30,13 @@ from agent_eval.contracts.gate import (
     ReleaseAnswer,
     SafetyFinding,
     SuiteAnswer,
-    TrialCounts,
 )
-from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending, TrialCounts
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import load_judges
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from tests.factories import make_case, make_config, make_index_row
+from tests.factories import make_case, make_config, make_index_row, summarize
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from agent_eval.contracts.aui import aui_schema
+from agent_eval.contracts.aui import AuiSuite
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
 from agent_eval.contracts.gate import GateDecision, Thresholds
@@ -68,17 +68,28 @@ _EXAMPLE = re.compile(r"^Example:\n(?: .*\n?)+\n?", re.MULTILINE)
 """That section of a docstring."""
 
 
-def schema(name: str) -> dict[str, Any]:
-    """Build the JSON Schema of one contract.
+def aui_schema() -> dict[str, Any]:
+    """Build the JSON Schema of the format, in draft-07, which knows `definitions` and no `$defs`."""
+    body = AuiSuite.model_json_schema(ref_template="#/definitions/{model}")
+    definitions = body.pop("$defs")
+    # What says nothing goes: titles made of names, and defaults that mean none.
+    for definition in (body, *definitions.values()):
+        for field in definition.get("properties", {}).values():
+            field.pop("title", None)
+            if not field.get("default", True):
+                del field["default"]
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **body, "definitions": definitions}
 
-    Args:
-        name: A key of `READ` or `WRITTEN`, or `AUI_SUITE`.
-    """
+
+def schema(name: str) -> dict[str, Any]:
+    """Build the JSON Schema of one contract, by its name in `READ` or `WRITTEN`, or `AUI_SUITE`."""
     if name == AUI_SUITE:
         named: dict[str, Any] = _without_examples(aui_schema())
         return {"$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}", **named}
-    model, mode = _contract(name)
-    body = model.model_json_schema(mode=mode, by_alias=mode == "validation")
+    if name in READ:
+        body = READ[name].model_json_schema(mode="validation")
+    else:
+        body = WRITTEN[name].model_json_schema(mode="serialization", by_alias=False)
     return {
         "$schema": GenerateJsonSchema.schema_dialect,
         "$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}",
@@ -104,7 +115,3 @@ def schema_files() -> dict[str, bytes]:
         f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
         for name in sorted({**READ, **WRITTEN, AUI_SUITE: None})
     }
-
-
-def _contract(name: str) -> tuple[type[BaseModel], Literal["validation", "serialization"]]:
-    return (READ[name], "validation") if name in READ else (WRITTEN[name], "serialization")
