@@ -172,8 +172,7 @@ def starter_agent(agent: str) -> StarterAgent:
         return StarterAgent("agent-command", agent.removeprefix("command:"), in_settings=True)
     if kind.name == "http":
         return StarterAgent("agent-url", agent)
-    keys = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
-    return StarterAgent("agent", agent, keys.get(kind.name, ""))
+    return StarterAgent("agent", agent, kind.key_variable or "")
 
 
 def _next(agent: str | None) -> list[str]:

@@ -20,7 +20,7 @@ from agent_eval.contracts import Case, Event, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, SoftJudgeConfig, listed, quoted
 from agent_eval.judges.matching.values import exact
-from agent_eval.models.prices import NEWEST, price_of
+from agent_eval.models.usage import NEWEST, price_of
 
 
 class CostBudgetConfig(SoftJudgeConfig):
