@@ -28,10 +28,12 @@ from agent_eval.contracts.reruns import (
     Figures,
     Rerun,
     Reruns,
-    Side,
     Spending,
     SuiteRound,
     TrialCounts,
+)
+from agent_eval.contracts.reruns import (
+    Side as SideName,
 )
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable
@@ -126,7 +128,7 @@ class JobRunner:
         self._ended: str | None = None
         self._why_none = ""
 
-    def trials(self, slug: str, side: Side, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
+    def trials(self, slug: str, side: SideName, case_ids: Sequence[str]) -> Mapping[str, Rerun]:
         """Run one trial of each case on one side; what no judge could judge once more."""
         results = self._once(slug, side, case_ids)
         again = [case_id for case_id, rerun in results.items() if rerun.result == "unjudged"]
@@ -135,8 +137,8 @@ class JobRunner:
         return results
 
     def whole_suite(
-        self, slug: str, sides: Sequence[Side]
-    ) -> tuple[SuiteRound, Mapping[Side, Figures]]:
+        self, slug: str, sides: Sequence[SideName]
+    ) -> tuple[SuiteRound, Mapping[SideName, Figures]]:
         """Run all cases of the question by these sides, in turn, with as many trials as the first run had."""
         run = self._runs[slug]
         agent = run.spec.agent
@@ -144,8 +146,8 @@ class JobRunner:
         at_once = agent.parallel if agent is not None and isinstance(agent.parallel, int) else 1
         size = max(_IN_TURN, at_once)
         ids = list(run.question.cases)
-        counts: dict[Side, dict[str, TrialCounts]] = {side: {} for side in sides}
-        figures: dict[Side, Figures] = {side: Figures() for side in sides}
+        counts: dict[SideName, dict[str, TrialCounts]] = {side: {} for side in sides}
+        figures: dict[SideName, Figures] = {side: Figures() for side in sides}
         for start in range(0, len(ids), size):
             for side in sides:
                 wave = ids[start : start + size]
@@ -161,7 +163,7 @@ class JobRunner:
                         figures[side].latency_ms[case_id] = row.latency_ms
         return SuiteRound(**counts), figures
 
-    def altered(self, slug: str) -> Mapping[Side, str]:
+    def altered(self, slug: str) -> Mapping[SideName, str]:
         """Say why no trial of a side counts."""
         del slug
         return dict(self._agents.altered)
@@ -183,7 +185,7 @@ class JobRunner:
         write_bundle(packs, place)
         return read_bytes(place, max_bytes=_LARGEST_EVIDENCE)
 
-    def _once(self, slug: str, side: Side, case_ids: Sequence[str]) -> dict[str, Rerun]:
+    def _once(self, slug: str, side: SideName, case_ids: Sequence[str]) -> dict[str, Rerun]:
         pack = self._run(slug, side, case_ids, trials=1)
         if pack is None:
             # An agent that cannot be started fails: an error is a failure, on either side.
@@ -193,7 +195,7 @@ class JobRunner:
         }
 
     def _run(
-        self, slug: str, side: Side, case_ids: Sequence[str], *, trials: int, kind: str = ""
+        self, slug: str, side: SideName, case_ids: Sequence[str], *, trials: int, kind: str = ""
     ) -> Pack | None:
         """Run trials of some cases on one side; None where its agent cannot be run at all.
 
