@@ -25,7 +25,7 @@ class _JobCommand(TableCommand):
 
     def flags(self) -> list[click.Parameter]:
         """Make a flag for every input, including those of the platforms."""
-        from agent_eval.ci.inputs import INPUTS
+        from agent_eval.ci.config import INPUTS
 
         return [
             Flag(
@@ -51,7 +51,7 @@ def ci(**values: Any) -> int:
     """
     import sys
 
-    from agent_eval.ci.inputs import INPUTS
+    from agent_eval.ci.config import INPUTS
     from agent_eval.ci.job import run_job
     from agent_eval.processes.privacy import hide_environment
 
