@@ -318,7 +318,7 @@ def _following(verdicts: list[Verdict]) -> dict[str, Any]:
 
 
 class VerdictRow(TypedDict):
-    """A `Verdict` as `verdicts.json` has it. What a pack holds is checked against these rows, not the models."""
+    """A `Verdict` as `verdicts.json` has it. Rows of a pack are checked against this, not against the model."""
 
     judge_id: str
     case_id: str
