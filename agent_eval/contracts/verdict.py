@@ -318,7 +318,7 @@ def _following(verdicts: list[Verdict]) -> dict[str, Any]:
 
 
 class VerdictRow(TypedDict):
-    """A `Verdict` as `verdicts.json` has it. Rows of a pack are checked against this, not against the model."""
+    """A `Verdict` as `verdicts.json` has it: what rows of a pack are checked against, without the model."""
 
     judge_id: str
     case_id: str
