@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent_eval.text.escape import code_span, fence, link, plain, prose
+from agent_eval.text.escape import clean, code_span, fence, link, plain, prose
 
 
 @pytest.mark.parametrize(
@@ -25,35 +27,35 @@ def test_code_span__shows_everything_on_one_line(text, shown):
     assert code_span(text) == shown
 
 
-def test_code_span__marks_what_it_cuts():
+def test_what_is_cut_is_marked():
     assert code_span("x" * 10, limit=10) == f"`{'x' * 10}`"
     assert code_span("x" * 11, limit=10) == f"`{'x' * 9}…`"
     assert code_span("\x00" * 30 + "x", limit=10) == "`…`"
+    assert clean("x" * 20, limit=10) == "x" * 9 + "…"
 
 
-def test_fence__is_longer_than_any_run_inside():
-    assert fence("a\n```\nb") == "````text\na\n```\nb\n````"
-    assert fence("ls -l", language="sh") == "```sh\nls -l\n```"
-
-
-def test_fence__keeps_lines_and_tabs_and_drops_controls():
-    assert fence("a\r\n\tb\x07\u2028c") == "```text\na\n\tbc\n```"
+@pytest.mark.parametrize(
+    ("text", "language", "shown"),
+    [
+        ("a\n```\nb", "text", "````text\na\n```\nb\n````"),
+        ("ls -l", "sh", "```sh\nls -l\n```"),
+        ("a\r\n\tb\x07\u2028c", "text", "```text\na\n\tbc\n```"),
+    ],
+)
+def test_fence__is_longer_than_any_run_inside_and_drops_controls(text, language, shown):
+    assert fence(text, language=language) == shown
 
 
 @pytest.mark.parametrize(
     "title",
     [
-        "Agent evaluation",
-        "Checkout agent (v2)",
-        "Évaluation – nuit",
-        "gpt-4o → mini",
-        "release/2.4",
-        "790",
-        "A, b: c.",
+        *("Agent evaluation", "Checkout agent (v2)", "Évaluation – nuit", "gpt-4o → mini", "release/2.4"),
+        *("790", "A, b: c."),
     ],
 )
 def test_plain__leaves_inert_words_alone(title):
     assert plain(title) == title
+    assert plain(f"{title} Q&A") == f"{title} Q&amp;A"
 
 
 @pytest.mark.parametrize(
@@ -65,10 +67,6 @@ def test_plain__leaves_inert_words_alone(title):
 )
 def test_plain__sets_everything_else_as_code(title):
     assert plain(title) == code_span(title)
-
-
-def test_plain__escapes_the_ampersand():
-    assert plain("Q&A") == "Q&amp;A"
 
 
 @pytest.mark.parametrize(
@@ -92,24 +90,41 @@ def test_prose__keeps_words_and_sets_the_rest_as_code(text, shown):
 
 
 @pytest.mark.parametrize(
-    "address", ["https://github.com/a/b/actions/runs/1", "http://localhost:8080/x?y=1#z"]
+    ("address", "is_linked"),
+    [
+        *dict.fromkeys(
+            ("https://github.com/a/b/actions/runs/1", "http://localhost:8080/x?y=1#z"), True
+        ).items(),
+        *dict.fromkeys(
+            (None, "", "javascript:x", "https://e/)x", "https://e/ x", "https://a@e/"), False
+        ).items(),
+        *dict.fromkeys(("//e/x", "https://e/" + "x" * 500), False).items(),
+    ],
 )
-def test_link__links_web_addresses(address):
-    assert link("run", address) == f"[run]({address})"
+def test_link__links_web_addresses_alone(address, is_linked):
+    assert link("run", address) == (f"[run]({address})" if is_linked else "run")
 
 
 @pytest.mark.parametrize(
-    "address",
+    ("text", "shown"),
     [
-        None,
-        "",
-        "javascript:x",
-        "https://e/)x",
-        "https://e/ x",
-        "https://a@e/",
-        "//e/x",
-        "https://e/" + "x" * 500,
+        ("\x1b[31mred\x9b2J\u202eabc\x07", "[31mred2Jabc"),
+        ("a\r\nb\tc", "a⏎b c"),
+        ("::error::x", "∷error∷x"),
+        (":\u200b:error::x", "∷error∷x"),
+        ("see ##[add-mask]x", "see # #[add-mask]x"),
+        ("##vso[task.x]", "# #vso[task.x]"),
+        ("a: b # c", "a: b # c"),
     ],
 )
-def test_link__leaves_other_addresses_out(address):
-    assert link("run", address) == "run"
+def test_clean__makes_harmless_what_terminals_and_ci_servers_obey(text, shown):
+    assert clean(text) == shown
+
+
+@given(st.text())
+def test_clean__is_printable_and_stable(text):
+    assert clean("a\r\nb\tc", multiline=True) == "a\nb\tc"
+    shown = clean(text)
+    assert not any(ord(character) < 32 or 0x7F <= ord(character) < 0xA0 for character in shown)
+    assert clean(shown) == shown
+    assert "::" not in shown

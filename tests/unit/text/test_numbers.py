@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.text.numbers import allowed, apart, beside, differing, distance, margin, percent
+from agent_eval.text.numbers import (
+    allowed,
+    apart,
+    beside,
+    count,
+    differing,
+    distance,
+    margin,
+    of_all,
+    percent,
+    verb,
+)
 
 SHARES = st.floats(0, 1)
 
@@ -61,3 +72,20 @@ def test_a_share_does_not_look_like_the_limit_that_it_breaks() -> None:
     assert percent(0.9, decimals=apart(0.9, 0.9)) == "90.0%"
     assert (distance(-0.045), distance(0.00001)) == ("4.5", "0.001")
     assert percent(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("number", "phrase"),
+    [(0, "0 cases fail"), (1, "1 case fails"), (2, "2 cases fail"), (12_000, "12,000 cases fail")],
+)
+def test_noun_and_verb_go_with_the_number(number: int, phrase: str) -> None:
+    assert f"{count(number, 'case')} {verb(number, 'fails', 'fail')}" == phrase
+    assert count(number, "entry", "entries") == phrase.split()[0] + (" entry" if number == 1 else " entries")
+
+
+@pytest.mark.parametrize(
+    ("number", "total", "phrase"),
+    [(0, 1, "0 of 1 cases"), (1, 1, "1 of 1 cases"), (1, 2_000, "1 of 2,000 cases")],
+)
+def test_a_share_is_of_several(number: int, total: int, phrase: str) -> None:
+    assert of_all(number, total, "case") == phrase
