@@ -294,6 +294,7 @@ def test_inconclusive_is_neither_pass_nor_failure() -> None:
     assert (verdict.outcome, verdict.passed, verdict.failure) == (Outcome.INCONCLUSIVE, False, None)
     assert verdict.evidence_refs == [1, 3]
     assert verdict.score is None
+    assert NoApologies().passed(case, "fine", evidence=None).evidence == {}
 
 
 class Limits(BaseModel):
