@@ -37,6 +37,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     judge_id = REPLAY_CONTRACT
     reads = frozenset()
+    needs_all = False
     Config = JudgeConfig
 
     @override
