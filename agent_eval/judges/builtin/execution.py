@@ -29,7 +29,6 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     judge_id = EXECUTION
     reads = frozenset()
-    Config = JudgeConfig
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:

@@ -37,7 +37,6 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     judge_id = REPLAY_CONTRACT
     reads = frozenset()
-    Config = JudgeConfig
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
