@@ -26,7 +26,7 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent_eval.ci.first_run import FIRST_RUNS, FIRST_TRIALS
+from agent_eval.ci.trials import FIRST_RUNS, FIRST_TRIALS
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Figures, Rerun, Side, SuiteRound, TrialCounts

@@ -45,6 +45,10 @@ HANDOFF = "handoff"
 GUARDRAIL = "guardrail"
 STATE = "state"
 ERROR = "error"
+UNREAD = "unread"
+
+UNREAD_WHAT = "agent_eval.unread"
+"""Attribute of an `unread` event: `tool call`, `tool result` or `answer`."""
 
 EVENT_TYPES: Mapping[str, str] = {
     MESSAGE: "What an actor says: its text in `output`, a user's in `input`. Only messages are output.",
@@ -56,6 +60,7 @@ EVENT_TYPES: Mapping[str, str] = {
     GUARDRAIL: "A check of an input or output; its result is in `output`, and `block_reason` if it blocked.",
     STATE: "What the agent keeps in mind from here on, in `output`: parameters, memory, a plan.",
     ERROR: "Something broke, outside of a tool: `error` says what.",
+    UNREAD: "Something of the recording that the trace lacks: `output` says what, and no judge of it passes.",
 }
 """Types with a fixed meaning, in words. An agent's event of another type counts as a message."""
 

@@ -163,9 +163,9 @@ class ShareInterval(Contract):
 class CaseStability(Contract):
     """One case over its runs.
 
-    `flake_score` estimates the chance that two runs disagree; `entropy` is in bits. `minimum_runs` is how
-    many runs it takes to see its rarer result, or for a steady case a flake of one in twenty, with 95 %
-    confidence: with fewer, steadiness is not yet trusted.
+    `flake_score` estimates the chance that two runs disagree. `minimum_runs` is how many runs it takes to see
+    its rarer result, or for a steady case a flake of one in twenty, with 95 % confidence: with fewer,
+    steadiness is not yet trusted.
     """
 
     case_id: StrictStr
@@ -177,7 +177,6 @@ class CaseStability(Contract):
     flaky: bool
     consistently_failing: bool
     flake_score: float
-    entropy: float
     minimum_runs: int
     quarantine_recommended: bool
     reason: StrictStr

@@ -32,8 +32,7 @@ from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEval
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
-from agent_eval.judges.asking import ask_models
-from agent_eval.judges.base import Judge, clipped
+from agent_eval.judges.base import Judge, ask_models, clipped
 from agent_eval.judges.catalog import judge_case, validate_case
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.atomic import writing_failed

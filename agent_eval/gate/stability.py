@@ -16,7 +16,7 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.statistics import entropy, wilson
+from agent_eval.gate.statistics import wilson
 
 NOTABLE_FLAKE = 0.05
 """A case counts as steady once a flake of this rate would have shown."""
@@ -128,7 +128,6 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -
         flaky=flaky,
         consistently_failing=passed == 0,
         flake_score=2 * passed * (total - passed) / (total * (total - 1) or 1),
-        entropy=entropy(passed, total),
         minimum_runs=needed,
         quarantine_recommended=quarantine,
         reason=reason,

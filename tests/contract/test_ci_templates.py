@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program
@@ -256,8 +256,16 @@ def test_the_evidence_of_gitlab_names_the_image_of_the_job(
 
 def test_a_template_sets_only_inputs_that_exist() -> None:
     own = {"AGENT_EVAL_PACKAGE", *(row.variable for row in INPUTS)}
-    for path in TEMPLATES.iterdir():
+    for path in filter(Path.is_file, TEMPLATES.iterdir()):
         assert set(re.findall(r"\bAGENT_EVAL_[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8"))) <= own, path
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_the_templates_are_what_init_writes(platform: str) -> None:
+    bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
+    template = {"workflow.yml": "github.yml"}.get(bundled, bundled)
+    starter = ROOT / "agent_eval" / "demo" / "starter"
+    assert (TEMPLATES / template).read_bytes() == (starter / bundled).read_bytes()
 
 
 WITH_INPUTS = {
@@ -310,9 +318,8 @@ def test_no_workflow_may_write_issues_and_no_change_can_start_the_nightly_one():
 
 def test_nothing_that_starts_the_job_softens_its_exit_code() -> None:
     """What is not settled, exit 3, blocks as a failure does."""
-    places = [*TEMPLATES.iterdir(), *(ROOT / "vars").iterdir(), ROOT / "templates" / "agent-eval.yml"]
-    places += [*(ROOT / "agent-eval-buildkite-plugin").rglob("*"), *(ROOT / "circleci-orb").rglob("*.yml")]
-    places += [ROOT / "action.yml", ROOT / "composite" / "action.yml"]
+    places = [*TEMPLATES.rglob("*"), *(ROOT / "vars").iterdir(), ROOT / "templates" / "agent-eval.yml"]
+    places += [ROOT / "action.yml"]
     soft = re.compile(r"allow_failure|soft_fail|unstable\(|continue-on-error|\|\| true|when: on_fail")
     says_which = (
         rf"if \(code == {ExitCode.INCONCLUSIVE:d}\) {{ error\([^)]*\) }}\s*else if \(code != 0\) {{ error\("

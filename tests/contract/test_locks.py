@@ -84,7 +84,7 @@ def test_an_installation_from_a_lock_resolves_nothing():
     An older pip that resolves it anew (pip 23.2 does, for `coverage[toml]`) refuses it from the day on which
     a package that is asked for with an extra has a newer release.
     """
-    places = ("Makefile", "scripts/release_local.sh", "composite/action.yml")
+    places = ("Makefile", "scripts/release_local.sh", "ci-templates/composite/action.yml")
     for path in (*places, "tests/real/fetch_json_schema_suite.py"):
         text = (ROOT / path).read_text(encoding="utf-8")
         installs = re.findall(r"[^\n]*--require-hashes[^\n]*", text)
