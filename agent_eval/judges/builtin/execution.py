@@ -29,6 +29,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     judge_id = EXECUTION
     reads = frozenset()
+    needs_all = False
     Config = JudgeConfig
 
     @override
@@ -70,6 +71,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 
     judge_id = "repair_path"
     reads = frozenset()
+    needs_all = False
     Config = RepairPathConfig
 
     @override

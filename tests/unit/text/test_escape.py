@@ -1,10 +1,17 @@
+"""Hostile text in markdown, in terminals and logs, and as a word of a shell."""
+
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.text.escape import clean, code_span, fence, link, plain, prose
+from agent_eval.text.escape import clean, code_span, fence, link, many_lines, plain, prose, shell_word
+from tests.extent import crossed, examples
 
 
 @pytest.mark.parametrize(
@@ -27,23 +34,19 @@ def test_code_span__shows_everything_on_one_line(text, shown):
     assert code_span(text) == shown
 
 
-def test_what_is_cut_is_marked():
+def test_code_span__marks_what_it_cuts():
     assert code_span("x" * 10, limit=10) == f"`{'x' * 10}`"
     assert code_span("x" * 11, limit=10) == f"`{'x' * 9}…`"
     assert code_span("\x00" * 30 + "x", limit=10) == "`…`"
-    assert clean("x" * 20, limit=10) == "x" * 9 + "…"
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "shown"),
-    [
-        ("a\n```\nb", "text", "````text\na\n```\nb\n````"),
-        ("ls -l", "sh", "```sh\nls -l\n```"),
-        ("a\r\n\tb\x07\u2028c", "text", "```text\na\n\tbc\n```"),
-    ],
-)
-def test_fence__is_longer_than_any_run_inside_and_drops_controls(text, language, shown):
-    assert fence(text, language=language) == shown
+def test_fence__is_longer_than_any_run_inside():
+    assert fence("a\n```\nb") == "````text\na\n```\nb\n````"
+    assert fence("ls -l", language="sh") == "```sh\nls -l\n```"
+
+
+def test_fence__keeps_lines_and_tabs_and_drops_controls():
+    assert fence("a\r\n\tb\x07\u2028c") == "```text\na\n\tbc\n```"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,6 @@ def test_fence__is_longer_than_any_run_inside_and_drops_controls(text, language,
 )
 def test_plain__leaves_inert_words_alone(title):
     assert plain(title) == title
-    assert plain(f"{title} Q&A") == f"{title} Q&amp;A"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +69,10 @@ def test_plain__leaves_inert_words_alone(title):
 )
 def test_plain__sets_everything_else_as_code(title):
     assert plain(title) == code_span(title)
+
+
+def test_plain__escapes_the_ampersand():
+    assert plain("Q&A") == "Q&amp;A"
 
 
 @pytest.mark.parametrize(
@@ -90,26 +96,35 @@ def test_prose__keeps_words_and_sets_the_rest_as_code(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("address", "is_linked"),
+    "address", ["https://github.com/a/b/actions/runs/1", "http://localhost:8080/x?y=1#z"]
+)
+def test_link__links_web_addresses(address):
+    assert link("run", address) == f"[run]({address})"
+
+
+@pytest.mark.parametrize(
+    "address",
     [
-        *dict.fromkeys(
-            ("https://github.com/a/b/actions/runs/1", "http://localhost:8080/x?y=1#z"), True
-        ).items(),
-        *dict.fromkeys(
-            (None, "", "javascript:x", "https://e/)x", "https://e/ x", "https://a@e/"), False
-        ).items(),
-        *dict.fromkeys(("//e/x", "https://e/" + "x" * 500), False).items(),
+        *(None, "", "javascript:x", "https://e/)x", "https://e/ x", "https://a@e/", "//e/x"),
+        "https://e/" + "x" * 500,
     ],
 )
-def test_link__links_web_addresses_alone(address, is_linked):
-    assert link("run", address) == (f"[run]({address})" if is_linked else "run")
+def test_link__leaves_other_addresses_out(address):
+    assert link("run", address) == "run"
+
+
+def test_clean__drops_what_a_terminal_obeys():
+    assert clean("\x1b[31mred\x9b2J\u202eabc\x07") == "[31mred2Jabc"
+
+
+def test_clean__keeps_one_line_unless_told_otherwise():
+    assert clean("a\r\nb\tc") == "a⏎b c"
+    assert clean("a\r\nb\tc", multiline=True) == "a\nb\tc"
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("\x1b[31mred\x9b2J\u202eabc\x07", "[31mred2Jabc"),
-        ("a\r\nb\tc", "a⏎b c"),
         ("::error::x", "∷error∷x"),
         (":\u200b:error::x", "∷error∷x"),
         ("see ##[add-mask]x", "see # #[add-mask]x"),
@@ -117,14 +132,59 @@ def test_link__links_web_addresses_alone(address, is_linked):
         ("a: b # c", "a: b # c"),
     ],
 )
-def test_clean__makes_harmless_what_terminals_and_ci_servers_obey(text, shown):
+def test_clean__makes_commands_of_ci_servers_harmless(text, shown):
     assert clean(text) == shown
+
+
+def test_clean__marks_what_it_cuts():
+    assert clean("x" * 20, limit=10) == "x" * 9 + "…"
 
 
 @given(st.text())
 def test_clean__is_printable_and_stable(text):
-    assert clean("a\r\nb\tc", multiline=True) == "a\nb\tc"
     shown = clean(text)
     assert not any(ord(character) < 32 or 0x7F <= ord(character) < 0xA0 for character in shown)
     assert clean(shown) == shown
     assert "::" not in shown
+
+
+SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
+SHOW = "import sys; sys.stdout.buffer.write(repr([*map(ascii, sys.argv[1:])]).encode())"
+
+NASTY = (
+    *("refund-7", "", "a b", "x'; exit 1; '", "$(exit 1)`id`${HOME}", "two\nlines", "ends\n\n", "\n"),
+    *("\x1b[31mred\x1b[0m", "user\u202etxt.exe", "zero\u200bwidth", "-n\x07", "%s %d \\ \\n \x01"),
+    *("'\x01'", "\r\n", "tab\t1", "\x011", "☃\u2066 é\xa0x"),
+)
+
+
+def received(shell: str, words: list[str]) -> str:
+    """What a program is given for these words."""
+    command = f"{shell_word(sys.executable)} -c {shell_word(SHOW)} {' '.join(map(shell_word, words))}"
+    done = subprocess.run([shell, "-c", command], capture_output=True, timeout=60, check=True)
+    assert done.stderr == b""
+    return done.stdout.decode()
+
+
+@crossed(text=NASTY, shell=SHELLS)
+def test_a_program_is_given_the_very_text(shell, text):
+    assert received(shell, [text]) == repr([ascii(text)])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@given(words=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1))
+@settings(max_examples=examples(15))
+def test_a_program_is_given_any_text(shell, words):
+    assert received(shell, words) == repr([ascii(word) for word in words])
+
+
+@given(st.text())
+def test_nothing_in_a_word_disappears_when_it_is_shown(text):
+    word = shell_word(text)
+    assert many_lines(word, limit=len(word)) == word
+
+
+def test_plain_ids_stay_as_they_are():
+    assert shell_word("refund-7") == "refund-7"
+    assert shell_word("a b") == "'a b'"
+    assert shell_word("a\x1bb") == "\"$(printf 'a\\033b')\""

@@ -364,18 +364,3 @@ def test_in_order_finds_as_many_pairs_as_order_allows(matrix: tuple[list[list[bo
 
 def test_in_place_pairs_equal_positions_only() -> None:
     assert pair_in_place(3, 2, lambda i, j: i == j) == {0: 0, 1: 1}
-
-
-@given(st.lists(st.lists(st.booleans(), min_size=3, max_size=3), max_size=4))
-def test_pairs_in_order_are_as_many_as_possible(fit: list[list[bool]]) -> None:
-    pairs = pair_in_order(len(fit), 3, lambda i, j: fit[i][j])
-    assert all(fit[i][j] for i, j in pairs.items())
-    assert list(pairs) == sorted(pairs)
-    assert list(pairs.values()) == sorted(set(pairs.values()))
-
-    def most(i: int, j: int) -> int:
-        if i == len(fit) or j == 3:
-            return 0
-        return max(most(i + 1, j), most(i, j + 1), (1 + most(i + 1, j + 1)) if fit[i][j] else 0)
-
-    assert len(pairs) == most(0, 0)
