@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from tests.ci_files.rows import as_yaml
 

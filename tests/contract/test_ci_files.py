@@ -11,7 +11,7 @@ import pytest
 import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import CI, SECRET, Option
 from agent_eval.config.table import options_of
