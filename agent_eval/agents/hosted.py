@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from agent_eval.agents.tools import declared_tools
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.catalog import MODELS
-from agent_eval.models.hosted import HostedModel, Message, Question, Turn
+from agent_eval.models.hosted import HostedModel, Message, ModelCall, Question, Turn
 from agent_eval.models.retries import Reply
 from agent_eval.models.usage import NO_FACTS
 
