@@ -18,7 +18,7 @@ from agent_eval.ci.context import JobContext
 from agent_eval.ci.definitions import Target
 from agent_eval.ci.rerunning import first_share
 from agent_eval.ci.sides import Side
-from agent_eval.config.rows.limits import LIMITS
+from agent_eval.config.rows.run import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable

@@ -58,7 +58,7 @@ _DIAGNOSTICS_SHOWN = 10
 def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     """Import as the options say, and print what was imported.
 
-    `name` may be `auto`. `options` are those that every such command has (`config.rows.suites`).
+    `name` may be `auto`. `options` are those that every such command has (`config.rows.commands`).
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 
