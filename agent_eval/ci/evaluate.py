@@ -42,11 +42,11 @@ from agent_eval.history.records import encode_used
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.compare import compared
+from agent_eval.operations.decision_material import is_recorded
 from agent_eval.operations.gate import refuse_unknown_judges
-from agent_eval.operations.judged_twice import is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.replay_pack import REPORT as REPLAY_REPORT
-from agent_eval.operations.replay_pack import replay_own
+from agent_eval.operations.replay import REPORT as REPLAY_REPORT
+from agent_eval.operations.replay import replay_own
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.files import sha256_bytes

@@ -22,7 +22,7 @@ from agent_eval.history.records import (
     record_of,
     write_history,
 )
-from agent_eval.operations.judged_twice import counts_of
+from agent_eval.operations.decision_material import counts_of
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.redaction import Redactor
 

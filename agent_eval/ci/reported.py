@@ -19,7 +19,7 @@ from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.reader import Pack
-from agent_eval.operations.reruns import read_reruns
+from agent_eval.operations.decision_material import read_reruns
 from agent_eval.storage.files import safe_name
 from agent_eval.suites.paths import MAX_SUITES
 

@@ -11,8 +11,7 @@ from agent_eval.attestations.predicates import gate_predicate
 from agent_eval.attestations.statement import Expected
 from agent_eval.ci.config import Settings
 from agent_eval.contracts import GateDecision, GateStatus
-from agent_eval.operations.attest import Signer, attest_opened
-from agent_eval.operations.trusted_packs import Admission
+from agent_eval.operations.trust import Admission, Signer, attest_opened
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 

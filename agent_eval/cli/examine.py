@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent_eval.contracts import CaseResultRow
     from agent_eval.evidence.reader import Pack
-    from agent_eval.operations.inspect_file import Inspection
+    from agent_eval.operations.import_traces import Inspection
 
 _LISTED = 10
 _SIGNS = {"same": " ", "removed": "-", "added": "+"}
@@ -31,7 +31,7 @@ def inspect_command(path: Path, output_format: str) -> None:
 
     Of an export it says the formats, how sure that is, what an import would lose, and the command for it.
     """
-    from agent_eval.operations.inspect_file import inspect_file
+    from agent_eval.operations.import_traces import inspect_file
 
     inspected = inspect_file(path)
     emit(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from agent_eval.operations.attest import Attested, Signer
     from agent_eval.operations.packs import PackFacts
+    from agent_eval.operations.trust import Attested, Signer
     from agent_eval.operations.verify import Verification
 
 
@@ -128,7 +128,7 @@ def keygen(out: Path, output_format: str) -> None:
 
     Keep the private key in the CI system's secrets (as AGENT_EVAL_SIGNING_KEY) and publish the public one.
     """
-    from agent_eval.operations.attest import make_keys
+    from agent_eval.operations.trust import make_keys
 
     pair = make_keys(out)
     payload = {"private_key": str(pair.private), "public_key": str(pair.public), "key_id": pair.key_id}
@@ -160,7 +160,7 @@ def attest(
     """
     import os
 
-    from agent_eval.operations.attest import attest as attest_pack
+    from agent_eval.operations.trust import attest as attest_pack
 
     signer = _signer(key, secret, secret_file, os.environ)
     attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
@@ -177,7 +177,7 @@ def _signer(
         read_signing_key,
         shared_secret,
     )
-    from agent_eval.operations.attest import Signer
+    from agent_eval.operations.trust import Signer
 
     shared = shared_secret(secret, secret_file, environ)
     if key_file is not None:
@@ -227,7 +227,7 @@ def verify_attestation(
     from agent_eval.attestations.files import Trust
     from agent_eval.attestations.keys import read_public_key, shared_secret
     from agent_eval.attestations.statement import Expected
-    from agent_eval.operations.trusted_packs import open_trusted
+    from agent_eval.operations.trust import open_trusted
 
     trust = Trust(
         keys=tuple(read_public_key(Path(file)) for file in public_key),

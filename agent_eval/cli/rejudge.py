@@ -128,8 +128,8 @@ def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> in
     from pathlib import Path
 
     from agent_eval.attestations.keys import read_public_key
-    from agent_eval.operations.replay_pack import ReplayRequest
-    from agent_eval.operations.replay_pack import replay as judge_again
+    from agent_eval.operations.replay import ReplayRequest
+    from agent_eval.operations.replay import replay as judge_again
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal_replay import replay_text
 

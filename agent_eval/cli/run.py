@@ -275,13 +275,9 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
 
 
 def _refuse_unjudged(result: RunLoopResult, spec: RunSpec) -> None:
-    from agent_eval.operations.replacing import may_be_unreachable, refuse_unreachable
-    from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged
+    from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged, refuse_unreachable
 
-    if may_be_unreachable(result.summary):
-        from agent_eval.evidence.reader import open_pack
-
-        refuse_unreachable(open_pack(result.pack), spec.suite)
+    refuse_unreachable(result.pack, result.summary, spec.suite)
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=CHECK_THE_AGENT)
 
 

@@ -280,18 +280,6 @@ def listed_digests(pack: Pack) -> dict[str, str]:
     return {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object of any fields, for a report.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is not an object.
-    """
-    value = parse(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), source=str(path))
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{path} must hold a JSON object", remedy="Name another file.", file=str(path))
-    return value
-
-
 def _model(kind: type[AnyContract], data: bytes, source: str, what: str) -> AnyContract:
     value = parse(data, source=source)
     try:

@@ -16,7 +16,8 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.procedure import Counts
 from agent_eval.history.records import record_of
 from agent_eval.operations.compare import compared
-from agent_eval.operations.judged_twice import counts_of, judge_twice
+from agent_eval.operations.decision_material import counts_of
+from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite, make_trace
 

@@ -16,7 +16,7 @@ from agent_eval.cli.main import main
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import write_bundle
-from agent_eval.operations.attest import Signer, attest
+from agent_eval.operations.trust import Signer, attest
 from agent_eval.operations.verify import verify
 from tests.factories import make_case, make_config, make_pack, make_result, make_suite
 from tests.security.attested_packs import decide, remove
