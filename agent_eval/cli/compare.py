@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit, is_stdout
+from agent_eval.cli.output import emit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,10 +46,9 @@ def html(
     else:
         raise click.UsageError("--run is compared with none: name no baseline and no candidate.")
     write_output(out, _page(material, report_title, render_markdown=render_markdown).encode())
-    if not is_stdout(out):
-        lines = [*material.missing, f"Wrote {out}"]
-        payload = {"html_report": str(out), "missing": list(material.missing)}
-        emit(output_format, payload, lambda _colour: lines)
+    lines = [*material.missing, f"Wrote {out}"]
+    payload = {"html_report": str(out), "missing": list(material.missing)}
+    emit(output_format, payload, lambda _colour: lines, out=out)
 
 
 def only_one(comparison: Path | None, run: Path | None) -> Path:
@@ -181,8 +180,12 @@ def compare(
         "metrics": {name: metric.to_json() for name, metric in comparison.metrics.items()},
         "regressions": comparison.regressions,
     }
-    if not is_stdout(out):
-        emit(output_format, payload, lambda colour: compare_text(comparison, str(result.path), colour=colour))
+    emit(
+        output_format,
+        payload,
+        lambda colour: compare_text(comparison, str(result.path), colour=colour),
+        out=out,
+    )
 
 
 @click.command(cls=TableCommand, path="gate")
@@ -237,12 +240,12 @@ def gate(
         "gate_report": str(result.path),
         "named_by_comparison": list(result.chosen),
     }
-    if not is_stdout(out):
-
-        def text(colour: bool) -> str:
-            return gate_text(decision, str(result.path), comparison=result.comparison, colour=colour)
-
-        emit(output_format, payload, text)
+    emit(
+        output_format,
+        payload,
+        lambda colour: gate_text(decision, str(result.path), comparison=result.comparison, colour=colour),
+        out=out,
+    )
     return int(result.exit_code)
 
 
@@ -294,5 +297,4 @@ def markdown(
             material.comparison, material.decision, title=report_title, replay=material.replay
         )
     write_output(out, text.encode())
-    if not is_stdout(out):
-        emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"])
+    emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"], out=out)

@@ -32,7 +32,6 @@ _OF_ONE_SUITE = {
     "cases": "--case",
     "shard": "--shard",
     "identity__run_id": "--run-id",
-    "output__summary_json": "--summary-json",
     "agent__record": "--record",
     "agent__update": "--update",
 }

@@ -204,7 +204,6 @@ class Output:
     """Where the evidence is written, and how.
 
     Attributes:
-        summary_json: Where the summary is written as well, outside the pack.
         fresh: Whether the run starts over, and may replace the evidence of an earlier run of an agent.
         registry: The registry, whose baselines are not replaced.
         debug: Whether reports on conversations show the agent's raw responses.
@@ -212,7 +211,6 @@ class Output:
 
     pack: Path
     layout: Layout = "auto"
-    summary_json: Path | None = None
     fresh: bool = False
     registry: Path = Path(REGISTRY)
     debug: bool = False

@@ -159,14 +159,14 @@ def test_the_same_commands_give_the_same_bytes(workplace: Path, tmp_path: Path) 
 def test_a_run_with_failed_cases_exits_0_and_prints_its_summary(workplace: Path, tmp_path: Path) -> None:
     suite = workplace / "examples" / "suite_bad.json"
     ended = agent_eval(
-        *("run", "--suite", suite, "--out", "pack", "--run-id", "r", "--summary-json", "summary.json"),
+        *("run", "--suite", suite, "--out", "pack", "--run-id", "r"),
         cwd=tmp_path,
     )
     assert ended.code == 0
     printed = ended.json()
     assert set(printed) == {"run_id", "summary", "pack"}
     assert printed["summary"]["pass_rate"] == pytest.approx(1 / 3)
-    assert json.loads((tmp_path / "summary.json").read_text()) == printed["summary"]
+    assert json.loads((tmp_path / "pack/run/summary.json").read_text()) == printed["summary"]
 
 
 def test_what_was_said_of_the_run_stands_in_its_configuration(workplace: Path, tmp_path: Path) -> None:

@@ -40,8 +40,6 @@ PACKS: tuple[Option, ...] = (
            "Judge recorded trials, or run an agent; follows from whether one is given.",
            goes_to="execution_mode", commands=("stability-check",),
            choices=("trace_score", "propose_execute_repair")),
-    Option("quarantine-min-pass-rate", "share", "A flaky case that passes less often should be quarantined.",
-           goes_to="quarantine_min_pass_rate", commands=("stability-check",), default="0.98"),
     Option("baseline", "text",
            "Evidence pack, or archive of one, to compare with; or the name of a registered baseline.",
            goes_to="baseline", commands=("compare",), metavar="PACK", required=True),

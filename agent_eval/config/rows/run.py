@@ -61,8 +61,6 @@ RUN: tuple[Option, ...] = (
     Option("shard", "text",
            "Only the cases of shard K of N, which `merge` joins with the others; such as 3/8.",
            goes_to="shard", commands=("run", "run-loop"), metavar="K/N"),
-    Option("summary-json", "path", "Also write the summary to this file, outside the pack.",
-           goes_to="output.summary_json", commands=("run", "run-loop", "rejudge"), metavar="FILE"),
     Option("layout", "choice", "A folder a case, or shards; auto takes shards beyond 2,000 cases.",
            goes_to="output.layout", commands=("run", "run-loop", "rejudge"), default="auto",
            choices=("auto", "files", "compact")),
@@ -231,7 +229,7 @@ LLM: tuple[Option, ...] = (
     Option("reuse-rulings", "path",
            "Evidence pack whose rulings of LLM judges are used again, where the same judge is asked the "
            "same. `rejudge` uses those of its own pack, and `ci` those of the baseline.",
-           goes_to="judging.llm.reuse", commands=("run", "run-loop", "rejudge"), metavar="PACK"),
+           goes_to="judging.llm.reuse", commands=("rejudge",), metavar="PACK"),
     Option("llm-cassette", "path",
            "File of kept replies of that model: what it has is not asked again, and new replies are added.",
            goes_to="judging.llm.cassette", commands=_KEEPS_REPLIES, metavar="FILE"),

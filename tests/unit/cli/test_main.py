@@ -20,6 +20,7 @@ from agent_eval.cli import main as front
 from agent_eval.cli.main import COMMANDS, main
 from agent_eval.errors import InvalidInput, StorageError
 from agent_eval.storage.secret_names import is_secret_name
+from tests.unit.cli.shell import Shell
 
 PROGRAM = [sys.executable, "-m", "agent_eval"]
 
@@ -38,18 +39,16 @@ def error_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return dict(error)
 
 
-def test_help__lists_every_command_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
+def test_help__lists_every_command_with_its_line(cli: Shell) -> None:
+    shown = cli.out("--help")
     for name, entry in COMMANDS.items():
         assert name in shown
         assert entry.summary in shown
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help__every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    assert f"agent-eval {name}" in capsys.readouterr().out
+def test_help__every_command_explains_itself(name: str, cli: Shell) -> None:
+    assert f"agent-eval {name}" in cli.out(name, "--help")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -68,9 +67,8 @@ def test_every_option_has_a_help_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["--version", "-V", "version"])
-def test_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([asked]) == 0
-    assert capsys.readouterr().out == f"agent-eval {__version__}\n"
+def test_version(asked: str, cli: Shell) -> None:
+    assert cli.out(asked) == f"agent-eval {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -81,18 +79,13 @@ def test_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["help", "registry", "waiver-add"], ["registry", "waiver-add", "--help"]),
     ],
 )
-def test_help_can_be_asked_for_as_a_command(
-    asked: list[str], usual: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(asked) == 0
-    shown = capsys.readouterr().out
-    assert main(usual) == 0
-    assert shown == capsys.readouterr().out
+def test_help_can_be_asked_for_as_a_command(asked: list[str], usual: list[str], cli: Shell) -> None:
+    shown = cli.out(*asked)
+    assert shown == cli.out(*usual)
 
 
-def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "gaet"]) == 2
-    assert "Did you mean 'gate'?" in capsys.readouterr().err
+def test_help_of_an_unknown_command_names_the_nearest(cli: Shell) -> None:
+    assert "Did you mean 'gate'?" in cli.err("help", "gaet")
 
 
 @pytest.mark.parametrize(
@@ -173,12 +166,11 @@ def test_an_unexpected_error_shows_no_traceback(
 
 
 def test_an_unexpected_error_shows_its_traceback_on_request(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
     failing_with(ZeroDivisionError("1/0"), monkeypatch)
-    assert main(["fail"]) == 4
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
+    assert "Traceback (most recent call last)" in cli.err("fail", code=4)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -196,9 +188,7 @@ def test_an_error_does_not_tell_secrets(
     assert "db.example.org" in told
 
 
-def test_a_traceback_does_not_tell_secrets(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_traceback_does_not_tell_secrets(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         secret = "sk-of-mine"
         raise InvalidInput("no", seen=[{secret: (secret, 1, None)}], path=Path(secret))
@@ -206,8 +196,7 @@ def test_a_traceback_does_not_tell_secrets(
     monkeypatch.setenv("MY_API_KEY", "sk-of-mine")
     monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
     monkeypatch.setattr(front, "_invoke", fails)
-    assert main(["gate"]) == 2
-    told = capsys.readouterr().err
+    told = cli.err("gate")
     assert "Traceback" in told
     assert "sk-of-mine" not in told
     assert json.loads(told.splitlines()[-1])["error"]["details"] == {
@@ -227,12 +216,9 @@ def test_on_a_terminal_errors_are_prose(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("arguments", [["fail", "--format", "text"], ["fail", "--format=text"]])
-def test_prose_can_be_asked_for(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prose_can_be_asked_for(arguments: list[str], cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(InvalidInput("bad"), monkeypatch)
-    assert main(arguments) == 2
-    text, line = capsys.readouterr().err.splitlines()
+    text, line = cli.err(*arguments).splitlines()
     assert text == "Error: bad"
     assert json.loads(line)["error"]["message"] == "bad"
 
@@ -246,9 +232,8 @@ def test_json_can_be_asked_for_on_a_terminal(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("command", ["ci", "demo"])
-def test_commands_that_write_logs_speak_prose(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--no-such-flag"]) == 2
-    assert capsys.readouterr().err.startswith("Usage: ")
+def test_commands_that_write_logs_speak_prose(command: str, cli: Shell) -> None:
+    assert cli.err(command, "--no-such-flag").startswith("Usage: ")
 
 
 def test_a_usage_error_in_prose_shows_the_usage(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,12 +258,9 @@ def test_ctrl_c_is_exit_130(capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     assert error_of(capsys)["message"] == "Interrupted by Ctrl-C."
 
 
-def test_a_reader_that_leaves_is_not_a_failed_gate(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_leaves_is_not_a_failed_gate(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(BrokenPipeError(), monkeypatch)
-    assert main(["fail"]) == 141
-    assert capsys.readouterr().err == ""
+    assert cli.err("fail", code=141) == ""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
@@ -408,25 +390,23 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     ],
 )
 def test_what_the_system_refuses_is_no_bug(
-    error: Exception, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: Exception, words: str, cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing_with(error, monkeypatch)
-    assert main(["fail"]) == 4
-    printed = json.loads(capsys.readouterr().err)["error"]
+    printed = cli.error("fail", code=4)
     assert words in printed["message"]
     assert "bug" not in printed["details"]["remedy"]
 
 
 def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
     with pytest.raises(FileNotFoundError) as raised:
         tempfile.gettempdir()
     failing_with(raised.value, monkeypatch)
-    assert main(["fail"]) == 4
-    assert "TMPDIR" in json.loads(capsys.readouterr().err)["error"]["details"]["remedy"]
+    assert "TMPDIR" in cli.error("fail", code=4)["details"]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -439,17 +419,15 @@ def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
     ],
 )
 def test_an_argument_that_is_written_as_a_flag_is_named(
-    command: str, flag: str, word: str, usage: str, capsys: pytest.CaptureFixture[str]
+    command: str, flag: str, word: str, usage: str, cli: Shell
 ) -> None:
-    assert main([command, flag, "x"]) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+    error = cli.error(command, flag, "x")
     assert error["message"] == f"No such option {flag!r}: {word} has no flag here"
     assert error["details"]["remedy"].startswith(f"Write `agent-eval {usage}`.")
 
 
-def test_a_flag_that_is_misspelt_is_named_as_before(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "--strikt", "x"]) == 2
-    assert "Did you mean '--strict'?" in json.loads(capsys.readouterr().err)["error"]["message"]
+def test_a_flag_that_is_misspelt_is_named_as_before(cli: Shell) -> None:
+    assert "Did you mean '--strict'?" in cli.error("validate", "--strikt", "x")["message"]
 
 
 def test_it_answers_by_the_name_that_it_was_called_by(tmp_path: Path) -> None:
