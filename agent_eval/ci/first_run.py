@@ -27,7 +27,7 @@ from agent_eval.evidence.layout import may_be_replaced
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.operations.packs import view
 from agent_eval.operations.resume import discard_journal
-from agent_eval.operations.run import Given, run_suite
+from agent_eval.operations.run import Overrides, run_suite
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.terminal import progress_text
 from agent_eval.storage.atomic import new_directories
@@ -92,20 +92,20 @@ def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, searc
     for target in targets:
         spec = first_run_of(job, target, search)
         baseline = search.baselines.get(target.slug)
-        given = Given(
+        overrides = Overrides(
             redactor=job.redactor,
             source=target.source,
             baseline=baseline.pack if baseline is not None else None,
         )
         lines = ProgressLines(target.path.name, job.platform.say)
         if spec.agent is None:
-            run_suite(spec, environ=job.environ, given=given, on_progress=lines)
+            run_suite(spec, environ=job.environ, overrides=overrides, on_progress=lines)
         else:
             change = agents.of_change()
             spec = replace(spec, agent=replace(change.agent, trials=spec.agent.trials))
             discard_journal(spec.output.pack)
-            given = replace(given, options=change.options)
-            done = run_agent(spec, environ=job.environ, given=given, on_progress=lines)
+            overrides = replace(overrides, options=change.options)
+            done = run_agent(spec, environ=job.environ, overrides=overrides, on_progress=lines)
             if done.stopped:
                 raise _stopped(spec.suite, done.stopped, done.progress, is_outage=bool(done.outage))
         packs[target.slug] = open_pack(spec.output.pack)
@@ -190,7 +190,7 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
         if spec.agent is None:
             agents.base = side = agents.base or Side(clone, "base", place.base, job.environ)
             spec = replace(spec, suite=side.path(target.path))
-            run_suite(spec, environ=job.environ, given=Given(redactor=job.redactor))
+            run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
         else:
             _run_base(job, agents, target, spec)
         pack = open_pack(spec.output.pack)
@@ -212,8 +212,8 @@ def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) ->
     agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
     spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
     agents.before_trials("base")
-    given = Given(redactor=job.redactor, options=options)
-    done = run_agent(spec, environ=job.environ, given=given)
+    overrides = Overrides(redactor=job.redactor, options=options)
+    done = run_agent(spec, environ=job.environ, overrides=overrides)
     agents.after_trials("base")
     if done.stopped:
         raise NotEvaluable(f"{done.stopped}.")

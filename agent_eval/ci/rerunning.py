@@ -35,7 +35,7 @@ from agent_eval.gate.procedure import PAIRS, ROUNDS, Question, budget
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.records import record_of
 from agent_eval.operations.decision_material import WHOLE, rerun_of
-from agent_eval.operations.run import Given, run_suite
+from agent_eval.operations.run import Overrides, run_suite
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.story import spending_text
 from agent_eval.storage.files import read_bytes, sha256_bytes
@@ -196,7 +196,7 @@ class JobRunner:
             done = run_agent(
                 spec,
                 environ=self._job.environ,
-                given=Given(redactor=self._job.redactor, source=run.source, options=options),
+                overrides=Overrides(redactor=self._job.redactor, source=run.source, options=options),
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
@@ -305,12 +305,12 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
         spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))
         try:
             if spec.agent is None:
-                run_suite(spec, environ=job.environ, given=Given(redactor=job.redactor))
+                run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
             else:
                 prepared = agents.of_change()
                 spec = replace(spec, agent=replace(prepared.agent, trials=1))
-                given = Given(redactor=job.redactor, options=prepared.options)
-                run_agent(spec, environ=job.environ, given=given)
+                overrides = Overrides(redactor=job.redactor, options=prepared.options)
+                run_agent(spec, environ=job.environ, overrides=overrides)
         except AgentEvalError as error:
             job.platform.warn(f"Cases of main could not be run: {error.message}")
             return []

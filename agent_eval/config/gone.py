@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
-    "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` prints it.",
+    "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "

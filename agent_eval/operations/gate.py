@@ -149,17 +149,21 @@ def decide_on(
     try:
         runs = (read.comparison.baseline, read.comparison.candidate)
         refuse_unknown_judges(policy, waivers, chain(*(run.summary.judge_counts for run in runs)))
-        found = ComparedPacks.find(comparison, read, packs or PackSources())
+        compared_packs = ComparedPacks.find(comparison, read, packs or PackSources())
         if policy is not None and policy.is_release:
-            found.refuse_chosen(comparison)
-        made = found.check()
+            compared_packs.refuse_chosen(comparison)
+        followed = compared_packs.check()
         if policy is None:
             decision = decide(
-                made, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+                followed, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
             )
         else:
             material = material_of_packs(
-                found.candidate, found.baseline, made, comparison_sha256=read.sha256, waivers=waivers
+                compared_packs.candidate,
+                compared_packs.baseline,
+                followed,
+                comparison_sha256=read.sha256,
+                waivers=waivers,
             )
             decision = decide_by_policy(material, policy.with_thresholds(rules.thresholds), generated_at=now)
     except InvalidInput as error:
@@ -168,7 +172,7 @@ def decide_on(
         raise
     _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, read.comparison, found.chosen)
+    return GateResult(decision, path, read.comparison, compared_packs.chosen)
 
 
 def decide_on_run(

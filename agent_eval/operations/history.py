@@ -154,13 +154,13 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
     packs = [_opened(path, records[0].run.dataset_id) for path in release]
     released = [record_of(pack) for pack in packs]
     # What says something of main since the release, the newest first.
-    own, given = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
+    own, release_packs = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
     began = min(instant(record.run.started_at) for record in released)
     since = [
         record
         for record in records
         if (record.run.key == own.key or record.run.model != own.model)
-        and record.run.manifest_sha256 not in given
+        and record.run.manifest_sha256 not in release_packs
         and instant(record.run.started_at) >= began
     ]
     if not since:

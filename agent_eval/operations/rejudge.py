@@ -279,12 +279,12 @@ def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> Tra
         [_Recording.of(each) for each in [case, *(case.get("trials") or [])]] for case in (saved, replayed)
     )
     differences = enumerate(old.difference(new) for old, new in zip(before, after, strict=False))
-    found = next(((trial, text) for trial, text in differences if text is not None), None)
-    if found is None and len(before) != len(after):
-        found = min(len(before), len(after)), f"has {len(before)} trials, now {len(after)}"
-    if found is None:
+    first = next(((trial, text) for trial, text in differences if text is not None), None)
+    if first is None and len(before) != len(after):
+        first = min(len(before), len(after)), f"has {len(before)} trials, now {len(after)}"
+    if first is None:
         return None
-    trial, difference = found
+    trial, difference = first
     old, new = (side[min(trial, len(side) - 1)] for side in (before, after))
     return TraceMismatch(
         case_id=saved["case_id"],

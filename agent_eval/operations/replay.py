@@ -53,7 +53,7 @@ from agent_eval.operations.rejudge import (
     trace_mismatch,
 )
 from agent_eval.operations.resume import LOOP_MODE
-from agent_eval.operations.run import Given
+from agent_eval.operations.run import Overrides
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.operations.trust import open_trusted
 from agent_eval.operations.unjudged import refuse_unreachable
@@ -322,8 +322,8 @@ def replay_exec(
             identity=Identity(run_id=pack.config.run_id, seed=pack.config.seed),
         )
         source = PackDocument(request.pack, pack).source()
-        given = Given(source=source, options=options, baseline=pack)
-        done = run_agent(spec, environ=environ, given=given, on_progress=on_progress)
+        overrides = Overrides(source=source, options=options, baseline=pack)
+        done = run_agent(spec, environ=environ, overrides=overrides, on_progress=on_progress)
         refuse_unreachable(done.pack, done.summary, request.pack)
         report = _compared(request, pack, open_pack(done.pack), environ)
     return _written(report.model_copy(update={"trusted_by": trusted_by}), out)

@@ -162,16 +162,16 @@ def _refuse_other_settings(
     """Refuse a start of a run whose settings differ from the first one's, and list them."""
     requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
     ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
-    found = list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
-    if not found:
+    differing = list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
+    if not differing:
         return
-    hidden = len(found) - _MOST_DIFFERENCES
-    listed = "; ".join(found[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
+    hidden = len(differing) - _MOST_DIFFERENCES
+    listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
     raise UsageError(
         f"cannot resume: {what}: {listed}",
         remedy=remedy,
         file=str(file),
-        differences=found,
+        differences=differing,
     )
 
 

@@ -28,10 +28,10 @@ from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
-    from agent_eval.agents.base import AgentOptions
+    from agent_eval.agents.base import Agent, AgentOptions
     from agent_eval.engine.remote import Cluster
     from agent_eval.evidence.reader import Pack
-    from agent_eval.operations.run_agent import OwnParts
+    from agent_eval.operations.models import ModelAccess
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,16 @@ class RunResult:
         return self.config.run_id
 
 
+@dataclass(frozen=True)
+class OwnParts:
+    """An agent and a model that Python code made itself, in place of those that a specification names."""
+
+    agent: Agent
+    model: ModelAccess
+
+
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class Overrides:
     """What the caller of a run has already, in place of what the run would make itself.
 
     Attributes:
@@ -71,14 +79,14 @@ class Given:
         return self.redactor or redactor_for(environ, *secrets, rules=spec.redaction)
 
 
-NOTHING = Given()
+NO_OVERRIDES = Overrides()
 
 
 def run_suite(
     spec: RunSpec,
     *,
     environ: Mapping[str, str],
-    given: Given = NOTHING,
+    overrides: Overrides = NO_OVERRIDES,
     on_progress: Progress | None = None,
 ) -> RunResult:
     """Judge the recorded traces of a suite, and write the sealed pack.
@@ -96,11 +104,11 @@ def run_suite(
         StorageError: The pack could not be written; a pack that was there before is unchanged.
     """
     refuse_to_lose(spec.output)
-    redactor = given.redactor_for(spec, environ)
-    source = given.source or open_suite(spec.suite)
+    redactor = overrides.redactor_for(spec, environ)
+    source = overrides.source or open_suite(spec.suite)
     chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES, environ)
-    reuse_rulings(plan, given.baseline)
+    reuse_rulings(plan, overrides.baseline)
     if spec.judging.dask_scheduler is not None and ask_models(plan.load()):
         raise UsageError(
             "judges that are models are asked from this machine, which has their key, and not from a cluster",
@@ -138,18 +146,20 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     if judging.pass_threshold < 100:
         for name in {"strict", "llm"}.intersection(names):
             configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}
-    advisory, shown = judging.advisory, None
+    advisory, of_advisory = judging.advisory, None
     if advisory is not None:
         # Judges that count nowhere: a configuration that cannot be read counts as none.
         with suppress(InvalidInput):
-            shown = read_settings(advisory.judge_config) if advisory.judge_config is not None else None
+            of_advisory = read_settings(advisory.judge_config) if advisory.judge_config is not None else None
     return JudgePlan(
         names=names,
         configs=configs,
         case_policy=case_policy(judging.case_policy),
         model=model_access(judging.llm, environ),
         directory=directory,
-        advisory=JudgePlan(advisory.judges, shown or {}, directory=advisory.directory) if advisory else None,
+        advisory=JudgePlan(advisory.judges, of_advisory or {}, directory=advisory.directory)
+        if advisory
+        else None,
     )
 
 

@@ -48,7 +48,7 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
+from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.resume import (
     LOOP_MODE,
     discard_journal,
@@ -57,7 +57,14 @@ from agent_eval.operations.resume import (
     open_journal,
     refuse_to_lose,
 )
-from agent_eval.operations.run import NOTHING, Given, RunResult, judge_plan, recorded_policy, run_config
+from agent_eval.operations.run import (
+    NO_OVERRIDES,
+    Overrides,
+    RunResult,
+    judge_plan,
+    recorded_policy,
+    run_config,
+)
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
@@ -89,19 +96,11 @@ class RunInterrupted(NotEvaluable):
     code = "interrupted"
 
 
-@dataclass(frozen=True)
-class OwnParts:
-    """An agent and a model that Python code made itself, in place of those that a specification names."""
-
-    agent: Agent
-    model: ModelAccess
-
-
 def run_agent(
     spec: RunSpec,
     *,
     environ: Mapping[str, str],
-    given: Given = NOTHING,
+    overrides: Overrides = NO_OVERRIDES,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
 ) -> RunLoopResult:
@@ -122,8 +121,8 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    run = _PreparedRun.prepare(spec, environ, given)
-    spec, asked, own = run.spec, run.agent_spec, given.own_parts
+    run = _PreparedRun.prepare(spec, environ, overrides)
+    spec, asked, own = run.spec, run.agent_spec, overrides.own_parts
     opened = own.agent if own is not None else open_agent(asked.called(spec.identity.model), run.options)
     with closing(opened) as agent:
         if own is None:
@@ -180,19 +179,19 @@ class _PreparedRun:
     environ: Mapping[str, str]
 
     @classmethod
-    def prepare(cls, spec: RunSpec, environ: Mapping[str, str], given: Given) -> Self:
-        source = given.source or open_suite(spec.suite)
+    def prepare(cls, spec: RunSpec, environ: Mapping[str, str], overrides: Overrides) -> Self:
+        source = overrides.source or open_suite(spec.suite)
         spec = completed(spec, source)
         agent = spec.agent
         if agent is None:
             raise ValueError("the specification names no agent")
-        redactor = given.redactor_for(spec, environ).with_secrets(*literal_secrets(source))
-        options = with_key(given.options or agent_options(agent, environ), agent, source, environ)
+        redactor = overrides.redactor_for(spec, environ).with_secrets(*literal_secrets(source))
+        options = with_key(overrides.options or agent_options(agent, environ), agent, source, environ)
         chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
         plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
-        reuse_rulings(plan, given.baseline)
-        if given.own_parts is not None:
-            plan = replace(plan, model=given.own_parts.model)
+        reuse_rulings(plan, overrides.baseline)
+        if overrides.own_parts is not None:
+            plan = replace(plan, model=overrides.own_parts.model)
         return cls(spec, agent, options, chosen, plan, redactor, environ)
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
