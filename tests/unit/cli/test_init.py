@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import yaml
 from agent_eval.ci.inputs import INPUT_BY_NAME
 from agent_eval.cli.main import main
 from agent_eval.demo.scaffold import PLATFORMS
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import Shell, Terminal
 
 COMMIT = "0123456789" * 4
 WORKFLOW = ".github/workflows/agent-eval.yml"
@@ -23,11 +22,6 @@ WORKFLOW = ".github/workflows/agent-eval.yml"
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:

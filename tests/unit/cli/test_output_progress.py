@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import sys
@@ -13,14 +12,9 @@ import pytest
 from agent_eval.cli import output as progress
 from agent_eval.cli.main import main
 from tests.factories import make_case, make_suite
-from tests.unit.cli.shell import Shell
+from tests.unit.cli.shell import Shell, Terminal
 
 AGENT = "import json, sys; json.load(sys.stdin); print(json.dumps({'assistant_output': 'done'}))"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
