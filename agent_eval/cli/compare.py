@@ -13,7 +13,6 @@ from agent_eval.cli.output import emit
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.operations.gate import WaiverSource
     from agent_eval.operations.report_material import ReportMaterial
 
 
@@ -216,7 +215,7 @@ def gate(
     import os
 
     from agent_eval.operations.compare import PackSources
-    from agent_eval.operations.gate import Rules, decide_on, decide_on_run
+    from agent_eval.operations.gate import Rules, WaiverSource, decide_on, decide_on_run
     from agent_eval.operations.trust import SignerKeys
     from agent_eval.reports.terminal_comparison import gate_text
 
@@ -226,7 +225,11 @@ def gate(
     ):
         raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
     limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
-    waived = _waiver_source(apply_waivers, baseline_name, registry_path) if run is None else None
+    if apply_waivers and baseline_name is None:
+        raise click.UsageError("--apply-waivers needs --baseline-name: waivers belong to a baseline.")
+    if run is None and baseline_name is not None and not apply_waivers:
+        raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
+    waived = WaiverSource(registry_path, baseline_name) if apply_waivers and baseline_name else None
     rules = Rules.stated(limits, policy=policy, preset=preset, config=config, waived=waived)
     if run is not None:
         result = decide_on_run(source, rules, out=out, environ=os.environ)
@@ -247,16 +250,6 @@ def gate(
         out=out,
     )
     return int(result.exit_code)
-
-
-def _waiver_source(apply_waivers: bool, baseline_name: str | None, registry: Path) -> WaiverSource | None:
-    from agent_eval.operations.gate import WaiverSource
-
-    if apply_waivers and baseline_name is None:
-        raise click.UsageError("--apply-waivers needs --baseline-name: waivers belong to a baseline.")
-    if baseline_name is not None and not apply_waivers:
-        raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
-    return WaiverSource(registry, baseline_name) if baseline_name is not None else None
 
 
 @click.group()

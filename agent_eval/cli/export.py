@@ -68,7 +68,9 @@ def export_otel(
     from agent_eval.operations.packs import open_to_show
 
     if protocol == "otlp-http":
-        _send(pack, _endpoint(endpoint, out), _values(headers), bool(plain_http), output_format)
+        if endpoint is None or out is not None:
+            raise click.UsageError("--protocol otlp-http needs --endpoint, and writes no --out.")
+        _send(pack, endpoint, headers, bool(plain_http), output_format)
         return
     if out is None or endpoint or headers or plain_http:
         raise click.UsageError(
@@ -90,30 +92,26 @@ def _otel_lines(opened: Pack, trial: ExportedTrial, protocol: str) -> list[str]:
     return [dumps(row).decode() + "\n" for row in rows]
 
 
-def _endpoint(endpoint: str | None, out: Path | None) -> str:
-    if endpoint is None or out is not None:
-        raise click.UsageError("--protocol otlp-http needs --endpoint, and writes no --out.")
-    return endpoint
-
-
-def _values(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Read the values of headers from the environment variables that hold them."""
+def _send(
+    path: Path,
+    endpoint: str,
+    headers: tuple[tuple[str, str], ...],
+    plain_http: bool,
+    output_format: str,
+) -> None:
+    """Send a run to a collector; the values of headers are in the environment variables that these name."""
     import os
-
-    missing = sorted(variable for _, variable in headers if variable not in os.environ)
-    if missing:
-        raise click.UsageError(f"--header names variables that are not set: {', '.join(missing)}")
-    return {name: os.environ[variable] for name, variable in headers}
-
-
-def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, output_format: str) -> None:
     from contextlib import closing
 
     from agent_eval.exporters.otlp import collector, send
     from agent_eval.operations.packs import open_to_show
 
+    missing = sorted(variable for _, variable in headers if variable not in os.environ)
+    if missing:
+        raise click.UsageError(f"--header names variables that are not set: {', '.join(missing)}")
+    secrets = {name: os.environ[variable] for name, variable in headers}
     opened = open_to_show(path)
-    with closing(collector(endpoint, secret_headers=headers, plain_http=plain_http)) as session:
+    with closing(collector(endpoint, secret_headers=secrets, plain_http=plain_http)) as session:
         sent = send(opened, session)
     payload = {"spans": sent.spans, "evaluations": sent.evaluations, "warning": sent.warning or None}
     lines = [f"Sent {count(sent.spans, 'span')} and {count(sent.evaluations, 'verdict')}"]
@@ -128,36 +126,29 @@ def _write(out: Path, lines: Iterable[str]) -> int:
     from agent_eval.evidence.derived import enclosing_pack, write_output
     from agent_eval.storage.atomic import new_file
 
-    counted = _Counted(lines)
-    is_screen = is_stdout(out) and sys.stdout.isatty()
-    if is_stdout(out) and not is_screen:
-        out = Path(_STDOUT)  # block by block, as into a file
-    if is_screen or enclosing_pack(out) is not None:
-        write_output(out, b"".join(counted.blocks()))
-        return counted.number
-    with new_file(out) as file:
-        for block in counted.blocks():
-            file.write(block)
-    return counted.number
+    number = 0
 
-
-class _Counted:
-    """Joins lines to blocks, and counts them."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._lines = lines
-        self.number = 0
-
-    def blocks(self) -> Iterator[bytes]:
+    def blocks() -> Iterator[bytes]:
+        nonlocal number
         waiting, size = [], 0
-        for line in self._lines:
-            self.number += 1
+        for line in lines:
+            number += 1
             waiting.append(line)
             size += len(line)
             if size >= _AT_ONCE:
                 yield "".join(waiting).encode("utf-8", "replace")
                 waiting, size = [], 0
         yield "".join(waiting).encode("utf-8", "replace")
+
+    is_screen = is_stdout(out) and sys.stdout.isatty()
+    if is_stdout(out) and not is_screen:
+        out = Path(_STDOUT)  # block by block, as into a file
+    if is_screen or enclosing_pack(out) is not None:
+        write_output(out, b"".join(blocks()))
+        return number
+    with new_file(out) as file:
+        file.writelines(blocks())
+    return number
 
 
 def _report(out: Path, what: str, number: int, output_format: str) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.importers.catalog import Family
-    from agent_eval.operations.conformance import Conformance, ContractsCheck
+    from agent_eval.operations.conformance import Conformance
     from agent_eval.operations.import_traces import Imported
 
 
@@ -109,7 +109,8 @@ def contracts_check(suite_fixtures: Path, adapter_fixtures: Path, minimum: int, 
     from agent_eval.operations.conformance import check_contracts
 
     check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
-    emit(output_format, check.to_json(), lambda _colour: _contracts_text(check))
+    lines = [*_adapters_text(check.suites, "suite", "read as before"), *_adapters_text(check.adapters)]
+    emit(output_format, check.to_json(), lambda _colour: lines)
     return int(ExitCode.OK if check.passed else ExitCode.NO)
 
 
@@ -123,10 +124,6 @@ def _adapters_text(
     return lines + [f"  {missing}" for missing in conformance.missing]
 
 
-def _contracts_text(check: ContractsCheck) -> list[str]:
-    return [*_adapters_text(check.suites, "suite", "read as before"), *_adapters_text(check.adapters)]
-
-
 @click.command("benchmark-generate", cls=TableCommand, path="benchmark-generate")
 def benchmark_generate(out: Path, output_format: str, **asked: Any) -> None:
     """Generate a suite of plausible cases with cassettes: the same seed gives the same bytes.
@@ -137,13 +134,7 @@ def benchmark_generate(out: Path, output_format: str, **asked: Any) -> None:
     from agent_eval.operations.suites import write_benchmark
 
     written = write_benchmark(SuiteRequest(**asked), out)
-    emit(output_format, written, lambda _colour: _generated_text(written))
-
-
-def _generated_text(written: dict[str, Any]) -> list[str]:
-    cases, kinds = (
-        count(written["cases"], "case"),
-        count(written["scenarios"], "kind of task", "kinds of task"),
-    )
-    lines = [f"{written['output']}: {cases}, {kinds}, {count(written['traps'], 'trap')} for a careless agent"]
-    return [*lines, f"  {written['next']}"]
+    cases, traps = count(written["cases"], "case"), count(written["traps"], "trap")
+    kinds = count(written["scenarios"], "kind of task", "kinds of task")
+    what = f"{written['output']}: {cases}, {kinds}, {traps} for a careless agent"
+    emit(output_format, written, lambda _colour: [what, f"  {written['next']}"])

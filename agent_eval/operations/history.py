@@ -185,12 +185,18 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
         )
     before = _mean_shares([_shares(record, definitions) for record in released])
     now = [{**before, **_shares(record, definitions)} for record in runs]
+    latest = _mean_shares(now) if now else {}
+    fallen = [
+        FallenCase(case_id, before[case_id], share)
+        for case_id, share in latest.items()
+        if share < before[case_id]
+    ]
     return DriftReport(
         drift=drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
         runs=[record.run for record in runs],
         left_out_runs=len(records) - len(whole),
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),
-        fallen=_fallen(before, now),
+        fallen=sorted(fallen, key=lambda case: (case.main - case.release, case.case_id)),
     )
 
 
@@ -243,11 +249,3 @@ def _shares(record: RunRecord, definitions: Mapping[str, str]) -> dict[str, floa
 
 def _mean_shares(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {case_id: sum(run[case_id] for run in runs) / len(runs) for case_id in runs[0]}
-
-
-def _fallen(before: Mapping[str, float], now: Sequence[Mapping[str, float]]) -> list[FallenCase]:
-    """Cases that pass less often now, those that fell the most first."""
-    latest = _mean_shares(now) if now else {}
-    fell = [FallenCase(case_id, before[case_id], share) for case_id, share in latest.items()]
-    fell = [case for case in fell if case.main < case.release]
-    return sorted(fell, key=lambda case: (case.main - case.release, case.case_id))

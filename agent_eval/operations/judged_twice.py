@@ -218,14 +218,12 @@ class _Crossing:
 
     def _is_newly_redacted(self, case_id: str) -> bool:
         """Whether more was replaced in a trial of the candidate than in one of the baseline, on average."""
-        old, new = (_replacements(pack, case_id) for pack in (self.before, self.after))
-        return new > old
-
-
-def _replacements(pack: Pack, case_id: str) -> float:
-    raw = pack.raw_trajectory(case_id)
-    traces = {key: raw[key] for key in ("trace", "trials") if key in raw}
-    return count_markers(dumps(traces)) / len(trials_of(pack.results_by_id()[case_id]))
+        shares = []
+        for pack in (self.before, self.after):
+            raw, trials = pack.raw_trajectory(case_id), trials_of(pack.results_by_id()[case_id])
+            traces = {key: raw[key] for key in ("trace", "trials") if key in raw}
+            shares.append(count_markers(dumps(traces)) / len(trials))
+        return shares[1] > shares[0]
 
 
 def _crossed(recorded: dict[str, Any], defined: dict[str, Any]) -> dict[str, Any]:
