@@ -222,7 +222,7 @@ class _Rejudging:
             validate_case(judges, self._case)
 
     def row(self, stored: CaseResultRow, *, without: Collection[str]) -> CaseResultRow:
-        """Return the result: of each trial the stored verdicts, without those of some judges, and the new ones."""
+        """Return the result: each trial's stored verdicts, without those of some judges, and new ones."""
         results = []
         for number, trial in enumerate(trials_of(stored)):
             verdicts = [
