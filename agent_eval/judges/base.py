@@ -10,14 +10,18 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing_extensions import override
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
 from agent_eval.contracts.event import STOPPED_SHORT
 from agent_eval.contracts.trace import is_blank
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, UsageError
+
+if TYPE_CHECKING:
+    from agent_eval.models.base import Model
 
 
 @runtime_checkable
@@ -72,7 +76,7 @@ class SoftJudgeConfig(JudgeConfig):
 
 def _refuse_blank(text: str) -> str:
     if is_blank(text):
-        raise ValueError("it has no visible character, so it names nothing")
+        raise ValueError("it has no visible character, so it says nothing")
     return text
 
 
@@ -157,26 +161,20 @@ class BaseJudge(Judge, Generic[ConfigT]):
     def no_output(
         self, case: Case, trace: Trace, words: str, *, evidence: Mapping[str, Any] | None = None
     ) -> Verdict:
-        """Build the verdict of a trace without a final output: never a pass.
+        """Build the verdict of a trace whose final output is null or blank: never a pass.
 
         An error that says why there is none, if the trace does; inconclusive if the agent gave one that is
-        not recorded.
-
-        The trace's `final_output` is null or blank; `words` say what is missing: `there is no final output to
-        compare`.
+        not recorded. `words` say what is missing: `there is no final output to compare`.
         """
         event = trace.final_event
-        if event is None:
-            return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
-        refs = [event.idx]
-        if event.content_recorded is False:
-            words = f"{words}: the agent gave one, but it is not recorded{at_events(refs)}"
-            return self.inconclusive(case, words, refs=refs, evidence=evidence)
-        if event.stop is not None:
+        if event is not None and event.content_recorded is False:
+            words = f"{words}: the agent gave one, but it is not recorded{at_events([event.idx])}"
+            return self.inconclusive(case, words, refs=[event.idx], evidence=evidence)
+        if event is not None and event.stop is not None:
             finish, reason = event.stop
             failure, why = STOPPED_SHORT[finish]
-            words = f"{words}: {why} for {quoted(reason)}{at_events(refs)}"
-            return self.error(case, words, failure, refs=refs, evidence=evidence)
+            words = f"{words}: {why} for {quoted(reason)}{at_events([event.idx])}"
+            return self.error(case, words, failure, refs=[event.idx], evidence=evidence)
         return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
 
     def inconclusive(
@@ -252,12 +250,26 @@ def not_judged(
     )
 
 
+def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
+    """Judge a case. Whatever is not the judge's own verdict on it becomes an error verdict."""
+    try:
+        verdict: object = judge.evaluate(case, trace)
+    # A plug-in may raise anything, RecursionError included.
+    except Exception as problem:
+        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
+    if not isinstance(verdict, Verdict):
+        return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
+    if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
+        words = f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
+        return not_judged(judge, case, words)
+    return verdict
+
+
 class AdvisoryJudge(Judge):
     """A judge whose verdicts are shown and count nowhere, such as one that a change adds.
 
-    It refuses no case, and no field of a case is judged by it.
-
-    `judge` is None where it could not be loaded, which `problem` explains; `judge_id` is then its name.
+    It refuses no case, and no field of a case is judged by it. `judge` is None where it could not be loaded,
+    which `problem` explains; `judge_id` is then its name.
     """
 
     hard = False
@@ -270,27 +282,73 @@ class AdvisoryJudge(Judge):
         """Return the judge's own verdict."""
         if self._judge is None:
             return not_judged(self, case, self._problem)
-        try:
-            verdict = self._judge.evaluate(case, trace)
-        # A plug-in may raise anything.
-        except Exception as problem:
-            return not_judged(self, case, f"the judge raised {type(problem).__name__}: {problem}")
-        return verdict if isinstance(verdict, Verdict) else not_judged(self, case, "it gave no verdict")
+        return verdict_of(self._judge, case, trace)
 
     def finding(self, case: Case, trace: Trace) -> dict[str, str]:
         """Return what the evidence keeps of its verdict."""
         verdict = self.evaluate(case, trace)
-        return {
-            "judge_id": self.judge_id,
-            "outcome": verdict.outcome.value,
-            "reason": clipped(verdict.reason),
-        }
+        reason = clipped(verdict.reason)
+        return {"judge_id": self.judge_id, "outcome": verdict.outcome.value, "reason": reason}
 
 
 def ended_without_verdict(judge_id: str, case_id: str) -> str:
     """Say in one sentence that a judge gave no verdict on a case."""
     judge, case = (clipped(" ".join(name.split()).replace("`", "'"), 80) for name in (judge_id, case_id))
     return f"Judge `{judge}` ended without a verdict in `{case}`."
+
+
+class JudgeModel(Protocol):
+    """The model of a run. Provider, address and key are the operator's; no suite and no pack names them."""
+
+    @property
+    def votes(self) -> int:
+        """How many votes are taken on a criterion, where the judge's configuration says nothing."""
+        ...
+
+    def __call__(self) -> Model:
+        """Open the model; the same one each time. UsageError where none is named, or it has no key."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence records of it, without opening it."""
+        ...
+
+    def earned(self) -> frozenset[str]:
+        """Return the digests of advisory criteria about which people found exactly this judge to be right."""
+        ...
+
+
+class NoModel(JudgeModel):
+    """The model of a judge that was given none: asking it is an error."""
+
+    votes = 1
+
+    @override
+    def __call__(self) -> Model:
+        remedy = "Name its provider with --provider, and set LLM_API_KEY."
+        raise UsageError("the llm judge has no model", remedy=remedy)
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    @override
+    def earned(self) -> frozenset[str]:
+        return frozenset()
+
+
+@runtime_checkable
+class AsksModel(Protocol):
+    """A judge that asks a model, and so mostly waits. Its cases are judged in one process."""
+
+    def connect(self, model: JudgeModel) -> None:
+        """Give the judge its model."""
+        ...
+
+
+def ask_models(judges: Iterable[Judge]) -> bool:
+    """Tell whether one of these judges asks a model."""
+    return any(isinstance(judge, AsksModel) for judge in judges)
 
 
 NO_EVENTS = "the trace has no events"

@@ -16,6 +16,7 @@ from agent_eval.contracts import Case
 from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
+from agent_eval.models.catalog import MODELS
 from agent_eval.models.retries import Retries
 from agent_eval.operations.models import llm_key
 from agent_eval.storage.files import read_bytes
@@ -89,7 +90,7 @@ def cassette_of(
         return None if live is None else Cassette("record", live=live)
     mode, path = agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
-        return Cassette(mode, live=live)
+        return Cassette(mode, live=live, path=path)
     return open_cassette(path, mode, live, redacted=redacted)
 
 
@@ -105,10 +106,6 @@ def tools_of(
     return tools
 
 
-_WITHOUT_KEY = frozenset({"claude-code", "scripted"})
-"""Providers that need no key."""
-
-
 def simulation_for(
     spec: RunSpec,
     agent: Agent,
@@ -118,7 +115,8 @@ def simulation_for(
 ) -> Simulation | None:
     """Open the model that plays users; None where no case has a conversation, or no model is named."""
     llm = spec.judging.llm
-    is_named = llm.provider in _WITHOUT_KEY or llm.base_url is not None or llm_key(llm, environ) is not None
+    needs_key = llm.provider not in MODELS or MODELS[llm.provider].needs_key
+    is_named = not needs_key or llm.base_url is not None or llm_key(llm, environ) is not None
     if agent.replays or not is_named:
         return None
     cases = (raw_case.raw for shard in suite.shards for raw_case, _ in suite.read(shard))
@@ -129,7 +127,6 @@ def simulation_for(
 
 
 _AUI = ("aui", "aui-v3")
-_HOSTED = ("openai", "anthropic")
 _FROM_PYTHON = "adapter"
 
 
@@ -156,7 +153,7 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
     own = spec.agent
     named = own if own.names_one else replace(own, name=f"aui:{document.agent.agent_id}")
     kind, model = (named.name or "").partition(":")[0], document.agent.model
-    if model is not None and kind in _HOSTED:
+    if model is not None and kind in MODELS:
         named = replace(named, name=f"{kind}:{model}")
     elif model is not None and kind != _FROM_PYTHON:
         interface = "the AUI API has no field for one" if kind in _AUI else "its interface cannot carry one"

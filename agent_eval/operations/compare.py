@@ -15,7 +15,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
-from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
@@ -41,7 +41,6 @@ class CompareResult:
     path: Path
 
 
-@without_collection()
 def compare_packs(
     baseline: str | Path,
     candidate: Path,
@@ -160,7 +159,6 @@ class ComparedPacks:
     chosen: tuple[str, ...] = ()
 
     @classmethod
-    @without_collection()
     def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
         """Find, open and verify the packs of the comparison at `path`.
 
@@ -201,7 +199,6 @@ class ComparedPacks:
                 field=side,
             )
 
-    @without_collection()
     def check(self) -> Comparison:
         """Compare the packs as the comparison says they were, and check every figure that it states.
 

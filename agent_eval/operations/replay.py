@@ -172,16 +172,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     return _written(without_secrets(report, redactor_for(environ)), out)
 
 
-def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayReport:
-    """Judge a pack again that this process has made, with all of its judges; writes nothing.
-
-    Raises:
-        AgentEvalError: It cannot be judged again.
-    """
-    judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, "command line")
-    return _report(pack, path, judges, [], environ)
-
-
 def _report(
     pack: Pack,
     path: Path,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from agent_eval.errors import ExitCode
 from tests.e2e.fork_server import ENTRYPOINT, ISOLATED, Command
@@ -56,7 +56,7 @@ def test_action_yml_says_what_the_table_says():
         text = yaml.safe_dump(described(), sort_keys=False, width=108, allow_unicode=True)
         heading = (
             "# Inputs come from the table of options in agent_eval/config and from the platforms, outputs\n"
-            "# from agent_eval/ci/inputs.py; `make generated` writes this file anew."
+            "# from agent_eval/ci/config.py; `make generated` writes this file anew."
         )
         ACTION.write_text(f"{heading}\n{text}", encoding="utf-8")
     committed = yaml.safe_load(ACTION.read_text(encoding="utf-8"))

@@ -11,8 +11,8 @@ import pytest
 
 from tests.e2e.program import Ended, agent_eval
 from tests.extent import WHOLE_JOB
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 
 HOSTED = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
 SECRET = "s3cr3t-of-the-customer"

@@ -124,7 +124,9 @@ class FakeModel:
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         raise NotImplementedError
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+        """The proper answer to the request with this number."""
         raise NotImplementedError
 
 
@@ -158,7 +160,8 @@ class FakeOpenAi(FakeModel):
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         return [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
         calls = [
             {
                 "id": f"call_{number}_{position}",
@@ -210,7 +213,8 @@ class FakeAnthropic(FakeModel):
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         return [block["tool_use_id"] for block in _blocks(messages) if block["type"] == "tool_result"]
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = [] if step.text is None else [{"type": "text", "text": step.text}]
         content += [
             {"type": "tool_use", "id": f"toolu_{number}_{position}", "name": tool, "input": arguments}
@@ -236,3 +240,7 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         block for message in messages if isinstance(message["content"], list) for block in message["content"]
     ]
+
+
+FAKES: dict[str, type[FakeModel]] = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
+"""The server of each provider whose models can be tested; `test_catalog` holds it to the catalog."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.config.options import REGISTRY, RUNS_AN_AGENT, SECONDS_BOUNDS, Command, Option
+from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 
 # fmt: off
 # A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
@@ -210,8 +211,8 @@ LLM: tuple[Option, ...] = (
     Option("provider", "choice",
            "Provider of the model that judges and plays users. `scripted` replies from a file, without "
            "network.",
-           goes_to="judging.llm.provider", commands=_ASKS, default="openai",
-           choices=("openai", "anthropic", "claude-code", "scripted"), in_file=False),
+           goes_to="judging.llm.provider", commands=_ASKS, default=DEFAULT_PROVIDER,
+           choices=tuple(MODELS), in_file=False),
     Option("llm-model", "text",
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="judging.llm.model", commands=_ASKS, metavar="NAME"),
@@ -267,7 +268,7 @@ CONVERSATIONS: tuple[Option, ...] = (
     Option("loops", "integer", "How often each test would be run.", goes_to="loops", commands=("plan",),
            default="1", bounds=(1, 1000), metavar="N"),
     Option("provider", "choice", "Provider of the model that would judge and play users.", goes_to="provider",
-           commands=("plan",), default="openai", choices=("openai", "anthropic", "claude-code", "scripted")),
+           commands=("plan",), default=DEFAULT_PROVIDER, choices=tuple(MODELS)),
     Option("llm-model", "text",
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="llm_model", commands=("plan",), metavar="NAME"),

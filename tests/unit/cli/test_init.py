@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import INPUT_BY_NAME
+from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.cli.main import main
 from agent_eval.demo.scaffold import PLATFORMS
 from tests.unit.cli.shell import Shell, Terminal

@@ -1,3 +1,5 @@
+"""Keys that look like ours and are not."""
+
 from __future__ import annotations
 
 import ast

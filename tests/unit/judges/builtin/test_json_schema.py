@@ -88,7 +88,7 @@ def test_many_violations_are_listed_up_to_twenty() -> None:
 def test_a_schema_that_refers_to_itself_without_end_is_an_error_verdict(schema: dict[str, Any]) -> None:
     verdict = judge("json_schema", says({"a": 1}), json_schema=schema)
     assert findings(verdict) == ("error", "judge_error")
-    assert verdict.reason == "the schema cannot be applied: the schema refers to itself without end"
+    assert verdict.reason.startswith("the schema cannot be applied: the schema refers to itself without end")
 
 
 def test_references_that_multiply_are_an_error_verdict() -> None:
