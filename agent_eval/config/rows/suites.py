@@ -37,7 +37,7 @@ IMPORTS: tuple[Option, ...] = (
         commands=("import-transcript",),
         default="auto",
         choices=(
-            *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
+            *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex", "copilot_cli"),
             *(
                 "swe_agent",
                 "mini_swe_agent",
