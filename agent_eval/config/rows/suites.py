@@ -38,16 +38,9 @@ IMPORTS: tuple[Option, ...] = (
         default="auto",
         choices=(
             *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex", "copilot_cli"),
-            *(
-                "swe_agent",
-                "mini_swe_agent",
-                "openhands",
-                "gemini_cli",
-                "atif",
-                "inspect",
-                "tau_bench",
-                "agentdojo",
-            ),
+            *("opencode", "swe_agent", "mini_swe_agent", "openhands", "gemini_cli", "atif", "inspect"),
+            *("tau_bench", "agentdojo"),
+        ),
         ),
     ),
     Option(
