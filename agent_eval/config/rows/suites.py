@@ -41,7 +41,6 @@ IMPORTS: tuple[Option, ...] = (
             *("opencode", "swe_agent", "mini_swe_agent", "openhands", "gemini_cli", "atif", "inspect"),
             *("tau_bench", "agentdojo"),
         ),
-        ),
     ),
     Option(
         "input",
