@@ -20,6 +20,7 @@ _DROP = (
     "State `max_regressed_cases`, which is to the letter, or `preset: release` with a `margin`, which allows "
     "for chance."
 )
+_SENT = "Write a file with `--protocol otlp-json --out FILE`: a collector's `otlpjsonfile` receiver reads it."
 _KEPT = "Remove it: `gate` finds what the job ran again and main's counts in the candidate's pack."
 _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the day until which it holds."
 
@@ -44,6 +45,8 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
+    "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
+    "verdict is another one.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }
@@ -52,8 +55,9 @@ OPTIONS: Mapping[str, str] = {
 OF_OTHER_COMMANDS: Mapping[str, str] = {
     "workers": "Remove it: recorded traces are judged in one process. `run` and `run-loop` have it for an "
     "agent that is a Python function.",
+    **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
-"""By name of an option that some commands have, and others not any more."""
+"""By name of an option that some commands had; others may have it still."""
 
 COMMANDS: Mapping[str, str] = {
     "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "

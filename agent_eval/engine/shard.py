@@ -168,10 +168,11 @@ def _score_case(
     markers = count_markers(written.line) + count_markers(result_line) if is_marked else 0
     outcome.redactions += markers
     outcome.redacted_cases += markers > 0
-    outcome.tally.add(result)
+    stated = result_row(result)
+    outcome.tally.add_row(stated)
     row = rows[judged.trial]
     artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
-    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row, artifacts))
+    writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

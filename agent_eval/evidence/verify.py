@@ -1,21 +1,18 @@
-"""The seal of a pack: the list of its files, and the check that it has exactly those.
-
-One pass over the files hashes the bytes as they are read, so that only bytes that were hashed are used.
-"""
+"""The seal of a pack: the list of its files, and the check that it has exactly those, with these digests."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.rows import first_problem, parse_json
-from agent_eval.evidence.sources import MAX_FILE_BYTES, Content, PackSource, invalid_pack, read_limited
+from agent_eval.evidence.sources import MAX_FILE_BYTES, PackSource, invalid_pack, read_limited
 from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 
 MAX_MANIFEST_BYTES = 256 << 20
@@ -49,18 +46,6 @@ class Seal:
     def files(self) -> list[FileEntry]:
         """List every file but the manifests: those of the run, then those that were written later."""
         return [*self.run_files.values(), *self.derived_files.values()]
-
-
-class Keeper(Protocol):
-    """Receiver of verified files. Implement it to use their bytes without reading them again."""
-
-    def wants(self, path: str) -> bool:
-        """Tell whether to pass the bytes of this file to `take`."""
-        ...
-
-    def take(self, path: str, data: bytes) -> None:
-        """Receive the verified bytes of a file."""
-        ...
 
 
 def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
@@ -151,9 +136,7 @@ def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) ->
 
 
 def _compact_files(files: Iterable[str]) -> Iterable[str]:
-    prefix = at.trajectories_shard(0)[: -len("00000.jsonl")]
-    shards = sum(1 for path in files if path.startswith(prefix))
-    for shard in range(shards):
+    for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in files)):
         yield at.trajectories_shard(shard)
         yield at.verdicts_shard(shard)
 
@@ -176,10 +159,8 @@ def _is_artifact(path: str, directories: set[str]) -> bool:
     return len(parts) > 3 and parts[1] in directories and parts[2] == at.ARTIFACTS
 
 
-def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -> None:
+def verify_files(source: PackSource, seal: Seal) -> None:
     """Read every file once, and check that exactly the listed files exist, unchanged.
-
-    `keeper` receives the files that it wants; None to verify only.
 
     Raises:
         InvalidPack: A file was changed, added or removed, or there is a link, a device or an empty directory.
@@ -194,28 +175,28 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
             what = "is listed in neither manifest: it was added after the pack was sealed"
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
-        wanted = keeper is not None and keeper.wants(path)
-        data = _verified(content, entry, seal, source.name, keep=wanted)
-        if keeper is not None and wanted:
-            keeper.take(path, data)
+        _verified(content, entry, seal, source.name, keep=False)
     for path in expected:
         if path not in seen:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
 
 
-def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
+def _verified(content: Iterator[bytes], entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
     if keep and entry.size > MAX_FILE_BYTES:
         raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     hasher = hashlib.sha256()
     pieces: list[bytes] = []
     size = 0
-    for chunk in content.chunks():
-        size += len(chunk)
-        if size > entry.size:
-            break
-        hasher.update(chunk)
-        if keep:
-            pieces.append(chunk)
+    try:
+        for chunk in content:
+            size += len(chunk)
+            if size > entry.size:
+                break
+            hasher.update(chunk)
+            if keep:
+                pieces.append(chunk)
+    except OSError as error:  # the disk failed, or the file vanished while it was looked at
+        raise invalid_pack(pack, entry.path, error.strerror or str(error)) from error
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
@@ -231,10 +212,7 @@ def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
     content = source.content(entry.path)
     if content is None:
         raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
-    try:
-        return _verified(content, entry, seal, source.name, keep=True)
-    finally:
-        content.close()
+    return _verified(content, entry, seal, source.name, keep=True)
 
 
 def _remedy(path: str, seal: Seal) -> dict[str, str]:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from typing_extensions import TypedDict, Unpack, override
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
-from agent_eval.contracts.event import STOPPED_SHORT
+from agent_eval.contracts.event import STOPPED_SHORT, UNREAD
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, UsageError
 
@@ -97,6 +97,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
     judge_id: str = ""
     reads: ClassVar[frozenset[str] | None] = None
     """Fields of a case that it judges by, `metadata.` before those of the metadata; None: it may be any."""
+    needs_all: ClassVar[bool] = True
+    """Whether it judges what the agent did or said: then it cannot pass where some of that was not read."""
     Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -240,7 +242,25 @@ def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
     if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
         words = f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
         return not_judged(judge, case, words)
+    if verdict.passed and getattr(judge, "needs_all", True):
+        return _passed_on_all(verdict, trace)
     return verdict
+
+
+def _passed_on_all(verdict: Verdict, trace: Trace) -> Verdict:
+    """Return a pass, or that it cannot tell where an import did not read all that was recorded."""
+    unread = [event for event in trace.events if event.type == UNREAD]
+    if not unread:
+        return verdict
+    return verdict.model_copy(
+        update={
+            "outcome": Outcome.INCONCLUSIVE,
+            "passed": False,
+            "score": None,
+            "reason": clipped(f"{unread[0].output}; without it: {verdict.reason}"),
+            "evidence_refs": [event.idx for event in unread][:EVIDENCE_LIMIT],
+        }
+    )
 
 
 class AdvisoryJudge(Judge):

@@ -20,7 +20,7 @@ from agent_eval.contracts import Case, Event, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, SoftJudgeConfig, listed, quoted
 from agent_eval.judges.matching.values import exact
-from agent_eval.models.prices import NEWEST, price_of
+from agent_eval.models.usage import NEWEST, price_of
 
 
 class CostBudgetConfig(SoftJudgeConfig):
@@ -51,6 +51,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
 
     judge_id = "cost_budget"
     reads = frozenset()
+    needs_all = False
     Config = CostBudgetConfig
 
     @override

@@ -29,6 +29,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     judge_id = EXECUTION
     reads = frozenset()
+    needs_all = False
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
@@ -69,6 +70,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 
     judge_id = "repair_path"
     reads = frozenset()
+    needs_all = False
     Config = RepairPathConfig
 
     @override

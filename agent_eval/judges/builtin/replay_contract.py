@@ -38,6 +38,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     judge_id = REPLAY_CONTRACT
     reads = frozenset()
+    needs_all = False
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:

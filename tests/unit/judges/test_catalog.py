@@ -262,7 +262,7 @@ def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: 
     assert verdicts[1].reason.startswith(reason)
     assert len(verdicts[1].reason) <= 300
     assert verdicts[1].failure is FailureKind.JUDGE_ERROR
-    assert verdicts[1].is_hard_fail
+    assert verdicts[1].hard
 
 
 def test_only_the_judges_that_run_check_the_case() -> None:
