@@ -318,7 +318,7 @@ def _following(verdicts: list[Verdict]) -> dict[str, Any]:
 
 
 class VerdictRow(TypedDict):
-    """A `Verdict` as `verdicts.json` has it: what a pack holds is checked against rows, not models."""
+    """A `Verdict` as `verdicts.json` has it: what rows of a pack are checked against, without the model."""
 
     judge_id: str
     case_id: str

@@ -11,6 +11,7 @@ import json
 import re
 import threading
 import time
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -145,6 +146,7 @@ class HostedModel(Model):
         self.model = model or self.default_model
         self._seconds = seconds
         self._sdk, self._client = self._connect(base_url, api_key or NO_KEY)
+        weakref.finalize(self, self._client.close)  # SDKs close only clients that they made themselves
         self._address = str(self._client.base_url)
         self.host = sdk.origin_of(self._address)
         self.account = account_name(self.host, api_key or "")
@@ -242,7 +244,7 @@ class HostedModel(Model):
                     stop_reason=turn.finish,
                     model=model,
                     usage=turn.facts.usage,
-                    cost_usd=cost_of(model, turn.facts.usage),
+                    cost_usd=cost_of(model, turn.facts),
                     rung=rung,
                     dropped=tuple(name for name in habits.dropped if name in request.parameters),
                     seconds=time.monotonic() - began,

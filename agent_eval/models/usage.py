@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ _USAGE_NAMES = {
     "cached_tokens": (
         "cached_tokens",
         "cache_read_input_tokens",
+        "prompt_cache_hit_tokens",  # DeepSeek
         "prompt_tokens_details.cached_tokens",
         "input_tokens_details.cached_tokens",
     ),
@@ -75,11 +77,17 @@ NO_FACTS = AnswerFacts()
 
 
 def facts_of(answer: Mapping[str, Any]) -> AnswerFacts:
-    """Extract what an answer reports of itself: model, usage, cost and end; None for what cannot be read."""
+    """Extract what an answer reports of itself: model, usage, cost and end; None for what cannot be read.
+
+    Gateways report a cost too: LiteLLM as `response_cost`, OpenRouter as `usage.cost`.
+    """
+    usage = answer.get("usage")
+    reported = (answer.get("cost_usd"), answer.get("response_cost"))
+    costs = (*reported, usage.get("cost") if isinstance(usage, Mapping) else None)
     return AnswerFacts(
         model=_text(answer, "model"),
-        usage=usage_of(answer.get("usage")),
-        cost_usd=figure_of(answer.get("cost_usd")),
+        usage=usage_of(usage),
+        cost_usd=next((cost for value in costs if (cost := figure_of(value)) is not None), None),
         stop_reason=_text(answer, "stop_reason") or _text(answer, "finish_reason"),
         block_reason=_text(answer, "block_reason"),
         agent_name=_text(answer, "agent_name"),
@@ -156,6 +164,9 @@ def figure_of(value: Any) -> int | float | None:
     return value if is_figure else None
 
 
+_OF_BEDROCK = re.compile(r"(?:\w+\.)?(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.")
+"""How ids of models at Amazon Bedrock begin, such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`."""
+
 NEWEST = datetime(9999, 1, 1, tzinfo=UTC)
 """A time for which the newest price holds."""
 
@@ -163,12 +174,14 @@ NEWEST = datetime(9999, 1, 1, tzinfo=UTC)
 def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fraction | None:
     """Price tokens in US dollars; None for a model that `genai-prices` does not know.
 
-    The model's name may have its provider and a slash before it. `tokens` are counts by `input_tokens`,
-    `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
+    The model's name may have its provider and a slash before it, or be an id of Bedrock. `tokens` are counts
+    by `input_tokens`, `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
     """
     from genai_prices import Usage, calc_price  # reads a large table, which few runs need
 
     provider, _, name = model.rpartition("/")
+    if not provider and _OF_BEDROCK.match(name):
+        provider = "aws"
     try:
         price = calc_price(
             Usage(**tokens), model_ref=name, provider_id=provider or None, genai_request_timestamp=at
@@ -179,8 +192,11 @@ def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fr
     return Fraction(Decimal(price.total_price))
 
 
-def cost_of(model: str | None, usage: TokenUsage | None) -> float | None:
-    """Price the tokens of one reply by today's price; None where model, tokens or price are unknown."""
+def cost_of(model: str | None, facts: AnswerFacts) -> float | None:
+    """Return the cost of a reply: what its server reports, else by today's price; None where unknown."""
+    usage = facts.usage
+    if facts.cost_usd is not None:
+        return facts.cost_usd
     if model is None or usage is None or usage.input_tokens is None or usage.output_tokens is None:
         return None
     counts = {

@@ -3,7 +3,7 @@
 `write_file` and `new_file` replace a file, `new_directory` and `new_directories` whole directories;
 `HashedFile` and `write_unsynced` write files within them. A killed process leaves at worst a hidden sibling
 named `.NAME.partial-…`, which the next write of the same name removes: its writer held a lock on it, and the
-kernel releases that when the process ends, however it ends. Without file locks nothing is removed.
+kernel releases that when the process ends, however it ends. Without locks nothing is removed.
 """
 
 from __future__ import annotations
@@ -462,7 +462,7 @@ def _c_function(name: str) -> Any:
 
 
 def _lock_partial(partial: Path, descriptor: int) -> bool:
-    """Lock a partial that was just created, until the descriptor is closed; False if it is gone already."""
+    """Lock a partial that was just created, until the descriptor is closed; False if it was removed."""
     with suppress(OSError):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

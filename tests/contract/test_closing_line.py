@@ -97,8 +97,5 @@ def test_the_line_names_what_failed_what_passed_and_what_was_left_out(monkeypatc
     )
     assert closing_line({"style": True}, Record()) == "Passed: style."
     assert closing_line({"tests": True}, Record(7)) == "Passed: tests. 7 tests passed, none left out."
-
-
-def test_the_line_of_a_quick_run_says_what_runs_everything(monkeypatch) -> None:
     monkeypatch.setattr("tests.run_checks.FULL", False)
     assert "CI=true make test" in closing_line({"tests": True}, Record(1))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Process, agent_eval, start, tree
-from tests.extent import FULL, NIGHTLY, WHOLE_JOB
+from tests.extent import FULL, NIGHTLY, OTHERS, WHOLE_JOB
 
 CALLED = """
 import json, os, sys, time
@@ -102,7 +102,7 @@ ASKS = "def agent(task, call_tool):\n    return str(call_tool('lookup', {}))\n"
     [
         ["--agent", "python:asks:agent", "--tools", NOWHERE],
         # Asked again and again, for half a minute.
-        pytest.param(["--agent-url", NOWHERE], marks=pytest.mark.slow),
+        pytest.param(["--agent-url", NOWHERE], marks=OTHERS),
     ],
     ids=["tools", "agent"],
 )

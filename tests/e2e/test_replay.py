@@ -184,7 +184,7 @@ def test_an_archive_replays_and_an_incomplete_run_does_not(tmp_path: Path) -> No
     shutil.make_archive(str(tmp_path / "evidence"), "zip", tmp_path, "p")
     ended = agent_eval("replay", "--run", "evidence.zip", "--out", "r.json", cwd=tmp_path)
     assert ended.json()["replay_passed"] is True
-    edit(pack / "manifest.json", lambda manifest: {**manifest, "complete": False})
+    edit(pack / "manifest.json", {"complete": False})
     refused = agent_eval("replay", "--run", "p", cwd=tmp_path)
     assert refused.code == 2
     assert "not complete" in refused.error["message"]

@@ -157,12 +157,6 @@ def test_judges_that_ask_less(less: str, way: str, preset: str, capsys: pytest.C
     refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
-def regressed() -> None:
-    judged("before", cases())
-    judged("now", cases(broken=BROKEN))
-    assert compared() == 0
-
-
 AGENT = """
 import json, sys
 task = json.load(sys.stdin)

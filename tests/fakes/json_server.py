@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.fakes.server import serve
 
 
 @dataclass(frozen=True)
@@ -33,37 +34,22 @@ class JsonServer:
         self.answers: list[tuple[int, dict[str, str], bytes]] = [(200, {}, b"{}")]
         self.asked: list[Asked] = []
         self.hang, self.breaks = 0.0, False
-        owner = self
+        self._server = serve(self._answer)
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # Head and body leave in one packet: two would wait 40 ms for each other.
-            wbufsize = 1 << 16
-
-            def _handle(self) -> None:
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                owner.asked.append(Asked(self.command, self.path, dict(self.headers), body))
-                time.sleep(owner.hang)
-                status, headers, body = owner.answers.pop(0) if len(owner.answers) > 1 else owner.answers[0]
-                self.close_connection = self.close_connection or owner.breaks or status == 0
-                if status == 0:
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                    return
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value.replace("{self}", owner.origin))
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    self.end_headers()
-                    self.wfile.write(body)
-
-            do_GET = do_POST = do_PATCH = do_DELETE = _handle  # noqa: N815 - the names http.server looks for
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+    def _answer(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
+        self.asked.append(Asked(handler.command, handler.path, dict(handler.headers), data))
+        time.sleep(self.hang)
+        status, headers, body = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        handler.close_connection = handler.close_connection or self.breaks or status == 0
+        if status == 0:
+            handler.connection.shutdown(socket.SHUT_RDWR)
+            return
+        handler.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            handler.send_header(name, value.replace("{self}", self.origin))
+        with suppress(BrokenPipeError, ConnectionResetError):
+            handler.end_headers()
+            handler.wfile.write(body)
 
     @property
     def requests(self) -> list[Any]:

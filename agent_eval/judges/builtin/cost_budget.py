@@ -51,6 +51,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
 
     judge_id = "cost_budget"
     reads = frozenset()
+    needs_all = False
     Config = CostBudgetConfig
 
     @override

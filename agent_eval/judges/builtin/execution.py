@@ -29,7 +29,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     judge_id = EXECUTION
     reads = frozenset()
-    Config = JudgeConfig
+    needs_all = False
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
@@ -70,6 +70,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 
     judge_id = "repair_path"
     reads = frozenset()
+    needs_all = False
     Config = RepairPathConfig
 
     @override

@@ -46,6 +46,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
 
     judge_id = "latency_slo"
     reads = frozenset()
+    needs_all = False
     Config = LatencySloConfig
 
     @override

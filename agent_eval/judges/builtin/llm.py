@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field, field_validator
 from typing_extensions import override
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
+from agent_eval.contracts import Case, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, EvaluationsConfig, JudgeModel, NoModel, clipped, listed
@@ -192,7 +192,7 @@ class LlmJudge(BaseJudge[LlmConfig]):
         counted = [each for each in judged if not each.is_advisory]
         if not counted:
             words = f"{count(len(judged), 'criterion', 'criteria')}, all advisory"
-            return self._verdict(case, Outcome.SKIPPED, words, None, None, (), evidence)
+            return self.skipped(case, words, evidence=evidence)
         total = sum(each.criterion.weight for each in counted)
         passed = sum(each.criterion.weight for each in counted if each.decision.outcome == "passed")
         score = passed / total if total else None
