@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.seal import as_code
-from agent_eval.ci.versions import Versions
-from agent_eval.ci.workspace import is_of_the_job
+from agent_eval.ci.place import Versions
+from agent_eval.ci.sides import write_files
+from agent_eval.ci.workspace import as_code, is_of_the_job
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
 from agent_eval.errors import AgentEvalError, InvalidInput
@@ -30,15 +30,11 @@ SAME_SUITE = 0.5
 """Share of a suite's cases that another one must have, to be the same suite under another name."""
 
 
-HELD_BYTES = 8 << 20
-"""Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """A suite to evaluate: the path as the user gave it, and the slug that names its pack and its baseline.
 
-    The source is None where it is one of several and too large to stay in memory.
+    The source is None where it is one of several, which together need not fit into memory.
     """
 
     path: Path
@@ -55,7 +51,6 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     paths = suite_paths(patterns)
     seen: dict[str, Path] = {}
     targets = []
-    bytes_in_memory = 0
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
@@ -68,9 +63,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
                 field="dataset_id",
             )
         seen[slug] = path
-        keeps = len(paths) == 1 or bytes_in_memory + source.held_bytes <= HELD_BYTES
-        bytes_in_memory += source.held_bytes if keeps else 0
-        targets.append(Target(path, slug, source if keeps else None, source.header.dataset_id))
+        targets.append(Target(path, slug, source if len(paths) == 1 else None, source.header.dataset_id))
     return targets
 
 
@@ -148,7 +141,8 @@ def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
 def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[SuiteSource]:
     """Write the suites that the patterns name at the base beside the private clone, and open them.
 
-    One that cannot be read says nothing: what the change has in its place is new.
+    One that is no suite says nothing: what the change has in its place is new. Raises `CannotCheckOut` for
+    one that LFS has and does not give.
     """
     clone, place = versions.clone, versions.place
     if clone is None or place is None:
@@ -167,7 +161,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     ]
     chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
     if chosen:
-        clone.write(place.base, chosen, top)
+        write_files(clone, place.base, chosen, top)
     for name in chosen:
         try:
             yield open_suite(top / name)

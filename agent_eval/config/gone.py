@@ -45,6 +45,8 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
+    "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
+    "verdict is another one.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }

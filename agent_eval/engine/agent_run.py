@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.base import LocalAgent, account_of
+from agent_eval.agents.base import LocalAgent
 from agent_eval.contracts import CaseResult
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
@@ -36,8 +36,7 @@ from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.trial_threads import TrialThreads
 from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.models.limits import AdaptiveLimit, limit_of
-from agent_eval.models.retries import Retries
+from agent_eval.models.retries import AdaptiveLimit, Retries, limit_of
 from agent_eval.storage.background import BackgroundWriter
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
@@ -139,7 +138,7 @@ class _AgentRun:
         self._began = time.monotonic()
         self._interrupted, self._abandoned = Flag(), Flag()
         agent = plan.trial.agent
-        self._limit = FixedLimit(plan.parallel) if plan.parallel else limit_of(account_of(agent))
+        self._limit = FixedLimit(plan.parallel) if plan.parallel else limit_of(agent.account)
         plan.retries.stopping = self._interrupted
         if isinstance(self._limit, AdaptiveLimit):
             plan.retries.limit = self._limit

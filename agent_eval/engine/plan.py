@@ -9,8 +9,7 @@ from typing import Any
 
 from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.evidence.writer import PackTarget
-from agent_eval.judges.asking import AsksModel, JudgeModel
-from agent_eval.judges.base import Judge
+from agent_eval.judges.base import AsksModel, Judge, JudgeModel
 from agent_eval.judges.catalog import load_advisory, load_judges
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource

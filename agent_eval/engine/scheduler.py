@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from typing_extensions import override
 
-from agent_eval.models.limits import Limit
+from agent_eval.models.retries import Limit
 
 T = TypeVar("T")
 

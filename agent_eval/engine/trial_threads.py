@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from agent_eval.engine.journaled_suite import FinishedTrial
 from agent_eval.engine.scheduler import Crew, TrialRunner
-from agent_eval.models.limits import Limit
+from agent_eval.models.retries import Limit
 from agent_eval.storage.background import BackgroundWriter
 
 

@@ -20,12 +20,21 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from agent_eval.errors import UsageError
 from agent_eval.http import errors, retry
-from agent_eval.http.errors import HttpError, RateLimited, RefusedRedirect, host_of, path_of
+from agent_eval.http.errors import (
+    HttpError,
+    RateLimited,
+    RefusedRedirect,
+    host_of,
+    one_line,
+    path_of,
+    said_in,
+)
 from agent_eval.http.retry import Patience
 from agent_eval.text.numbers import count
 
 MAX_JSON_BYTES = 32 << 20
 MAX_REDIRECTS = 5
+_LONGEST_EXCERPT = 200
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -59,20 +68,15 @@ class Answer:
     @property
     def excerpt(self) -> str:
         """Start of the body as one printable line, for an error message."""
-        return _one_line(self.body[:800].decode("utf-8", "replace"))
+        return one_line(self.body[:800].decode("utf-8", "replace"), _LONGEST_EXCERPT)
 
     @property
     def explanation(self) -> str:
-        """What the service says of its refusal: `message` of a JSON body, else `excerpt`; no full stop."""
+        """What the service says of its refusal: the words of a JSON body, else `excerpt`; no full stop."""
         with suppress(ValueError, RecursionError):
-            content = json_text.loads(self.body[:8_192])
-            if isinstance(content, dict) and isinstance(content.get("message"), str):
-                return _one_line(content["message"]).rstrip(".")
+            if words := one_line(said_in(json_text.loads(self.body[:8_192])), _LONGEST_EXCERPT):
+                return words.rstrip(".")
         return self.excerpt.rstrip(".")
-
-
-def _one_line(text: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200]
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from agent_eval.agents.python import PythonAgent
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.judges import judge_case
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
 from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, told, write_agent_module
 
 FUNCTIONS = """

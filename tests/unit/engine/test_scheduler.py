@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent_eval.engine.scheduler import Crew, FixedLimit
-from agent_eval.models.limits import AdaptiveLimit, limit_of
+from agent_eval.models.retries import AdaptiveLimit, limit_of
 
 
 def nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict, case_result
+from agent_eval.contracts import Case, Event, Outcome, Trace, Verdict, case_result
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges import (
     DEFAULT_JUDGES,
@@ -132,14 +132,9 @@ def test_the_defaults_are_hard_and_in_order() -> None:
     assert all(judge.hard for judge in judges)
 
 
-def test_a_config_can_make_a_judge_soft() -> None:
-    (judge,) = load_judges(["policy"], {"policy": {"hard": False}})
-    assert not judge.hard
-
-
-def test_null_and_empty_configurations_are_the_defaults() -> None:
-    assert load_judges(["policy"], {"policy": None})[0].hard
-    assert load_judges(["policy"], {"policy": {}})[0].hard
+@pytest.mark.parametrize(("config", "hard"), [({"hard": False}, False), (None, True), ({}, True)])
+def test_a_config_can_make_a_judge_soft_and_null_is_the_default(config: Any, hard: bool) -> None:
+    assert load_judges(["policy"], {"policy": config})[0].hard is hard
 
 
 @pytest.mark.parametrize(
@@ -221,10 +216,6 @@ def test_a_judge_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) ->
     assert "Did you mean apologies?" in caught.value.remedy
 
 
-def test_installed_entry_points_are_asked_for_and_may_be_none() -> None:
-    assert catalog._entry_points() == []
-
-
 def test_names_from_a_pack_find_no_plug_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "_entry_points", lambda: pytest.fail("plug-ins were looked for"))
     for name in (f"{HERE}:NoApologies", "apologies"):
@@ -271,7 +262,7 @@ def test_a_broken_judge_gives_an_error_verdict_and_costs_no_other_verdict(name: 
     assert verdicts[1].reason.startswith(reason)
     assert len(verdicts[1].reason) <= 300
     assert verdicts[1].failure is FailureKind.JUDGE_ERROR
-    assert verdicts[1].is_hard_fail
+    assert verdicts[1].hard
 
 
 def test_only_the_judges_that_run_check_the_case() -> None:
@@ -294,6 +285,7 @@ def test_inconclusive_is_neither_pass_nor_failure() -> None:
     assert (verdict.outcome, verdict.passed, verdict.failure) == (Outcome.INCONCLUSIVE, False, None)
     assert verdict.evidence_refs == [1, 3]
     assert verdict.score is None
+    assert NoApologies().passed(case, "fine", evidence=None).evidence == {}
 
 
 class Limits(BaseModel):
@@ -335,7 +327,6 @@ def test_a_judges_weight_and_category_stand_in_its_verdicts_and_decide_the_score
 def test_a_judge_that_raises_keeps_its_weight_and_category() -> None:
     class Raises(BaseJudge[JudgeConfig]):
         judge_id = "raises"
-        Config = JudgeConfig
 
         def evaluate(self, case: Case, trace: Trace) -> Verdict:
             raise ValueError("no")
@@ -411,3 +402,48 @@ def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> Non
     assert verdicts[0].reason == "the agent did not end"
     both = judge_case(load_judges(["regex", "execution"]), case, Trace(case.trace))
     assert [verdict.outcome.value for verdict in both] == ["passed", "passed", "error"]
+
+
+USED = {"strict": "tool_used", "toolName": "A", "criterion": "a"}
+UNUSED = {"strict": "tool_used", "toolName": "B", "criterion": "b"}
+UNKNOWN = {"strict": "param_exists", "paramName": "p", "criterion": "p"}
+
+
+def outcomes(threshold: float, *evaluations: dict[str, Any]) -> tuple[Outcome, str]:
+    """Judge a conversation in which the tool A ran; return outcome and reason of the strict judge."""
+    case = Case(case_id="a", metadata={"strict": list(evaluations)})
+    events = [
+        Event(idx=0, actor="user", type="message", input="Hello"),
+        Event(idx=1, actor="agent", type="tool_call", tool="A", call_id="1"),
+        Event(idx=2, actor="tool", type="tool_result", tool="A", call_id="1", output="done"),
+        Event(idx=3, actor="agent", type="message", output="Done."),
+    ]
+    judges = load_judges(["strict"], {"strict": {"pass_threshold": threshold}})
+    verdict = judge_case(judges, case, Trace(events))[1]
+    return verdict.outcome, verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("threshold", "evaluations", "outcome"),
+    [
+        (100, [USED], "passed"),
+        (100, [USED, UNUSED], "failed"),
+        (50, [USED, UNUSED], "passed"),
+        (50.1, [USED, UNUSED], "failed"),
+        (75, [{**USED, "weight": 3}, UNUSED], "passed"),
+        (75, [USED, {**UNUSED, "weight": 3}], "failed"),
+        (50, [USED, UNUSED, UNKNOWN], "failed"),
+        (10, [USED, UNKNOWN], "error"),
+    ],
+)
+def test_the_share_of_the_weights_decides(
+    threshold: float, evaluations: list[dict[str, Any]], outcome: str
+) -> None:
+    assert outcomes(threshold, *evaluations)[0] == outcome
+
+
+def test_a_verdict_that_passes_by_its_share_says_what_did_not() -> None:
+    assert outcomes(40, USED, UNUSED) == (
+        Outcome.PASSED,
+        '50 % of the evaluations passed, and 40 % suffice; tool_used: "B" was not used',
+    )
