@@ -1,8 +1,8 @@
 """What of a record no importer read: shapes of calls, results and answers that are in no event of the case.
 
 This is the net below every format. A call is read where an event has its id, its tool and its arguments;
-without an id, the same name and the same arguments. What is not read is lost, and a case that lost a call must
-never pass a judge of tools.
+without an id, the same name and the same arguments. What is not read is lost, and a case that lost a call
+must never pass a judge of tools.
 """
 
 from __future__ import annotations
