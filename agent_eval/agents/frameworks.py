@@ -1,7 +1,7 @@
 """Which framework an agent object is of, told by the names of its classes: nothing is imported for it.
 
 A function is asked for an answer and records what it likes. An agent object of a framework may be callable as
-well, and nothing that it does would be recorded: a policy that forbids a tool would pass while the agent calls it.
+well, and nothing that it does would be recorded: a policy that forbids a tool would pass while it calls that.
 """
 
 from __future__ import annotations
