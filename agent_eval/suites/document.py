@@ -135,11 +135,6 @@ class Document(ABC):
         """Number of cases."""
         return sum(shard.count for shard in self.shards)
 
-    @property
-    def held_bytes(self) -> int:
-        """Bytes of the file that are in memory as values, which takes several times that; usually 0."""
-        return 0
-
     @abstractmethod
     def read(self, shard: Shard) -> Iterator[RawCase]:
         """Yield the cases of a shard.
@@ -161,14 +156,10 @@ class Document(ABC):
 
 
 class WholeDocument(Document):
-    """A suite in memory, from a `.json` or `.yaml` file, which can only be read as a whole.
+    """A suite in memory, from a `.json` or `.yaml` file, which can only be read as a whole."""
 
-    `size` is that of the file; 0 if another document has the payload in memory already.
-    """
-
-    def __init__(self, path: Path, digest: str, payload: Any, size: int = 0) -> None:
+    def __init__(self, path: Path, digest: str, payload: Any) -> None:
         self.path = path
-        self._size = size
         self.digest = digest
         self.raw_header = payload
         self.header_line = None
@@ -185,11 +176,6 @@ class WholeDocument(Document):
             else:
                 self.problems.append(Problem("cases is missing", 'Add "cases": [{...}, ...].', "cases"))
         self.shards = whole_shards(len(self._cases))
-
-    @property
-    @override
-    def held_bytes(self) -> int:
-        return self._size
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:

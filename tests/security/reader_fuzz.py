@@ -176,26 +176,14 @@ class MemorySource:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.name, self._files = "pack", files
 
-    def members(self) -> Iterator[tuple[str, Any]]:
-        yield from ((path, _Bytes(data)) for path, data in sorted(self._files.items()))
+    def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        yield from ((path, iter([data])) for path, data in sorted(self._files.items()))
 
-    def content(self, path: str) -> Any:
-        data = self._files.get(path)
-        return None if data is None else _Bytes(data)
+    def content(self, path: str) -> Iterator[bytes] | None:
+        return iter([self._files[path]]) if path in self._files else None
 
     def shared(self) -> AbstractContextManager[None]:
         return nullcontext()
-
-
-class _Bytes:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self._data
-
-    def close(self) -> None:
-        pass
 
 
 _PROVIDERS = ("anthropic", "foundry", "openai", "vertex")

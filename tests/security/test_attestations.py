@@ -11,7 +11,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -552,13 +552,13 @@ def test_a_large_attestation_is_refused_without_reading_it_all(
 
 def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) -> None:
     """An attacker who swaps manifest.json while it is verified gains nothing: it is read once."""
-    from agent_eval.evidence.sources import Content, DirectorySource
+    from agent_eval.evidence.sources import DirectorySource
     from agent_eval.operations.trusted_packs import Admission
 
     reads: list[str] = []
 
     class Counting(DirectorySource):
-        def content(self, path: str) -> Content | None:
+        def content(self, path: str) -> Iterator[bytes] | None:
             reads.append(path)
             return super().content(path)
 

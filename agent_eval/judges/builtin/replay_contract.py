@@ -38,7 +38,6 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
     judge_id = REPLAY_CONTRACT
     reads = frozenset()
     needs_all = False
-    Config = JudgeConfig
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:

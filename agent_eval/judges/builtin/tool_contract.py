@@ -32,7 +32,6 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "tool_contract"
     reads = frozenset({"tool_contracts"})
-    Config = JudgeConfig
 
     @override
     def check_case(self, case: Case) -> None:

@@ -20,7 +20,6 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "trajectory_step"
     reads = frozenset()
-    Config = JudgeConfig
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
