@@ -21,7 +21,7 @@ from agent_eval.gate.decide import question_of
 from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
 from agent_eval.history.records import encode_used, record_of
-from agent_eval.operations.judged_twice import counts_of
+from agent_eval.operations.decision_material import counts_of
 from agent_eval.operations.packs import view
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.program import Ended, agent_eval

@@ -105,6 +105,11 @@ def test_next_url(link: str, expected: str | None) -> None:
         (b'{"message": 7}', '{"message": 7}'),
         (b"[" * 9_000, "[" * 200),
         (b"<html>", "<html>"),
+        (
+            b'{"error": {"message": "No.", "details": [{"field": "n", "message": "too low"}]}}',
+            "No.; n: too low",
+        ),
+        (b'{"error": ' * 500 + b'"deep"' + b"}" * 500, '{"error": ' * 20),
     ],
 )
 def test_explanation__is_the_message_of_a_json_body_else_the_excerpt(body: bytes, said: str) -> None:
