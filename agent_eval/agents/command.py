@@ -20,7 +20,7 @@ from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.reply import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
-from agent_eval.processes.conversing_child import ConversingChild
+from agent_eval.processes.living_child import ConversingChild
 from agent_eval.storage.json import dumps
 from agent_eval.text.escape import last_line
 

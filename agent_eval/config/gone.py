@@ -44,16 +44,12 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
+    "workers": "Remove it: recorded traces are judged in one process, and a Python function runs in one of "
+    "its own; `--parallel` says how many cases run at once.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
-
-OF_OTHER_COMMANDS: Mapping[str, str] = {
-    "workers": "Remove it: recorded traces are judged in one process. `run` and `run-loop` have it for an "
-    "agent that is a Python function.",
-}
-"""By name of an option that some commands have, and others not any more."""
 
 COMMANDS: Mapping[str, str] = {
     "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "
@@ -102,7 +98,7 @@ def gone_command(name: str) -> UsageError | None:
 
 def gone_option(name: str, written: str | None = None) -> UsageError | None:
     """The error for an option that is gone, as it was `written` if not as `--NAME`; None for another name."""
-    sentence = OPTIONS.get(name) or (OF_OTHER_COMMANDS.get(name) if written is None else None)
+    sentence = OPTIONS.get(name)
     if sentence is None:
         return None
     return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)

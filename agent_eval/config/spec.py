@@ -48,7 +48,6 @@ class AgentSpec:
             one when empty.
         max_repairs: Attempts after the first one.
         parallel: How many cases at once; `auto` for as many as the provider takes.
-        workers: Processes that call an agent that is a Python function; as many as help when None.
         strict_side_effects: Whether a tool call without an answer fails the attempt.
         record: File to write what live tools answer to.
         replay: File of recorded answers of tools.
@@ -70,7 +69,6 @@ class AgentSpec:
     trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
-    workers: int | None = None
     strict_side_effects: bool = False
     share_expected_output: bool = False
     tools: str | None = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.base import LocalAgent, account_of
+from agent_eval.agents.base import account_of
 from agent_eval.contracts import CaseResult
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
@@ -34,7 +34,6 @@ from agent_eval.engine.scheduler import CostPace, FixedLimit, TrialRunner
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.engine.trial_threads import TrialThreads
-from agent_eval.engine.workers import can_fork, usable_processors
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.models.limits import AdaptiveLimit, limit_of
 from agent_eval.models.retries import Retries
@@ -55,8 +54,6 @@ class ExecutionPlan:
         policy: Decides when a case with several trials passes.
         parallel: Number of trials at once; None for as many as the provider accepts.
         limits: Limits of the whole run.
-        workers: Processes for an agent that is Python code: None for as many as help, 1 for threads in this
-            process.
         redactor: Replaces secrets before anything is written.
         keep_calls: Receives the calls that live tools answered in each finished trial, those in the journal
             included. Called from several threads.
@@ -66,7 +63,6 @@ class ExecutionPlan:
     trials: int = 1
     policy: CasePolicy = ALL
     parallel: int | None = 1
-    workers: int | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
@@ -175,7 +171,7 @@ class _AgentRun:
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
         """Run the trials that the journal does not have."""
-        self._run_all(self._runner(self._missing(), self._slots.missing()), on_progress, stop)
+        self._run_all(self._threads(self._missing()), on_progress, stop)
         if self._slots.missing():
             self._stopped = self._stopped or self._outage.in_words
         on_progress(self._progress(0))
@@ -206,37 +202,7 @@ class _AgentRun:
                 if not ended:
                     self._abandoned.set()
 
-    def _runner(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner]:
-        return self._workers(numbers, most) or self._threads(numbers)
-
-    def _workers(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner] | None:
-        """Make forked workers for an agent that is Python code; None if they are not wanted or impossible."""
-        agent, wanted = self._plan.trial.agent, self._plan.workers
-        if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
-            return None
-        if self._plan.trial.simulation is not None:
-            return None  # a model's client does not survive a fork
-        from agent_eval.engine.trial_workers import (  # most agents need no workers
-            MOST_PROCESSES,
-            TrialJob,
-            TrialWorkers,
-        )
-
-        parallel = max(1, min(self._limit.current(), most))
-        processes = min(parallel, wanted or min(usable_processors(), MOST_PROCESSES))
-        threads = tuple(len(range(number, parallel, processes)) for number in range(processes))
-        return TrialWorkers(
-            TrialJob(self._suite, self._trial, self._plan.redactor, self._journal),
-            numbers,
-            threads=threads,
-            allowed=self._use.most_at_once if self._plan.limits.cost_usd is not None else None,
-            on_finished=self._count_ended,
-            on_recorded=self._count_recorded,
-        )
-
     def _threads(self, numbers: Iterator[int]) -> AbstractContextManager[TrialRunner]:
-        if isinstance(self._trial.agent, LocalAgent):
-            self._trial.agent.load()
         return TrialThreads(
             self._run_trial,
             numbers,

@@ -16,6 +16,7 @@ from agent_eval.agents.base import (
     Agent,
     AttemptResult,
     Clocks,
+    Disturbed,
     Surroundings,
     Task,
     Tools,
@@ -52,16 +53,6 @@ class Interrupted(Exception):
     """The run was ended during a trial, which therefore does not count."""
 
 
-class TrialWatch:
-    """Called before and after every attempt at a trial. This one does nothing."""
-
-    def attempt_begins(self, before: Attempts, limits: AttemptLimits) -> None:
-        """Called before an attempt, with the attempts before it and its limits."""
-
-    def attempt_ended(self) -> None:
-        """Called after an attempt."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
     """Settings of every trial of a run.
@@ -70,7 +61,6 @@ class TrialPlan:
         tools: Makes the tools that answer the calls of one attempt.
         max_repairs: Maximum number of attempts after the first one.
         limits: Limits of all attempts of a trial together.
-        watch: Called before and after every attempt.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
         commands: Runs the cases' own commands; None where they are not allowed.
@@ -88,7 +78,6 @@ class TrialPlan:
     share_expected_output: bool = False
     retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
-    watch: TrialWatch = field(default_factory=TrialWatch)
     interrupted: Callable[[], bool] = lambda: False
     abandoned: Callable[[], bool] = lambda: False
     commands: CaseCommands | None = None
@@ -125,7 +114,7 @@ class TrialOutcome:
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts of one trial so far. Can be sent to another process, which continues the trial.
+    """The attempts of one trial so far.
 
     Attributes:
         history: The entries of `metadata.attempt_history`.
@@ -152,7 +141,6 @@ def run_trial(
     raw: Mapping[str, Any],
     plan: TrialPlan,
     *,
-    attempts: Attempts | None = None,
     lost: LostAttempt | None = None,
 ) -> TrialOutcome:
     """Run one trial of a case.
@@ -160,8 +148,7 @@ def run_trial(
     Args:
         raw: The case as read from the suite. Fields that an earlier run recorded in it are removed, except
             for the trace, which the `recorded` agent replays.
-        attempts: Attempts that another process made at this trial.
-        lost: The next attempt, if it ended the process that made it.
+        lost: The first attempt, if it failed before it began.
 
     Raises:
         Interrupted: The run is being ended.
@@ -169,7 +156,7 @@ def run_trial(
     """
     recorded = {**definition_of(dict(raw)), "trace": raw.get("trace", [])}
     case = Case.model_validate(recorded, context=EARLIER)
-    attempts = attempts or Attempts()
+    attempts = Attempts()
     while True:
         task = _task(case, attempts, plan)
         tools = plan.tools(case)
@@ -177,9 +164,13 @@ def run_trial(
         if lost is not None:
             attempt, lost = lost.result(task, surroundings), None
         else:
-            plan.watch.attempt_begins(attempts, task.limits)
-            attempt = _attempt(task, surroundings, plan)
-            plan.watch.attempt_ended()
+            try:
+                attempt = _attempt(task, surroundings, plan)
+            except Disturbed:
+                if plan.interrupted() or plan.abandoned():
+                    raise Interrupted from None
+                tools = plan.tools(case)
+                attempt = _attempt(task, replace(surroundings, tools=tools, alone=True), plan)
         if plan.abandoned() or (plan.interrupted() and attempt.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
         attempts.add(task, attempt, tools.recorded())
@@ -201,7 +192,7 @@ def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> Attempt
     try:
         setting = Setting(plan.simulation, plan.loop, cancelled=plan.interrupted)
         return attempt_case(plan.agent, task, surroundings, setting)
-    except (AgentEvalError, MemoryError):
+    except (AgentEvalError, Disturbed, MemoryError):
         raise
     except Exception as error:
         lost = unforeseen(error).result(task, surroundings)

@@ -12,11 +12,9 @@ from agent_eval.contracts import Case
 from agent_eval.engine.journaled_suite import FinishedTrial, finished_trial
 from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.trial import (
-    Attempts,
     Interrupted,
     TrialOutcome,
     TrialPlan,
-    TrialWatch,
     run_trial,
 )
 from agent_eval.errors import AgentEvalError, FailureKind
@@ -35,9 +33,6 @@ def record_trial(
     number: TrialNumber,
     plan: TrialPlan,
     redactor: Redactor,
-    *,
-    attempts: Attempts | None = None,
-    lost: LostAttempt | None = None,
 ) -> FinishedTrial | None:
     """Run a trial and make its record; None if the run is being ended.
 
@@ -46,8 +41,6 @@ def record_trial(
 
     Args:
         raw: The case as read from the suite.
-        attempts: Attempts that another process made at this trial.
-        lost: The next attempt, if it ended the process that made it.
 
     Raises:
         AgentEvalError: No attempt at any case can succeed.
@@ -56,8 +49,8 @@ def record_trial(
     redactor = redactor.for_case(raw)
     try:
         plan = replace(plan, loop=number.number // number.cases + 1)
-        with _prepared(raw, plan, lost) as (prepared, lost_attempt):
-            outcome = run_trial(raw, prepared, attempts=attempts, lost=lost_attempt)
+        with _prepared(raw, plan) as (prepared, failed):
+            outcome = run_trial(raw, prepared, lost=failed)
         return finished_trial(*number, raw["case_id"], outcome, redactor)
     except Interrupted:
         return None
@@ -69,21 +62,19 @@ def record_trial(
 
 
 @contextmanager
-def _prepared(
-    raw: Mapping[str, Any], plan: TrialPlan, lost: LostAttempt | None
-) -> Iterator[tuple[TrialPlan, LostAttempt | None]]:
+def _prepared(raw: Mapping[str, Any], plan: TrialPlan) -> Iterator[tuple[TrialPlan, LostAttempt | None]]:
     """Set a trial up, and tear it down at the end, however it ends.
 
-    Yields the settings of the trial, which tears down before its result is final, and its next attempt if
-    that is lost already: `lost`, or the failure of the set-up.
+    Yields the settings of the trial, which tears down before its result is final, and its attempt where the
+    set-up failed.
     """
     if plan.commands is None or not (raw.get("setup") or raw.get("teardown")):
-        yield plan, lost
+        yield plan, None
         return
     trial = plan.commands.prepare(Case.model_validate({**raw, "trace": [], "trials": []}))
     try:
         problem = trial.set_up()
-        failed = LostAttempt(FailureKind.ENVIRONMENT, problem, seconds=0.0) if problem else lost
+        failed = LostAttempt(FailureKind.ENVIRONMENT, problem, seconds=0.0) if problem else None
         yield replace(plan, tear_down=trial.tear_down), failed
     finally:
         trial.tear_down()
@@ -95,7 +86,6 @@ def _failed(raw: Mapping[str, Any], plan: TrialPlan, error: Exception) -> TrialO
         plan,
         tools=CaseTools,
         max_repairs=0,
-        watch=TrialWatch(),
         interrupted=lambda: False,
         abandoned=lambda: False,
     )

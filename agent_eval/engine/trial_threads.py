@@ -16,7 +16,6 @@ from agent_eval.storage.background import BackgroundWriter
 class TrialThreads(TrialRunner):
     """Runs trials in threads of this process; one more thread writes finished trials. A context manager.
 
-    Used for agents that wait for a program or a server; `trial_workers.TrialWorkers` runs Python code.
     `run_one` runs a trial, and returns None if the run is being ended.
     """
 

@@ -37,7 +37,7 @@ from agent_eval.errors import (
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.asking import NoModel, ask_models
+from agent_eval.judges.asking import NoModel
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
@@ -234,18 +234,12 @@ class _PreparedRun:
         return CaseCommands(env, cwd=self.options.cwd, seconds=self.agent_spec.case_command_seconds)
 
     def execution(self, trial: TrialPlan, cassette: Cassette | None) -> ExecutionPlan:
-        """Plan the trials.
-
-        Live tools may keep state that all trials share; only this process is there until the end, to tear
-        down what was set up; and it alone has the model of judges, with its key. Then one process runs all.
-        """
-        is_one_process = bool(self.agent_spec.tools or trial.commands) or ask_models(trial.judges)
+        """Plan the trials."""
         return ExecutionPlan(
             trial=trial,
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if is_one_process else self.agent_spec.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,

@@ -398,6 +398,15 @@ def too_much_in_words(output: ChildOutput) -> str:
     return f"wrote more than {output.limit} bytes to {output.name}"
 
 
+def ended_how(status: int | None) -> str:
+    """Say how a child died, in words that follow "it died"."""
+    if status is None or status >= 0:
+        return f"with exit code {status}"
+    with suppress(ValueError):
+        return f"of {signal.Signals(-status).name}"
+    return f"of signal {-status}"
+
+
 def ending_in_words(status: int) -> str:
     """Describe how a child ended."""
     if status > 0:

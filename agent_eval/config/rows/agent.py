@@ -202,14 +202,6 @@ AGENT: tuple[Option, ...] = (
         metavar="N|auto",
     ),
     Option(
-        "workers",
-        "integer",
-        "Processes that call an agent that is a Python function; as many as help when not given.",
-        goes_to="agent.workers",
-        commands=("run", "run-loop"),
-        metavar="N",
-    ),
-    Option(
         "strict-side-effects",
         "switch",
         "Fail an attempt with a tool call for which the case has no answer.",
