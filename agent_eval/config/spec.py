@@ -156,8 +156,8 @@ class Judging:
     Attributes:
         case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
         pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
-        executor: Where recorded traces are judged.
-        dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
+        executor: Where recorded traces are judged, or trials of an agent are run.
+        dask_scheduler: The address of a cluster that does so; None for this machine.
         directory: Where the code of judges is, and where their commands run; None for the working directory.
         advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """

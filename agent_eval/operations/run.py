@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +19,9 @@ from agent_eval.judges.asking import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
-from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
+from agent_eval.operations.environment import agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
+from agent_eval.operations.on_cluster import cluster_of
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
@@ -29,7 +29,6 @@ from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
-    from agent_eval.engine.remote import Cluster
     from agent_eval.evidence.reader import Pack
 
 
@@ -88,7 +87,7 @@ def run_suite(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)
     )
     config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
-    with _cluster(spec.judging) as cluster, kept_replies(plan, redactor):
+    with cluster_of(spec.judging) as cluster, kept_replies(plan, redactor):
         summary = score_suite(
             chosen.suite,
             plan,
@@ -136,17 +135,6 @@ def _advisory(judging: Judging | None) -> JudgePlan | None:
     except InvalidInput:
         configs = {}
     return JudgePlan(judging.judges, configs, directory=judging.directory)
-
-
-@contextmanager
-def _cluster(judging: Judging) -> Iterator[Cluster | None]:
-    if judging.dask_scheduler is None:
-        yield None
-        return
-    from agent_eval.engine.remote import dask_cluster  # needs an extra
-
-    with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
-        yield cluster
 
 
 def recorded_policy(policy: CasePolicy) -> str | None:

@@ -23,6 +23,7 @@ from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
+from agent_eval.engine.cluster import Cluster
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
@@ -53,6 +54,7 @@ from agent_eval.operations.agent_setup import (
 )
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
+from agent_eval.operations.on_cluster import RemoteTrials, cluster_of, trials_elsewhere
 from agent_eval.operations.replacing import LOOP_MODE, refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
 from agent_eval.operations.run import judge_plan, recorded_policy, run_config
@@ -167,8 +169,9 @@ def run_agent(
                 simulation=simulation,
             )
             closed = closing(commands) if commands is not None else nullcontext()
-            with closed, kept_replies(run.plan, run.redactor):
-                done = _executed(run, run.execution(trial, cassette), journal, on_progress, stop)
+            with cluster_of(spec.judging) as cluster, closed, kept_replies(run.plan, run.redactor):
+                plan = run.execution(trial, cassette, cluster, named)
+                done = _executed(run, plan, journal, on_progress, stop)
                 if agent_spec.cassette is not None and cassette is not None and cassette.mode != "replay":
                     write_file(agent_spec.cassette[1], cassette.to_bytes())
                 result = _sealed(run, config, done)
@@ -233,8 +236,23 @@ class _PreparedRun:
         env = allowed_environment(self.options.environ, self.options.pass_on)
         return CaseCommands(env, cwd=self.options.cwd, seconds=self.agent_spec.case_command_seconds)
 
-    def execution(self, trial: TrialPlan, cassette: Cassette | None) -> ExecutionPlan:
-        """Plan the trials."""
+    def execution(
+        self, trial: TrialPlan, cassette: Cassette | None, cluster: Cluster | None, named: str
+    ) -> ExecutionPlan:
+        """Plan the trials of the agent that is `named`, here or on a cluster."""
+        elsewhere = None
+        if cluster is not None:
+            remote = RemoteTrials(
+                name=named,
+                agent=self.agent_spec,
+                options=replace(self.options, environ={}),
+                attempt_limits=trial.attempt_limits,
+                limits=trial.limits,
+                plan=self.plan,
+                redactor=self.redactor,
+                clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
+            )
+            elsewhere = trials_elsewhere(cluster, remote, trial)
         return ExecutionPlan(
             trial=trial,
             trials=self.agent_spec.trials,
@@ -243,6 +261,7 @@ class _PreparedRun:
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
+            elsewhere=elsewhere,
             keep_calls=cassette.keep if cassette is not None else lambda _: None,
         )
 

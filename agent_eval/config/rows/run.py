@@ -116,9 +116,9 @@ RUN: tuple[Option, ...] = (
     Option(
         "executor",
         "choice",
-        "Where recorded traces are judged: on this machine, or on a Dask cluster.",
+        "Where recorded traces are judged or an agent is run: on this machine, or on a Dask cluster.",
         goes_to="judging.executor",
-        commands=("run",),
+        commands=("run", "run-loop"),
         default="local",
         choices=("local", "dask"),
     ),
@@ -127,7 +127,7 @@ RUN: tuple[Option, ...] = (
         "text",
         "Scheduler of the cluster: tcp://host:8786.",
         goes_to="judging.dask_scheduler",
-        commands=("run",),
+        commands=("run", "run-loop"),
         metavar="ADDRESS",
     ),
     Option(
