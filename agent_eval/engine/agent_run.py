@@ -8,6 +8,7 @@ the evidence from `Execution.suite`, as for any suite of recorded traces.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -16,25 +17,28 @@ from threading import Event as Flag
 from typing import Any
 
 from agent_eval.agents.base import account_of
-from agent_eval.contracts import CaseResult
+from agent_eval.agents.tools import check_tools
+from agent_eval.contracts import Case, CaseResult
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
+from agent_eval.conversation.loop import planned_turns
 from agent_eval.engine import scheduler
 from agent_eval.engine.cluster import Cluster
 from agent_eval.engine.journaled_suite import (
     FinishedTrial,
     Slots,
+    TrialNumber,
     check_record,
     executed,
     loaded_trial,
     place_of,
+    record_trial,
 )
-from agent_eval.engine.outage import OUTAGE, Outage, is_repeated
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.runnable import refuse_unrunnable
 from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.engine.trial_record import TrialNumber, record_trial
+from agent_eval.engine.usage import OUTAGE, Outage, is_repeated
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.models.limits import limit_of
 from agent_eval.models.retries import Retries
@@ -42,6 +46,7 @@ from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
+from agent_eval.suites.select import refuse_duplicates
 
 _MOST_THREADS = 256
 
@@ -337,3 +342,76 @@ def _lost_by_cluster(error: Exception) -> AgentEvalError:
         f"trials were not run by the cluster: {type(error).__name__}: {error}"[:1000],
         remedy="Look at the workers' logs; then run the rest with --resume.",
     )
+
+
+def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -> None:
+    """Refuse cases that could never be evaluated, before any trial costs money.
+
+    `redactor` finds secrets, which no case's id may have.
+
+    Raises:
+        NothingMeasured: The suite has no cases.
+        InvalidInput: A case cannot be judged or run.
+    """
+    if not suite.case_count:
+        raise NothingMeasured(
+            f"{suite.path}: the suite has no cases, so nothing would be measured",
+            remedy="Add cases to it, or name another suite.",
+            file=str(suite.path),
+        )
+    ids = array("Q")
+    for shard in suite.shards:
+        for raw_case, case in suite.read(shard):
+            ids.append(id_hash(case.case_id))
+            refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
+            check_tools(case)
+            _refuse_commands(case, plan, suite)
+            _refuse_unable(case, plan, suite)
+            _refuse_without_user(case, plan, suite)
+            if redactor.finds(case.case_id.encode()):
+                raise InvalidInput(
+                    f"{suite.path}: a case_id contains the value of a secret variable",
+                    remedy="Take it out of the case_id.",
+                    file=str(suite.path),
+                    position=raw_case.place.position,
+                )
+    refuse_duplicates(suite, ids)
+
+
+def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case whose own commands the operator did not allow; recorded traces need none."""
+    if not (case.setup or case.teardown) or plan.commands is not None or plan.agent.replays:
+        return
+    raise InvalidInput(
+        f"{suite.path}: case {case.case_id!r} has a setup or teardown command, which is not allowed to run",
+        remedy="Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
+        file=str(suite.path),
+        case_id=case.case_id,
+        field="setup" if case.setup else "teardown",
+    )
+
+
+def _refuse_unable(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case that asks for something that the agent's interface cannot carry."""
+    if refused := plan.agent.refuse(case):
+        raise InvalidInput(
+            f"{suite.path}: case {case.case_id!r} has {refused}",
+            remedy="Remove it from the suite, or run another kind of agent.",
+            file=str(suite.path),
+            case_id=case.case_id,
+        )
+
+
+def _refuse_without_user(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a conversation with turns of a simulated user, where no model plays it."""
+    if plan.simulation is not None or plan.agent.replays or case.conversation is None:
+        return
+    if any(turn.auto for turn in planned_turns(case)):
+        raise InvalidInput(
+            f"{suite.path}: case {case.case_id!r} has turns of a simulated user, and no model plays it",
+            remedy="Name one with --llm-key or --provider, or give every turn an input and set max_turns to "
+            "their number.",
+            file=str(suite.path),
+            case_id=case.case_id,
+            field="conversation",
+        )

@@ -22,9 +22,8 @@ from typing_extensions import override
 from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
 from agent_eval.engine import cluster as clusters
 from agent_eval.engine.cluster import Cluster, refuse_other_versions
-from agent_eval.engine.plan import JudgePlan, ScoringJob
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
+from agent_eval.engine.shard import JudgePlan, ScoringJob, ShardOutcome, score_shard, written_config
 from agent_eval.errors import AgentEvalError, NotEvaluable, NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget

@@ -7,6 +7,7 @@ number is `selected_attempt`.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -22,6 +23,7 @@ from agent_eval.agents.base import (
     Tools,
 )
 from agent_eval.agents.cassette import Recording
+from agent_eval.agents.recorder import Recorder
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
@@ -37,15 +39,18 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.case_commands import CaseCommands
-from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
-from agent_eval.engine.trial_use import TrialUse
+from agent_eval.engine.usage import TrialUse
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
 from agent_eval.models.reply import Retry, send_once
 
 ARTIFACT_BYTES = 4096
 """Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""
+TRACEBACK = "traceback.txt"
+"""Artifact with the traceback of an exception that nothing foresaw."""
+Lost = tuple[FailureKind, str]
+"""Why an attempt has no result of its own, and the problem in words."""
 _WITHHELD = "withheld: it tells the expected output"
 
 
@@ -141,7 +146,7 @@ def run_trial(
     raw: Mapping[str, Any],
     plan: TrialPlan,
     *,
-    lost: LostAttempt | None = None,
+    lost: Lost | None = None,
 ) -> TrialOutcome:
     """Run one trial of a case.
 
@@ -162,7 +167,7 @@ def run_trial(
         tools = plan.tools(case)
         surroundings = Surroundings(tools, plan.retry, plan.clocks)
         if lost is not None:
-            attempt, lost = lost.result(task, surroundings), None
+            attempt, lost = _lost_attempt(lost, task, surroundings), None
         else:
             try:
                 attempt = _attempt(task, surroundings, plan)
@@ -195,8 +200,26 @@ def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> Attempt
     except (AgentEvalError, Disturbed, MemoryError):
         raise
     except Exception as error:
-        lost = unforeseen(error).result(task, surroundings)
+        lost = _lost_attempt(unforeseen(error), task, surroundings)
         return replace(lost, artifacts={TRACEBACK: traceback_of(error)})
+
+
+def _lost_attempt(lost: Lost, task: Task, surroundings: Surroundings) -> AttemptResult:
+    """Make the result of an attempt without any, with the case's input as its only event."""
+    recorder = Recorder(task, surroundings)
+    recorder.record_input()
+    return recorder.result(None, *lost)
+
+
+def unforeseen(error: Exception) -> Lost:
+    """Describe an attempt that a mistake of this program ended: the agent has nothing to repair."""
+    words = f"could not be evaluated: {type(error).__name__}: {error}"[:2000]
+    return FailureKind.INFRASTRUCTURE, words.encode("utf-8", "replace").decode()
+
+
+def traceback_of(error: Exception) -> bytes:
+    """Format the traceback of an exception."""
+    return "".join(traceback.format_exception(error)).encode("utf-8", "replace")
 
 
 def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
 from agent_eval.http.retry import asked_wait
 from agent_eval.models.reply import Reply
-from agent_eval.processes.helper_thread import GRACE_SECONDS, HelperThread
+from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.json import Limits, parse
 
 _UNLIMITED = 24 * 3600.0
@@ -36,7 +36,9 @@ _RATE_LIMITED = frozenset({429, 529})
 """Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
 
 
-_helper_thread = HelperThread()
+_GRACE_SECONDS = 0.5
+"""Extra time for an SDK that enforces the time limit itself."""
+_threads = ThreadPool(1024)
 
 
 class _AnswerTooLong(Exception):
@@ -94,7 +96,7 @@ def receive(
 
     try:
         # SDKs check time limits only between two reads, also while they read headers.
-        data = _helper_thread.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+        data = send() if seconds is None else _threads.submit(send).result(seconds + _GRACE_SECONDS)
     except _AnswerTooLong:
         return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
     except sdk.APIStatusError as error:

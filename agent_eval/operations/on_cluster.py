@@ -17,10 +17,9 @@ from agent_eval.config.spec import AgentSpec, Judging
 from agent_eval.contracts.execution import AttemptLimits, TrialLimits
 from agent_eval.engine.agent_run import Elsewhere
 from agent_eval.engine.cluster import Cluster, dask_cluster, refuse_other_versions
-from agent_eval.engine.journaled_suite import FinishedTrial
-from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.journaled_suite import FinishedTrial, TrialNumber, record_trial
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.engine.trial_record import TrialNumber, record_trial
 from agent_eval.errors import UsageError
 from agent_eval.judges.asking import ask_models
 from agent_eval.models.retries import Retries

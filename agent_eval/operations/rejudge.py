@@ -13,8 +13,8 @@ from agent_eval.config.spec import Identity, Judging, Output
 from agent_eval.contracts import RejudgedFrom, RunConfig, SuiteHeader
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete

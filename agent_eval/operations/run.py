@@ -11,8 +11,8 @@ from agent_eval.config.spec import Judging, RunSpec
 from agent_eval.contracts import REPLAY_CONTRACT, ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.judges.asking import ask_models

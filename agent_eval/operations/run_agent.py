@@ -24,10 +24,9 @@ from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.cluster import Cluster
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
-from agent_eval.engine.shard import written_config
+from agent_eval.engine.shard import JudgePlan, written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import (
     NotEvaluable,
