@@ -236,11 +236,11 @@ class Program:
         self._limits, self._began, self.is_over = ChildLimits(), time.monotonic(), False
         # If it is not found in the `PATH` of its environment, starting it fails with the right error.
         path = env.get("PATH", os.defpath)
-        found = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=path) or argv[0]
+        executable = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=path) or argv[0]
         for _ in range(_TRIES):
             try:
                 self._link = SUPERVISORS.take()
-                self._start(self._link, (found, argv, env, self._directory), stderr)
+                self._start(self._link, (executable, argv, env, self._directory), stderr)
                 return
             except SupervisorLost:  # nothing was started, so another supervisor may try
                 self.destroy()
