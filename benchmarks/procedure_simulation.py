@@ -24,7 +24,7 @@ from typing import Any
 
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
+from agent_eval.contracts.reruns import Figures, Rerun, Side, SuiteRound, TrialCounts
 from agent_eval.gate.answer import Answer, answer
 from agent_eval.gate.procedure import HISTORY, Counts, question
 from agent_eval.gate.rerun import BaseAgent, Cut, rerun
@@ -163,7 +163,7 @@ class Drawn:
             self.run[slug] += self.number * len(of_side)
             trials = [run_once(self.source, of_side, self.luck, hour) for _ in range(self.number)]
             counts = {
-                f"{place:03}": RoundCount(passed=sum(trial[place] for trial in trials), trials=self.number)
+                f"{place:03}": TrialCounts(passed=sum(trial[place] for trial in trials), trials=self.number)
                 for place in range(len(of_side))
             }
             (done.base if side == "base" else done.change).update(counts)

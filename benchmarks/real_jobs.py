@@ -26,10 +26,10 @@ from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent_eval.ci.first_run import FIRST_RUNS, FIRST_TRIALS
+from agent_eval.ci.trials import FIRST_RUNS, FIRST_TRIALS
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
+from agent_eval.contracts.reruns import Figures, Rerun, Side, SuiteRound, TrialCounts
 from agent_eval.gate.answer import answer
 from agent_eval.gate.procedure import HISTORY, Counts, question
 from agent_eval.gate.rerun import BaseAgent, rerun
@@ -206,7 +206,7 @@ class Replayed:
         done = SuiteRound()
         for side in sides:
             for place, passed in enumerate(self.answers.suite(side)):
-                getattr(done, side)[f"{place:03}"] = RoundCount(passed=int(passed), trials=1)
+                getattr(done, side)[f"{place:03}"] = TrialCounts(passed=int(passed), trials=1)
         return done, {}
 
     def altered(self, _slug: str) -> Mapping[Side, str]:

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import agent_eval
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.config.options import Option
 from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES
 

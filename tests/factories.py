@@ -21,9 +21,10 @@ from agent_eval.contracts import (
     CaseResult,
     Outcome,
     RunConfig,
+    RunSummary,
+    Tally,
     Verdict,
     case_result,
-    summarize,
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.evidence.index import index_row
@@ -163,6 +164,14 @@ def make_pack(
         (root / path).write_bytes(data)
     seal(root, config, layout=layout, case_ids=[result.case_id for result in results])
     return root
+
+
+def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:
+    """The summary of a run with these results."""
+    tally = Tally()
+    for result in results:
+        tally.add_row(result.to_json())  # type: ignore[arg-type]  # the same fields
+    return tally.summary(run_id, dataset_id)
 
 
 def pack_files(

@@ -81,6 +81,6 @@ private List inputs() {
         'registry-path', 'baseline-name', 'require-baseline', 'fail-on', 'baseline',
         'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence', 'report-run-id',
         'allow-fork-with-secrets', 'out', 'report-title', 'html-report', 'comment', 'junit',
-        'comment-id', 'attest', 'replay-evidence', 'baseline-public-key', 'jenkins-user'
+        'comment-id', 'attest', 'baseline-public-key', 'jenkins-user'
     ]
 }

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from agent_eval.agents.aui import AuiAgent
 from agent_eval.agents.aui_events import AuiAnswer, record_aui_answer
-from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, SessionSoFar, Surroundings, Task
+from agent_eval.agents.base import Agent, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
@@ -115,18 +115,6 @@ class AdapterAgent(Agent):
         self._sessions: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    @classmethod
-    @override
-    def from_options(cls, rest: str, options: AgentOptions) -> AdapterAgent:
-        raise UsageError("an adapter is used from Python only", remedy="Pass it to agent_eval.run_suite.")
-
-    @classmethod
-    @override
-    def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
-    ) -> tuple[str, AgentOptions]:
-        raise ValueError("an adapter cannot be built from its description")
-
     @override
     def describe(self) -> dict[str, Any]:
         kind = type(self._adapter)
@@ -138,10 +126,10 @@ class AdapterAgent(Agent):
         }
 
     @override
-    def refuse(self, case: Case) -> str:
+    def refuse(self, case: Case) -> str | None:
         about = case.conversation
         has_prompt = about is not None and about.system_prompt is not None
-        return "a system prompt, which an adapter is not told" if has_prompt else ""
+        return "a system prompt, which an adapter is not told" if has_prompt else None
 
     @override
     def end_session(self, session_id: str) -> None:
@@ -162,7 +150,14 @@ class AdapterAgent(Agent):
             return recorder.result(None, _failure_of(error), problem)
         recorder.seconds = surroundings.clocks.monotonic() - began
         try:
-            _record(recorder, response)
+            if response.executed_workflows is None and response.trace_info is None:
+                recorder.record_message(response.text, seconds=recorder.seconds)
+            else:
+                stated: dict[str, Any] = {"text": response.text}
+                if response.executed_workflows is not None:
+                    stated["executed_workflows"] = response.executed_workflows
+                answer = AuiAnswer({**response.raw, **stated}, response.trace_info)
+                record_aui_answer(recorder, answer, recorder.seconds)
             recorder.check_time()
         except LimitReached as reached:
             return recorder.result(None, reached.failure, reached.problem)
@@ -171,9 +166,8 @@ class AdapterAgent(Agent):
         return recorder.result(response.text)
 
     def _asked(self, task: Task) -> AgentResponse:
-        content = task.case.input
-        message = content if isinstance(content, str) else str(content)
-        info = task.case.conversation.user_info if task.case.conversation is not None else None
+        message, about = str(task.case.input), task.case.conversation
+        info = about.user_info if about is not None else None
         response = settled(
             self._adapter.send_message(self._session(task), message, info, task.limits.seconds)
         )
@@ -202,17 +196,6 @@ def _failure_of(error: Exception) -> FailureKind:
     return FailureKind.INFRASTRUCTURE if isinstance(error, ConnectionError) else FailureKind.AGENT_ERROR
 
 
-def _record(recorder: Recorder, response: AgentResponse) -> None:
-    if response.executed_workflows is None and response.trace_info is None:
-        recorder.record_message(response.text, seconds=recorder.seconds)
-        return
-    stated = (
-        {} if response.executed_workflows is None else {"executed_workflows": response.executed_workflows}
-    )
-    message = {**response.raw, "text": response.text, **stated}
-    record_aui_answer(recorder, AuiAnswer(message, response.trace_info), recorder.seconds)
-
-
 class AdapterModel(Model):
     """The model of an adapter, which judges and plays users.
 
@@ -226,14 +209,10 @@ class AdapterModel(Model):
         self.model = model or type(adapter).__qualname__
         self._asked_model = model or None
 
-    @classmethod
-    @override
-    def from_options(cls, options: ModelOptions) -> AdapterModel:
-        raise UsageError("an adapter is used from Python only", remedy="Pass it to agent_eval.run_suite.")
-
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
-        ask = self._function(request)
+        adapter = self._adapter
+        ask = adapter.generate_user_message if request.purpose == "simulate" else adapter.call_judge
         try:
             text = settled(ask(prompt_of(request), request.model or self._asked_model))
         except ModelFailure:
@@ -245,10 +224,6 @@ class AdapterModel(Model):
         if not isinstance(text, str):
             raise ModelFailure(FailureKind.JUDGE_ERROR, f"returned {type(text).__name__} instead of text")
         return ModelReply(text, model=self.model)
-
-    def _function(self, request: ModelRequest) -> Callable[[str, str | None], str | Awaitable[str]]:
-        is_user = request.purpose == "simulate"
-        return self._adapter.generate_user_message if is_user else self._adapter.call_judge
 
 
 def prompt_of(request: ModelRequest) -> str:
@@ -304,34 +279,29 @@ class AuiAdapter(AgentAdapter):
         following = SessionSoFar(session_key, session.turn + 1, (), result.conversation)
         self._sessions[session_key] = (agent, following)
         if result.failure is not None:
-            raise _error_of(result.failure, result.problem)
+            kinds = {FailureKind.TIMEOUT: TimeoutError, FailureKind.INFRASTRUCTURE: ConnectionError}
+            raise kinds.get(result.failure, NotEvaluable)(result.problem)
         answer = next(event.attributes[AUI] for event in reversed(result.events) if AUI in event.attributes)
         text = result.output if isinstance(result.output, str) else str(result.output)
         return AgentResponse(text, answer.get("executed_workflows"), answer.get("trace_info"), answer)
 
     @override
     def call_judge(self, prompt: str, model: str | None = None) -> str:
-        return self._llm.complete(_text_request("judge", prompt, model)).text
+        return self._ask("judge", prompt, model)
 
     @override
     def generate_user_message(self, prompt: str, model: str | None = None) -> str:
-        return self._llm.complete(_text_request("simulate", prompt, model)).text
+        return self._ask("simulate", prompt, model)
+
+    def _ask(self, purpose: Purpose, prompt: str, model: str | None) -> str:
+        request = ModelRequest(purpose, "", (Message("user", (prompt,)),), model=model)
+        return self._llm.complete(request).text
 
     def close(self) -> None:
         """Close the connections to agents and model."""
         for agent in self._agents.values():
             agent.close()
         self._llm.close()
-
-
-def _error_of(failure: FailureKind, problem: str) -> Exception:
-    if failure is FailureKind.TIMEOUT:
-        return TimeoutError(problem)
-    return ConnectionError(problem) if failure is FailureKind.INFRASTRUCTURE else NotEvaluable(problem)
-
-
-def _text_request(purpose: Purpose, prompt: str, model: str | None) -> ModelRequest:
-    return ModelRequest(purpose, "", (Message("user", (prompt,)),), model=model)
 
 
 def create_aui_adapter(

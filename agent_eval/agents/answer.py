@@ -40,14 +40,12 @@ class UnusableAnswer(AttemptEnded):
 
 
 def read_answer(data: bytes, *, what: str) -> dict[str, Any]:
-    """Parse an agent's answer.
+    """Parse an agent's answer: JSON of an object with any of `ANSWER_KEYS`.
 
-    `data` is JSON of an object with `assistant_output`, `tool_calls`, `error`, `model`, `usage` and
-    `cost_usd`, all of them optional. `what` names it in messages, such as `standard output`.
+    `what` names it in messages, such as `standard output`.
 
     Raises:
-        UnusableAnswer: Has the kind: `MISSING_OUTPUT` if the data is empty, else `PARSE_ERROR` or
-            `TYPE_ERROR`.
+        UnusableAnswer: `MISSING_OUTPUT` if the data is empty, else `PARSE_ERROR` or `TYPE_ERROR`.
     """
     if not data.strip():
         raise UnusableAnswer(FailureKind.MISSING_OUTPUT, f"gave nothing on {what}")
@@ -72,25 +70,38 @@ def _ends_in_an_object(data: bytes) -> bool:
 
 def check_answer(value: Any) -> dict[str, Any]:
     """Check that a value has the form of an agent's answer, and return it."""
+    problem = _problem_of(value)
+    if problem is not None:
+        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
+    checked: dict[str, Any] = value
+    return checked
+
+
+def _problem_of(value: Any) -> str | None:
     if not isinstance(value, dict):
-        raise UnusableAnswer(
-            FailureKind.TYPE_ERROR,
-            f"answered with {_type_name(value)} instead of an object with assistant_output",
-        )
+        return f"answered with {_type_name(value)} instead of an object with assistant_output"
     if problem := problem_of_keys(value, ANSWER_KEYS, "its answer"):
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    calls = value.get("tool_calls")
+        return problem
+    calls, events = value.get("tool_calls"), value.get("events")
     if calls is not None and not isinstance(calls, list):
-        problem = f"gave {_type_name(calls)} as tool_calls instead of a list"
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
+        return f"gave {_type_name(calls)} as tool_calls instead of a list"
     for number, call in enumerate(calls or []):
         if not isinstance(call, dict) or not isinstance(call.get("tool", call.get("name")), str):
-            raise UnusableAnswer(FailureKind.TYPE_ERROR, f"gave tool_calls[{number}] without a tool's name")
+            return f"gave tool_calls[{number}] without a tool's name"
         if problem := problem_of_keys(call, CALL_KEYS, f"tool_calls[{number}]"):
-            raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    if value.get("events") is not None and (problem := _problem_of_events(value["events"])):
-        raise UnusableAnswer(FailureKind.TYPE_ERROR, problem)
-    return value
+            return problem
+    if events is not None and not isinstance(events, list):
+        return "gave events that are no list"
+    for number, event in enumerate(events or []):
+        if not isinstance(event, dict):
+            return f"gave events[{number}] that is no object"
+        try:
+            Event.model_validate({"actor": "agent", **event, "idx": number})
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(step) for step in first["loc"])
+            return f"gave events[{number}].{place}: {first['msg']}"
+    return None
 
 
 def _type_name(value: Any) -> str:
@@ -134,15 +145,15 @@ CALL_KEYS = AnswerKeys(
 )
 
 
-def problem_of_keys(raw: Mapping[Any, Any], level: AnswerKeys, what: str) -> str:
-    """Describe the first key of an object that looks like ours and is not; an empty text if there is none.
+def problem_of_keys(raw: Mapping[Any, Any], level: AnswerKeys, what: str) -> str | None:
+    """Describe the first key of an object that looks like ours and is not; None if there is none.
 
     Example:
         >>> problem_of_keys({"assistant_output": "Done.", "toolcalls": []}, ANSWER_KEYS, "its answer")
         'gave its answer the unknown key "toolcalls" (did you mean tool_calls?)'
     """
     if raw.keys() <= level.names:
-        return ""
+        return None
     for key in raw:
         if key in level.names or not isinstance(key, str) or len(key) > _LONGEST_COMPARED:
             continue
@@ -152,28 +163,12 @@ def problem_of_keys(raw: Mapping[Any, Any], level: AnswerKeys, what: str) -> str
         near = meant[0] if meant else _nearest(key, level)
         if near is not None:
             return f"gave {what} the unknown key {json.dumps(key)} (did you mean {near}?)"
-    return ""
+    return None
 
 
 @lru_cache(maxsize=1024)
 def _nearest(key: str, level: AnswerKeys) -> str | None:
     return None if key in level.not_ours else nearest(key, level.names, _LEAST_LIKENESS)
-
-
-def _problem_of_events(events: Any) -> str:
-    """Describe what is wrong with the events that an agent reports; an empty text if nothing is."""
-    if not isinstance(events, list):
-        return "gave events that are no list"
-    for number, event in enumerate(events):
-        if not isinstance(event, dict):
-            return f"gave events[{number}] that is no object"
-        try:
-            Event.model_validate({"actor": "agent", **event, "idx": number})
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in first["loc"])
-            return f"gave events[{number}].{place}: {first['msg']}"
-    return ""
 
 
 def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) -> AttemptResult:
@@ -255,12 +250,13 @@ def unanswered_calls(trace: list[dict[str, Any]], source: str) -> int:
     `source` is the attribute of a result that says where it is from; `missing` is no answer. A call that has
     it needs none.
     """
-    answered = [event for event in trace if event.get("type") == TOOL_RESULT]
-    missing = len([event for event in answered if (event.get("attributes") or {}).get(source) == "missing"])
-    ids = {event.get("call_id") for event in answered}
-    calls = (event for event in trace if event.get("type") == TOOL_CALL)
-    open_calls = (call for call in calls if source not in (call.get("attributes") or {}))
-    unmatched = [
-        call for call in open_calls if call.get("call_id") is not None and call["call_id"] not in ids
-    ]
-    return missing + len(unmatched)
+    results = [event for event in trace if event.get("type") == TOOL_RESULT]
+    missing = sum((event.get("attributes") or {}).get(source) == "missing" for event in results)
+    ids = {None, *(event.get("call_id") for event in results)}
+    unmatched = sum(
+        event.get("type") == TOOL_CALL
+        and source not in (event.get("attributes") or {})
+        and event.get("call_id") not in ids
+        for event in trace
+    )
+    return int(missing + unmatched)

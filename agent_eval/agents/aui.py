@@ -11,7 +11,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 from urllib.parse import quote
@@ -19,17 +19,158 @@ from urllib.parse import quote
 from typing_extensions import override
 
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
-from agent_eval.agents.aui_requests import KEY_VARIABLE, Renew, RequestFailed, Requests
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
-from agent_eval.agents.http import HttpRequest, Service
+from agent_eval.agents.http import HttpRequest, Service, status_in_words, unavailable
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
-from agent_eval.errors import FailureKind, UsageError
-from agent_eval.models.reply import Reply, account_name
+from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
+from agent_eval.http.client import Answer
+from agent_eval.http.errors import one_line, said_in
+from agent_eval.http.retry import is_rate_limit
+from agent_eval.models.retries import Reply, account_name
 from agent_eval.models.usage import figure_of
+from agent_eval.storage.json import Limits, parse
 
+KEY_VARIABLE = "AUI_API_KEY"
+"""Environment variable that has the network's key."""
 USER_VARIABLE = "AUI_USER_ID"
 """Environment variable that pins the id of the user, which is random otherwise."""
+
+_REFUSALS = {
+    401: f"Set {KEY_VARIABLE} to the key of the network, and check that it is still valid.",
+    403: "Check what the key may do, and that the agent belongs to its network.",
+    404: "Check the address of the API and the agent's id.",
+    422: "Check the agent's id.",
+}
+"""Statuses that no further request can change, with their remedies."""
+_ONLY_AT_FIRST = frozenset({404, 422})
+"""Of these, the statuses that speak of every conversation only in answer to its first request."""
+_BUSY = frozenset({408, 429})
+_RATE_LIMITED = frozenset({429, 529})
+_SERVER_ERROR = 500
+
+_V1 = "/api/v1/external"
+_OF_THE_AGENT = ("version_id", "version_tag", "bundle_mode")
+_MESSAGE_FLAGS = {
+    "is_external_api": "true",
+    # The first until 1.2.36 of the SDK, the others since.
+    "include_trace_info": "true",
+    "include_business_trace": "true",
+    "include_context_trace": "true",
+}
+_TRACE_FLAGS = {"include_business_logic": "true", "include_context_logic": "true"}
+
+_V3 = "/messaging/v1"
+_TOKEN_SECONDS = 300.0
+"""How long a token is used whose end is not stated."""
+
+Renew = Callable[[Service], Service]
+"""Returns the service with another token."""
+
+
+class RequestFailed(Exception):
+    """A request has no usable answer, which ends the turn."""
+
+    def __init__(self, reply: Reply[Any]) -> None:
+        super().__init__(reply.problem)
+        self.reply = reply
+
+
+class Requests:
+    """The requests of one turn: within its time, repeated where that may help, and counted."""
+
+    def __init__(self, recorder: Recorder, task: Task, surroundings: Surroundings) -> None:
+        self._recorder, self._limits, self._surroundings = recorder, task.limits, surroundings
+        self.last_seconds = 0.0
+
+    def send(
+        self, service: Service, request: HttpRequest, *, is_first: bool = False, renew: Renew | None = None
+    ) -> Mapping[str, Any]:
+        """Send a request and return the object in its answer.
+
+        Args:
+            is_first: Whether it is the first of a conversation, so that a refusal is one of all.
+            renew: Returns the service with another token, to be asked once more after 401.
+
+        Raises:
+            RequestFailed: There is no usable answer.
+            NotEvaluable: The service would refuse every conversation.
+        """
+        reply = self._repeated(service, request)
+        if renew is not None and reply.value is not None and reply.value.status == 401:
+            reply = self._repeated(renew(service), request)
+        answer = reply.value
+        if answer is None:
+            raise RequestFailed(reply)
+        status = answer.status
+        if status in _REFUSALS and (is_first or status not in _ONLY_AT_FIRST):
+            raise NotEvaluable(f"the agent {_in_words(answer)}", remedy=_REFUSALS[status], status=status)
+        return _read_object(answer)
+
+    def read(self, service: Service, request: HttpRequest) -> Any:
+        """Read what is good to have, such as a trace; None where that fails."""
+        reply = self._repeated(service, request)
+        if reply.value is None or reply.value.status >= 400:
+            return None
+        try:
+            return _parsed(reply.value.body)
+        except InvalidInput:
+            return None
+
+    def _repeated(self, service: Service, request: HttpRequest) -> Reply[Answer]:
+        recorder, limits, clocks = self._recorder, self._limits, self._surroundings.clocks
+
+        def send() -> Reply[Answer]:
+            remaining = None if limits.seconds is None else max(limits.seconds - recorder.seconds, 0.001)
+            began = clocks.monotonic()
+            reply = service.send(request, seconds=remaining, max_bytes=limits.output_bytes)
+            self.last_seconds = clocks.monotonic() - began
+            recorder.seconds += self.last_seconds
+            answer = reply.value
+            if answer is not None and (answer.status in _BUSY or answer.status >= _SERVER_ERROR):
+                return unavailable(answer, limited=answer.status in _RATE_LIMITED)
+            if answer is not None and is_rate_limit(answer.status, answer.headers, answer.body):
+                return unavailable(answer, limited=True)
+            return reply
+
+        reply, retries = self._surroundings.retry(send)
+        recorder.retries += retries
+        if reply.failure is FailureKind.TIMEOUT:
+            return Reply(failure=reply.failure, problem=f"did not end within {limits.seconds:g} s")
+        return reply
+
+
+def _read_object(answer: Answer) -> Mapping[str, Any]:
+    """Read the JSON object in an answer of the API; any other answer fails the turn."""
+    if answer.status >= 400:
+        raise _failed(FailureKind.AGENT_ERROR, _in_words(answer), answer.body)
+    if "html" in answer.headers.get("content-type", "") or answer.body.lstrip()[:1] == b"<":
+        problem = "answered with a web page instead of JSON, as a proxy or another address would"
+        raise _failed(FailureKind.INFRASTRUCTURE, problem, answer.body)
+    try:
+        value = _parsed(answer.body)
+    except InvalidInput as error:
+        raise _failed(FailureKind.PARSE_ERROR, f"gave no JSON: {error.message}", answer.body) from None
+    if not isinstance(value, dict):
+        raise _failed(FailureKind.TYPE_ERROR, "answered with something else than an object", answer.body)
+    return value
+
+
+def _failed(failure: FailureKind, problem: str, received: bytes = b"") -> RequestFailed:
+    return RequestFailed(Reply(failure=failure, problem=problem, received=received))
+
+
+def _parsed(body: bytes) -> Any:
+    return parse(body, source="the agent's answer", limits=Limits(wide_integers=True))
+
+
+def _in_words(answer: Answer) -> str:
+    """Say what the API answered, with the words of its own form of errors."""
+    try:
+        words = one_line(said_in(_parsed(answer.body)), 300)
+    except InvalidInput:
+        words = ""
+    return f"answered with HTTP {answer.status}: {words}" if words else status_in_words(answer)
 
 
 class AuiAgent(Agent):
@@ -111,13 +252,13 @@ class AuiAgent(Agent):
         }
 
     @override
-    def refuse(self, case: Case) -> str:
+    def refuse(self, case: Case) -> str | None:
         conversation = case.conversation
         if conversation is not None and conversation.system_prompt is not None:
             return "a system prompt, for which the AUI API has no field"
         if conversation is not None and case.metadata.get("model") is not None:
             return "a model, for which the AUI API has no field"
-        return ""
+        return None
 
     @override
     def close(self) -> None:
@@ -129,15 +270,26 @@ class AuiAgent(Agent):
         requests = Requests(recorder, task, surroundings)
         before = task.session.conversation if task.session is not None else ()
         place: dict[str, str] = dict(before[-1]) if before else {}
+        is_input_recorded = False
         try:
-            if not place:
-                place = self._begin(requests, recorder)
+            welcome = None if place else self._begin(requests, place)
+            if welcome is not None:
+                recorder.record_message(welcome)
             recorder.record_input()
+            is_input_recorded = True
             answer, seconds = self._send(requests, place, task)
             record_aui_answer(recorder, answer, seconds)
-            result = _result(recorder, answer)
+            if answer.text is None:
+                problem = "answered with neither text nor cards"
+                result = recorder.result(None, FailureKind.MISSING_OUTPUT, problem)
+            else:
+                result = recorder.result(answer.text)
         except RequestFailed as failed:
-            result = _failed(recorder, failed.reply)
+            if not is_input_recorded:
+                recorder.record_input()
+            if failed.reply.received:
+                recorder.artifacts["answer.txt"] = failed.reply.received
+            result = recorder.result(None, failed.reply.failure, failed.reply.problem)
         except LimitReached as reached:
             result = recorder.result(None, reached.failure, reached.problem)
         return replace(result, conversation=(place,))
@@ -145,50 +297,31 @@ class AuiAgent(Agent):
     def _user(self) -> str:
         return str(self._parameters.get("user_id") or uuid.uuid4())
 
-    def _begin(self, requests: Requests, recorder: Recorder) -> dict[str, str]:
-        """Create a task; return what the turns of the conversation share."""
+    def _begin(self, requests: Requests, place: dict[str, str]) -> str | None:
+        """Create a task, put what the turns share into `place`, and return what the agent says first."""
         agent = {name: self._parameters[name] for name in _OF_THE_AGENT if name in self._parameters}
         if self._agent_id is not None:
             agent["agent_id"] = self._agent_id
         user = self._user()
         origin = self._parameters.get("task_origin_type", "third-party")
         body = {"user_id": user, "task_origin_type": origin, **({"agent": agent} if agent else {})}
-        try:
-            created = requests.send(self._service, HttpRequest("POST", f"{_V1}/tasks", body), is_first=True)
-        except RequestFailed:
-            recorder.record_input()
-            raise
+        created = requests.send(self._service, HttpRequest("POST", f"{_V1}/tasks", body), is_first=True)
         task_id = _text(created, "id") or _text(created, "task_id")
         if task_id is None:
-            recorder.record_input()
-            raise _without("the id of the new task")
-        if welcome := _text(created, "welcome_message"):
-            recorder.record_message(welcome)
-        return {"task_id": task_id, "user_id": user}
+            raise _failed(FailureKind.TYPE_ERROR, "answered without the id of the new task")
+        place.update(task_id=task_id, user_id=user)
+        return _text(created, "welcome_message")
 
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
         """Send the turn's message; return the answer, and the seconds that it took."""
-        body = {"task_id": place["task_id"], "text": text_of(task.case.input), **variables_of(task.case)}
-        request = HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS)
-        message = requests.send(self._service, request)
+        body = {"task_id": place["task_id"], "text": text_of(task.case.input), **_variables_of(task.case)}
+        message = requests.send(self._service, HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS))
         seconds = requests.last_seconds
         info = message.get("trace_info")
         if info is None and (message_id := _text(message, "id")) is not None:
             path = f"{_V1}/tasks/{quote(place['task_id'], safe='')}/messages/{quote(message_id, safe='')}"
             info = requests.read(self._service, HttpRequest("GET", f"{path}/trace-info", None, _TRACE_FLAGS))
         return AuiAnswer(message, info, self.api), seconds
-
-
-_V1 = "/api/v1/external"
-_OF_THE_AGENT = ("version_id", "version_tag", "bundle_mode")
-_MESSAGE_FLAGS = {
-    "is_external_api": "true",
-    # The first until 1.2.36 of the SDK, the others since.
-    "include_trace_info": "true",
-    "include_business_trace": "true",
-    "include_context_trace": "true",
-}
-_TRACE_FLAGS = {"include_business_logic": "true", "include_context_logic": "true"}
 
 
 class AuiV3Agent(AuiAgent):
@@ -213,59 +346,46 @@ class AuiV3Agent(AuiAgent):
             self._messaging.close()
 
     @override
-    def _begin(self, requests: Requests, recorder: Recorder) -> dict[str, str]:
-        return {"user_id": self._user()}
+    def _begin(self, requests: Requests, place: dict[str, str]) -> str | None:
+        place["user_id"] = self._user()
+        return None
 
     @override
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
         text = text_of(task.case.input)
         known = {name: place[name] for name in ("user_id", "thread_id") if name in place}
-        request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **variables_of(task.case)})
-        service = self._with_token(requests)
-        answer = requests.send(service, request, renew=self._renew(requests))
+        request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **_variables_of(task.case)})
+        answer = requests.send(
+            self._with_token(requests), request, renew=lambda old: self._with_token(requests, refused=old)
+        )
         seconds = requests.last_seconds
         thread_id = _text(answer, "thread_id") or place.get("thread_id")
         if thread_id is None:
-            raise _without("the thread's id")
+            raise _failed(FailureKind.TYPE_ERROR, "answered without the thread's id")
         place["thread_id"] = thread_id
         path = f"{_V3}/threads/{quote(thread_id, safe='')}/trace"
         traces = requests.read(self._with_token(requests), HttpRequest("GET", path))
         turn = task.session.turn if task.session is not None else 1
         return AuiAnswer(object_of(answer.get("message")), _trace_of(traces, text, turn), self.api), seconds
 
-    def _with_token(self, requests: Requests) -> Service:
-        """Return the service with a token in its headers; fetch one where there is none, or it expires."""
+    def _with_token(self, requests: Requests, *, refused: Service | None = None) -> Service:
+        """Return the service with a token in its headers.
+
+        A token is fetched where there is none, where it expires, or where it is still the refused one.
+        """
         with self._token_lock:
-            if self._messaging is None or time.monotonic() >= self._token_until:
-                self._messaging = self._authorised(requests)
+            known = self._messaging
+            if known is not None and known is not refused and time.monotonic() < self._token_until:
+                return known
+            body = {"grant_type": "publishable_key", "publishable_key": self._key}
+            request = HttpRequest("POST", "/management/v1/auth/token", body)
+            granted = requests.send(self._service, request, is_first=True)
+            token, lasts = _text(granted, "access_token"), figure_of(granted.get("expires_in"))
+            if token is None:
+                raise _failed(FailureKind.TYPE_ERROR, "answered without an access_token")
+            self._token_until = time.monotonic() + (_TOKEN_SECONDS if lasts is None else lasts) * 0.9
+            self._messaging = Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})
             return self._messaging
-
-    def _authorised(self, requests: Requests) -> Service:
-        body = {"grant_type": "publishable_key", "publishable_key": self._key}
-        granted = requests.send(
-            self._service, HttpRequest("POST", "/management/v1/auth/token", body), is_first=True
-        )
-        token, lasts = _text(granted, "access_token"), figure_of(granted.get("expires_in"))
-        if token is None:
-            raise _without("an access_token")
-        seconds = _TOKEN_SECONDS if lasts is None else lasts
-        self._token_until = time.monotonic() + seconds * 0.9
-        return Service(self._url, secret_headers={"Authorization": f"Bearer {token}"})
-
-    def _renew(self, requests: Requests) -> Renew:
-        def renewed(old: Service) -> Service:
-            """Fetch another token, unless another thread has done so already."""
-            with self._token_lock:
-                if self._messaging is old or self._messaging is None:
-                    self._messaging = self._authorised(requests)
-                return self._messaging
-
-        return renewed
-
-
-_V3 = "/messaging/v1"
-_TOKEN_SECONDS = 300.0
-"""How long a token is used whose end is not stated."""
 
 
 def _trace_of(traces: Any, text: str, turn: int) -> Any:
@@ -277,28 +397,12 @@ def _trace_of(traces: Any, text: str, turn: int) -> Any:
     return listed[-1] if len(listed) == turn else None
 
 
-def _without(missing: str) -> RequestFailed:
-    return RequestFailed(Reply(failure=FailureKind.TYPE_ERROR, problem=f"answered without {missing}"))
-
-
-def _result(recorder: Recorder, answer: AuiAnswer) -> AttemptResult:
-    if answer.text is None:
-        return recorder.result(None, FailureKind.MISSING_OUTPUT, "answered with neither text nor cards")
-    return recorder.result(answer.text)
-
-
-def _failed(recorder: Recorder, reply: Reply[Any]) -> AttemptResult:
-    if reply.received:
-        recorder.artifacts["answer.txt"] = reply.received
-    return recorder.result(None, reply.failure, reply.problem)
-
-
 def text_of(content: Any) -> str:
     """Return an input as the text of a message: JSON where it is no text."""
     return content if isinstance(content, str) else json.dumps(content, sort_keys=True)
 
 
-def variables_of(case: Case) -> dict[str, Any]:
+def _variables_of(case: Case) -> dict[str, Any]:
     """Return what every message tells the agent of the user."""
     return {} if case.conversation is None else {"agent_variables": case.conversation.user_info}
 

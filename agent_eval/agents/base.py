@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol
 
 from agent_eval.contracts import AttemptLimits, Case, Event
-from agent_eval.errors import FailureKind
-from agent_eval.models.reply import Retry, send_once
+from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.retries import Retry, send_once
 
 Mode = Literal["propose", "repair"]
 SHARE_EXPECTED_OUTPUT = "share_expected_output"
@@ -25,11 +25,10 @@ SHARE_EXPECTED_OUTPUT = "share_expected_output"
 
 @dataclass(frozen=True, slots=True)
 class SessionSoFar:
-    """The turns before the present one of a conversation.
+    """The turns before the present one of a conversation, whose number is `turn`, from 1.
 
     Attributes:
         session_id: The same in each turn of one attempt, and in no other attempt; never recorded.
-        turn: Number of the present turn, from 1.
         history: For each turn before, its `input`, and the agent's `assistant_output` and `tool_calls`.
         conversation: What the agent's `AttemptResult.conversation` was in the turn before.
     """
@@ -39,17 +38,12 @@ class SessionSoFar:
     history: Sequence[Mapping[str, Any]] = ()
     conversation: Sequence[Any] = ()
 
-    def payload(self) -> dict[str, Any]:
-        """Return what a task of a conversation has beside the fields of every task."""
-        return {"session_id": self.session_id, "turn": self.turn, "history": list(self.history)}
-
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One attempt at a case, or one turn of it.
+    """One attempt at a case, from 0, or one turn of it.
 
     Attributes:
-        attempt: Number of the attempt, from 0.
         previous_attempts: Responses of earlier attempts with the judges' verdicts on them, as plain JSON.
         share_expected_output: Whether the agent receives the expected output, which makes it no evaluation.
         session: The conversation so far, where the task is one turn of a case with `turns`.
@@ -70,15 +64,19 @@ class Task:
         """
         contracts = {name: contract.to_json() for name, contract in self.case.tool_contracts.items()}
         shares = self.share_expected_output or self.case.metadata.get(SHARE_EXPECTED_OUTPUT) is True
-        conversation = self.case.conversation
-        of_user: dict[str, Any] = {}
-        if conversation is not None:
-            of_user["user_info"] = conversation.user_info
+        of_turn: dict[str, Any] = {}
+        if (session := self.session) is not None:
+            of_turn = {
+                "session_id": session.session_id,
+                "turn": session.turn,
+                "history": list(session.history),
+            }
+        if (conversation := self.case.conversation) is not None:
+            of_turn["user_info"] = conversation.user_info
             if conversation.system_prompt is not None:
-                of_user["system_prompt"] = conversation.system_prompt
+                of_turn["system_prompt"] = conversation.system_prompt
         return {
-            **(self.session.payload() if self.session is not None else {}),
-            **of_user,
+            **of_turn,
             "mode": self.mode,
             "case_id": self.case.case_id,
             "input": self.case.input,
@@ -93,11 +91,9 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The clocks of a run. Pinned clocks make the same run write the same bytes.
+    """The clocks of a run: the time with its offset, and seconds that never decrease.
 
-    Attributes:
-        wall: Returns the current time, with its offset.
-        monotonic: Returns seconds that never decrease; a pinned clock is constant, and latencies are then 0.
+    Pinned clocks make the same run write the same bytes; latencies are then 0.
     """
 
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -114,8 +110,6 @@ class ToolAnswer:
     """The answer of a tool to one call.
 
     Attributes:
-        output: The tool's result; None if it failed.
-        error: The tool's error; None if it succeeded.
         source: Origin of the answer: `tool_response_cassette`, `tool_responses`, `cassette`, `live`,
             `refused` or `missing`; `final_output` for a call that is the agent's answer itself.
         delay_ms: Milliseconds to wait before the agent receives the answer.
@@ -181,7 +175,7 @@ class AttemptResult:
     """Result of one attempt.
 
     Attributes:
-        events: Events in order, from index 0; a failed attempt has those up to its failure.
+        events: From index 0; a failed attempt has those up to its failure.
         tool_calls: `{"tool", "arguments"}` in call order.
         failure: Why the attempt failed, regardless of what judges would say; None if the agent finished by
             itself. Requests that failed with `INFRASTRUCTURE` have been repeated already.
@@ -222,7 +216,6 @@ class AgentOptions:
 
     Attributes:
         environ: This program's environment, which holds the keys of models; child processes get a part of it.
-        repair_command: Command that a `command` agent runs for repairs.
         pass_on: Names of further variables that a `command` agent gets.
         keep_alive: Whether a `command` agent stays alive for a conversation.
         headers: Headers of every request to an `http` agent; never shown or recorded.
@@ -243,26 +236,24 @@ class AgentOptions:
 
 
 class Agent(ABC):
-    """An agent under test. One object serves many threads.
-
-    A new kind of agent is one file with a subclass, and one row in `agents.catalog`.
-    """
+    """An agent under test. One object serves many threads."""
 
     @classmethod
-    @abstractmethod
-    def from_options(cls, rest: str, options: AgentOptions) -> Agent:
-        """Build the agent that the command line names.
-
-        `rest` is what follows `kind:`. Each kind reads the options that make sense for it.
+    def from_options(cls, rest: str, options: AgentOptions) -> Agent:  # noqa: ARG003 - for the catalog's
+        """Build the agent that the command line names as `KIND:REST`.
 
         Raises:
             UsageError: `rest` does not name an agent of this kind.
         """
+        raise UsageError(
+            f"{cls.__name__} is used from Python only", remedy="Pass it to agent_eval.run_suite."
+        )
 
     @classmethod
-    @abstractmethod
     def from_description(
-        cls, described: Mapping[str, Any], options: AgentOptions
+        cls,
+        described: Mapping[str, Any],  # noqa: ARG003 - for the catalog's
+        options: AgentOptions,  # noqa: ARG003
     ) -> tuple[str, AgentOptions]:
         """Undo `describe`: the name and options with which `catalog.open_agent` builds the same agent.
 
@@ -272,17 +263,20 @@ class Agent(ABC):
         Raises:
             KeyError, TypeError, ValueError: The description is incomplete or malformed.
         """
+        raise ValueError(f"{cls.__name__} cannot be built from its description")
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:
         """Return what the evidence records of the agent, without secrets; `agent` is its kind."""
 
+    account: str | None = None
+    """Names the account whose limit its requests count against, whichever agent or model sends them."""
     replays: ClassVar[bool] = False
     """Whether the agent only repeats what was recorded, so that it takes a case with turns as a whole."""
 
-    def refuse(self, case: Case) -> str:  # noqa: ARG002 - most agents refuse nothing
-        """Return what a case asks for that this kind of agent cannot carry; an empty text for nothing."""
-        return ""
+    def refuse(self, case: Case) -> str | None:  # noqa: ARG002 - most agents refuse nothing
+        """Return what a case asks for that this kind of agent cannot carry; None for nothing."""
+        return None
 
     @abstractmethod
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
@@ -299,15 +293,3 @@ class Agent(ABC):
 
     def close(self) -> None:  # noqa: B027 - most agents have nothing to close
         """Close connections, once every attempt is done."""
-
-
-@runtime_checkable
-class HasAccount(Protocol):
-    """An agent whose provider limits the requests of an account, whichever agent sends them."""
-
-    account: str
-
-
-def account_of(agent: Agent) -> str | None:
-    """Return the account whose limit an agent's requests count against; None for an agent without one."""
-    return agent.account if isinstance(agent, HasAccount) else None

@@ -1,41 +1,97 @@
-"""Cassettes: recorded answers of live tools, for playing back.
+"""Cassettes: recorded answers of live tools and kept replies of models, in one format of file.
 
-A cassette is a JSON file with one row for each call, in the order of cases and calls:
+    {"kind": "cassette", "schema_version": "1.2.0",
+     "calls": [{"case_id": "refund-1", "tool": "lookup", "arguments": {"id": 1}, "response": {"total": 5}}],
+     "replies": [{"key": "3f…", "fields": {"purpose": "judge", "model": "gpt-5-mini", …}, "text": "{…}",
+                  "model": "gpt-5-mini-2026-08-07", "usage": {…}, "cost_usd": 0.002, "date": "2026-11-21"}]}
 
-    {"kind": "tool_cassette", "schema_version": "1.2.0",
-     "calls": [{"case_id": "refund-1", "tool": "lookup", "arguments": {"id": 1}, "response": {"total": 5}}]}
+A file may have both; whoever writes one leaves the other as it is. `tool_cassette` and `model_cassette` are
+the kinds of earlier versions, which had one each.
 
-A row has `response` or `error`. A call that a case repeats has a row for each repetition; the last row
-answers all further ones. A row without `case_id` answers every case that has no row of its own for the call.
+Calls are in the order of cases and calls. A row has `response` or `error`. A call that a case repeats has a
+row for each repetition; the last row answers all further ones. A row without `case_id` answers every case
+that has no row of its own for the call.
+
+Replies are sorted by key. Only those that the caller could use are kept: no error, no refusal, no cut reply.
+The key is a digest of the fields: what was asked of which model, never for which test, by which key or when.
 """
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
 from agent_eval.agents.tools import call_key, canonical, unchanged
-from agent_eval.contracts import SCHEMA_VERSION
-from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.contracts import SCHEMA_VERSION, TokenUsage, canonical_json
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
+from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelReply, ModelRequest, Rung
 from agent_eval.storage.json import dumps, read_json, within_64_bits
+from agent_eval.storage.redaction import Redactor
 
-Mode = Literal["record", "replay", "update"]
+KIND = "cassette"
+_EARLIER_KINDS = {"calls": "tool_cassette", "replies": "model_cassette"}
 
-KIND = "tool_cassette"
+ToolMode = Literal["record", "replay", "update"]
+ReplyMode = Literal["auto", "record", "replay"]
+"""`auto` asks the model what is not kept, `record` asks it everything, `replay` asks it nothing."""
+
 _ROW_KEYS = frozenset({"case_id", "tool", "arguments", "response", "error"})
 _CALL_WORDS_LIMIT = 300
 _COMPARED_CHARACTERS = 2000
 
+ALIAS_LASTS = timedelta(days=30)
+"""How long replies last of a model whose name is an alias, such as `gpt-5-mini`: it may change models."""
+
 Key = tuple[str | None, str, str]
 """A call: case id (None for every case), tool, canonical arguments."""
 Row = dict[str, Any]
+
+
+def _read(value: Any, part: str, path: Path) -> list[Any]:
+    """Return the rows of one part of a file; none where the file has only the other part."""
+    kind = value.get("kind") if isinstance(value, Mapping) else None
+    rows = value.get(part, [] if kind == KIND else None) if kind in (KIND, _EARLIER_KINDS[part]) else None
+    if not isinstance(rows, list):
+        raise _invalid(path, "kind", f'it is not an object with "kind": "{KIND}" and a list of {part}')
+    return rows
+
+
+def _to_bytes(part: str, rows: Sequence[Row], path: Path | None) -> bytes:
+    """Return a file's new content: these rows, and the other part as it stands in the file by now."""
+    other_part: dict[str, Any] = {}
+    if path is not None and path.exists():
+        value = read_json(path)
+        other_part = {name: value[name] for name in _EARLIER_KINDS if name != part and name in value}
+    return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, **other_part, part: rows}, indent=True)
+
+
+def _refuse_overwriting(path: Path, remedy: str) -> None:
+    if path.exists():
+        raise UsageError(
+            f"{path} exists already and would be overwritten",
+            remedy=f"{remedy}, or record to another file.",
+            file=str(path),
+        )
+
+
+def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} cannot be used as a cassette: {problem}",
+        remedy="Record it again: --record for calls of tools, --llm-cassette-mode record for replies.",
+        file=str(path),
+        field=field,
+    )
 
 
 class LiveTools(Protocol):
@@ -68,7 +124,7 @@ class Recording:
 
 
 class Cassette:
-    """The recorded answers of a run, shared by all its threads.
+    """The recorded answers of a run's tools, shared by all its threads.
 
     New answers of live tools are recorded only if the caller passes them from `CassetteTools.recorded` to
     `keep`, so a trial that is interrupted records nothing.
@@ -82,18 +138,18 @@ class Cassette:
 
     def __init__(
         self,
-        mode: Mode,
-        rows: list[Row] | None = None,
+        mode: ToolMode,
+        rows: Iterable[Row] = (),
         *,
         live: LiveTools | None = None,
-        name: str = "cassette",
+        path: Path | None = None,
         redacted: Callable[[Any], Any] = unchanged,
     ) -> None:
-        self.mode, self._live, self._name, self._redacted = mode, live, name, redacted
+        self.mode, self._live, self._path, self._redacted = mode, live, path, redacted
         self._lock = threading.Lock()
         self._rows_of_file: dict[Key, list[Row]] = {}
         self._new_recording = Recording()
-        for row in rows or []:
+        for row in rows:
             self._rows_of_file.setdefault(_key(row), []).append(row)
 
     def attempt(self, case_id: str) -> CassetteTools:
@@ -109,18 +165,14 @@ class Cassette:
         if self.mode != "replay":
             assert self._live is not None
             return self._live.call(case_id, tool, arguments)
-        rows = self._rows_for(case_id, tool, arguments)
-        if rows is None:
-            arguments = self._redacted(arguments)
-            rows = self._rows_for(case_id, tool, arguments)
-        if rows is None:
-            raise ToolFault(FailureKind.CONTRACT_VIOLATION, self._missing(case_id, tool, arguments))
-        row = rows[min(repetition, len(rows) - 1)]
-        return ToolAnswer(row.get("response"), row.get("error"), "cassette")
-
-    def _rows_for(self, case_id: str, tool: str, arguments: Any) -> list[Row] | None:
-        call = call_key(tool, arguments)
-        return self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
+        for form in (arguments, self._redacted(arguments)):
+            call = call_key(tool, form)
+            rows = self._rows_of_file.get((case_id, *call)) or self._rows_of_file.get((None, *call))
+            if rows:
+                row = rows[min(repetition, len(rows) - 1)]
+                return ToolAnswer(row.get("response"), row.get("error"), "cassette")
+        problem = self._missing(case_id, tool, canonical(self._redacted(arguments)))
+        raise ToolFault(FailureKind.CONTRACT_VIOLATION, problem)
 
     def keep(self, rows: Iterable[Row]) -> None:
         """Record the answers of live tools in a finished trial. Any thread may call this."""
@@ -131,30 +183,22 @@ class Cassette:
         """Return the file's content, which does not depend on the order in which threads made the calls."""
         rows = {**(self._rows_of_file if self.mode == "update" else {}), **self._new_recording.by_call}
         ordered = sorted(rows, key=lambda key: (key[0] is None, key[0] or "", key[1], key[2]))
-        calls = [row for key in ordered for row in rows[key]]
-        return dumps({"kind": KIND, "schema_version": SCHEMA_VERSION, "calls": calls}, indent=True)
+        return _to_bytes("calls", [row for key in ordered for row in rows[key]], self._path)
 
-    def _missing(self, case_id: str, tool: str, arguments: Any) -> str:
-        canonical_arguments = canonical(arguments)
-        nearest = self._nearest(case_id, tool, canonical_arguments)
+    def _missing(self, case_id: str, tool: str, arguments: str) -> str:
+        """Say that a call has no answer, and which recorded one is nearest: by tool, then case, then text."""
+
+        def rank(key: Key) -> tuple[bool, bool]:
+            return key[1] == tool, key[0] in (case_id, None)
+
+        best = max(map(rank, self._rows_of_file), default=None)
+        near = [key for key in self._rows_of_file if rank(key) == best]
+        nearest = max(
+            near, key=lambda key: _similarity(f"{tool} {arguments}", f"{key[1]} {key[2]}"), default=None
+        )
         hint = f"; the nearest recorded call is {_call_words(nearest[1], nearest[2])}" if nearest else ""
-        words = _call_words(tool, canonical_arguments)
-        return f"called {words}, to which the {self._name} has no answer{hint}"
-
-    def _nearest(self, case_id: str, tool: str, arguments: str) -> Key | None:
-        """Return the most similar recorded call, preferring the same tool, then the same case."""
-        keys = list(self._rows_of_file)
-        for candidates in (
-            [key for key in keys if key[1] == tool and key[0] in (case_id, None)],
-            [key for key in keys if key[1] == tool],
-            [key for key in keys if key[0] in (case_id, None)],
-            keys,
-        ):
-            if candidates:
-                return max(
-                    candidates, key=lambda key: _similarity(f"{tool} {arguments}", f"{key[1]} {key[2]}")
-                )
-        return None
+        name = f"cassette {self._path.name}" if self._path is not None else "cassette"
+        return f"called {_call_words(tool, arguments)}, to which the {name} has no answer{hint}"
 
 
 class CassetteTools(Tools):
@@ -183,17 +227,13 @@ class CassetteTools(Tools):
 
 
 def open_cassette(
-    path: Path,
-    mode: Mode,
-    live: LiveTools | None = None,
-    *,
-    redacted: Callable[[Any], Any] = unchanged,
+    path: Path, mode: ToolMode, live: LiveTools | None = None, *, redacted: Callable[[Any], Any] = unchanged
 ) -> Cassette:
-    """Open the cassette in a file, or a new one that is to be written there.
+    """Open the tools' part of a file, or a new one that is to be written there.
 
     Raises:
-        UsageError: `replay` without a file, `record` over a file, or no live tools to record from.
-        InvalidInput: The file is not a cassette.
+        UsageError: `record` over a file, or no live tools to record from.
+        InvalidInput: There is no file to replay, or it is not a cassette.
     """
     if mode != "replay" and live is None:
         raise UsageError(
@@ -202,24 +242,15 @@ def open_cassette(
             file=str(path),
         )
     if mode == "record":
-        if path.exists():
-            raise UsageError(
-                f"{path} exists already and would be overwritten",
-                remedy="Refresh it with --update, or record to another file.",
-                file=str(path),
-            )
-        return Cassette(mode, live=live, name=f"cassette {path.name}")
-    if mode == "update" and not path.exists():
-        return Cassette(mode, live=live, name=f"cassette {path.name}")
-    rows = read_cassette(read_json(path), path)
-    return Cassette(mode, rows, live=live, name=f"cassette {path.name}", redacted=redacted)
+        _refuse_overwriting(path, "Refresh it with --update")
+    has_rows = mode == "replay" or path.exists()
+    rows = read_cassette(read_json(path), path) if has_rows else []
+    return Cassette(mode, rows, live=live, path=path, redacted=redacted)
 
 
 def read_cassette(value: Any, path: Path) -> list[Row]:
-    """Validate a cassette's JSON and return its rows."""
-    calls = value.get("calls") if isinstance(value, Mapping) and value.get("kind") == KIND else None
-    if not isinstance(calls, list):
-        raise _invalid(path, "kind", f'it is not an object with "kind": "{KIND}" and a list of calls')
+    """Validate a cassette's JSON and return the rows of its calls."""
+    calls = _read(value, "calls", path)
     for number, row in enumerate(calls):
         place = f"calls[{number}]"
         if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
@@ -235,15 +266,6 @@ def _key(row: Row) -> Key:
     return row.get("case_id"), *call_key(row["tool"], row.get("arguments"))
 
 
-def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
-    return InvalidInput(
-        f"{path} cannot be used as a cassette: {problem}",
-        remedy="Record it again with --record.",
-        file=str(path),
-        field=field,
-    )
-
-
 def _call_words(tool: str, arguments: str) -> str:
     text = f"{tool} with {arguments}"
     return text if len(text) <= _CALL_WORDS_LIMIT else text[: _CALL_WORDS_LIMIT - 1] + "…"
@@ -252,3 +274,253 @@ def _call_words(tool: str, arguments: str) -> str:
 def _similarity(text: str, other: str) -> float:
     compared, compared_to = text[:_COMPARED_CHARACTERS], other[:_COMPARED_CHARACTERS]
     return SequenceMatcher(None, compared, compared_to, autojunk=False).ratio()
+
+
+class KeptReply(BaseModel):
+    """A reply of a model, as a row of a cassette."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, protected_namespaces=())
+
+    key: str
+    fields: dict[str, str | int]
+    text: str
+    model: str | None = None
+    usage: dict[str, int | float] | None = None
+    cost_usd: float | None = None
+    rung: Rung | None = None
+    dropped: list[str] = []
+    date: str | None = Field(default=None, pattern=r"^\d{4}-\d\d-\d\d$")
+
+    def is_over(self, today: str | None) -> bool:
+        """Tell whether the reply is too old: a name without version may mean another model by now."""
+        is_alias = self.model is not None and self.model != self.fields.get("model")
+        if not is_alias or self.date is None or today is None:
+            return False
+        try:
+            return date.fromisoformat(today) - date.fromisoformat(self.date) > ALIAS_LASTS
+        except ValueError:
+            return True
+
+    def reply(self) -> ModelReply:
+        """Return the reply as it was, from the cassette."""
+        return ModelReply(
+            self.text,
+            model=self.model,
+            usage=TokenUsage(**self.usage) if self.usage else None,
+            cost_usd=self.cost_usd,
+            rung=self.rung,
+            dropped=tuple(self.dropped),
+            source="cassette",
+        )
+
+
+def key_fields(
+    request: ModelRequest, described: Mapping[str, Any], rung: Rung | None
+) -> dict[str, str | int]:
+    """Name everything that could change a reply; long texts by their digests."""
+    messages = [[message.role, list(message.parts)] for message in request.messages]
+    schema = request.reply_schema
+    return {
+        "purpose": request.purpose,
+        "provider": str(described.get("provider", "")),
+        "host": str(described.get("host", "")),
+        "model": request.model or str(described.get("model", "")),
+        "prompt": _digest(request.system),
+        "reply_schema": "" if schema is None else _digest(_canonical(dict(schema))),
+        "rung": rung or "",
+        "parameters": canonical_json(dict(request.parameters)).decode(),
+        "max_tokens": request.max_tokens,
+        **request.key_fields,
+        "messages": _digest(_canonical(messages)),
+    }
+
+
+def key_of(fields: Mapping[str, str | int]) -> str:
+    """Compute the key of named fields: their digest, with the length of each name and value before it."""
+    parts = []
+    for name, value in sorted(fields.items()):
+        for text in (name, f"{type(value).__name__}:{value}"):
+            data = text.encode("utf-8", "backslashreplace")
+            parts.append(b"%d:%s" % (len(data), data))
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    return canonical_json(value).decode("utf-8", "backslashreplace")
+
+
+class ReplyStore:
+    """Kept replies by key: those of a file, those of sealed evidence, and new ones. Any thread may use it.
+
+    `has_changed` tells whether there are replies that the file does not have. Without a `path` none is kept
+    beyond this object.
+
+    Raises:
+        UsageError: `replay` without a file, or `record` over one.
+        InvalidInput: The file is no cassette.
+    """
+
+    def __init__(self, path: Path | None = None, mode: ReplyMode = "auto") -> None:
+        self.path, self.mode = path, mode
+        self._rows: dict[str, KeptReply] = {}
+        self._evidence: dict[str, ModelReply] = {}
+        self._lock = threading.Lock()
+        self.has_changed = False
+        if path is not None and mode == "replay" and not path.exists():
+            raise UsageError(
+                f"{path} does not exist, so no reply can be replayed from it",
+                remedy="Record it first, with --llm-cassette-mode record or auto.",
+                file=str(path),
+            )
+        if path is not None and mode == "record":
+            _refuse_overwriting(path, "Add to it with --llm-cassette-mode auto")
+        if path is not None and path.exists():
+            self._rows = _read_replies(read_json(path), path)
+
+    def add_evidence(self, replies: Iterable[tuple[str, ModelReply]]) -> None:
+        """Add replies of sealed evidence, by key; a file's replies have precedence."""
+        with self._lock:
+            for key, reply in replies:
+                self._evidence.setdefault(key, replace(reply, source="baseline", retries=0))
+
+    def find(self, key: str, today: str | None = None) -> ModelReply | None:
+        """Return the kept reply to a request; None if there is none, or if everything is asked again.
+
+        Replies of an alias may be too old for `today`; `replay` takes them all the same.
+        """
+        if self.mode == "record":
+            return None
+        row = self._rows.get(key)
+        if row is not None and (self.mode == "replay" or not row.is_over(today)):
+            return row.reply()
+        return self._evidence.get(key)
+
+    def keep(self, row: KeptReply) -> None:
+        """Keep a reply for the file."""
+        with self._lock:
+            self._rows[row.key] = row
+            self.has_changed = True
+
+    def nearest(self, fields: Mapping[str, str | int]) -> list[str] | None:
+        """Return the names of the fields in which the most similar kept request differs; None without one."""
+        differing = [
+            [name for name in {**fields, **row.fields} if fields.get(name) != row.fields.get(name)]
+            for row in self._rows.values()
+            if row.fields.get("purpose") == fields.get("purpose")
+        ]
+        return min(differing, key=len, default=None)
+
+    def to_bytes(self, redactor: Redactor | None = None) -> bytes:
+        """Return the file's content, which does not depend on the order in which threads asked.
+
+        A reply that holds a secret is left out, since its key would not fit.
+        """
+        rows = [row.model_dump(exclude_none=True) for _, row in sorted(self._rows.items())]
+        rows = [row for row in rows if redactor is None or not redactor.finds(dumps(row))]
+        return _to_bytes("replies", rows, self.path)
+
+
+def _read_replies(value: Any, path: Path) -> dict[str, KeptReply]:
+    by_key: dict[str, KeptReply] = {}
+    for number, row in enumerate(_read(value, "replies", path)):
+        place = f"replies[{number}]"
+        try:
+            reply = KeptReply.model_validate(row)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join([place, *map(str, first["loc"])])
+            raise _invalid(path, place, f"{place}: {first['msg'][:200]}") from None
+        if reply.key != key_of(reply.fields):
+            raise _invalid(path, f"{place}.key", f"the key of {place} is not that of its fields")
+        by_key[reply.key] = reply
+    return by_key
+
+
+class KeptModel(Model):
+    """A model whose replies are kept: what was asked before is not asked again, and costs nothing.
+
+    Args:
+        described: What the model says of itself; known before it is opened.
+        open_model: Opens the model for what is not kept; None where nothing may be asked.
+    """
+
+    kind = "kept"
+
+    def __init__(
+        self,
+        described: Mapping[str, Any],
+        store: ReplyStore,
+        open_model: Callable[[], Model] | None,
+        *,
+        date: str | None = None,
+    ) -> None:
+        self._described, self._store, self._open, self._date = dict(described), store, open_model, date
+        self.model = str(described.get("model", ""))
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return dict(self._described)
+
+    @override
+    def key_of(self, request: ModelRequest) -> str:
+        return key_of(key_fields(request, self._described, self._rungs(request)[0]))
+
+    def _rungs(self, request: ModelRequest) -> tuple[Rung | None, ...]:
+        return (None,) if request.reply_schema is None else RUNGS
+
+    @override
+    def complete(self, request: ModelRequest) -> ModelReply:
+        fields = key_fields(request, self._described, None)
+        rungs = self._rungs(request)
+        for rung in rungs:
+            reply = self._store.find(key_of({**fields, "rung": rung or ""}), self._date)
+            if reply is not None:
+                return reply
+        if self._open is None or self._store.mode == "replay":
+            raise self._missing({**fields, "rung": rungs[0] or ""})
+        try:
+            model = self._open()
+        except AgentEvalError as error:
+            raise ModelFailure(
+                FailureKind.INFRASTRUCTURE,
+                f"cannot be asked: {error.message}",
+                remedy=error.remedy,
+                is_final=True,
+            ) from None
+        return model.complete(request)
+
+    def _missing(self, fields: Mapping[str, str | int]) -> ModelFailure:
+        nearest = self._store.nearest(fields)
+        names = [name for name in nearest or () if name != "messages"] or nearest
+        hint = f"; the nearest kept one differs in {', '.join(names)}" if names else ""
+        where = self._store.path or "the evidence"
+        return ModelFailure(
+            FailureKind.CONTRACT_VIOLATION,
+            f"was not asked, since only kept replies may be used, and {where} has none to this request{hint}",
+            remedy="Record the replies again, with --llm-cassette-mode auto.",
+        )
+
+    @override
+    def keep(self, request: ModelRequest, reply: ModelReply) -> None:
+        if reply.source != "model":
+            return
+        # A model without rungs, such as a scripted one, has the first.
+        fields = key_fields(request, self._described, None)
+        fields["rung"] = "" if request.reply_schema is None else reply.rung or RUNGS[0]
+        self._store.keep(
+            KeptReply(
+                key=key_of(fields),
+                fields=fields,
+                text=reply.text,
+                model=reply.model,
+                usage=reply.usage.to_json() if reply.usage is not None else None,
+                cost_usd=reply.cost_usd,
+                rung=reply.rung,
+                dropped=list(reply.dropped),
+                date=self._date,
+            )
+        )

@@ -1,4 +1,7 @@
-"""Find agents by name. A new kind of agent is one file and one row in `_ROWS`."""
+"""Find agents by name. A new kind of agent is one file and one row in `_ROWS`; a provider has its own.
+
+Each provider of `models.catalog` whose models can be tested is a kind of agent: `openai:MODEL`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.errors import UsageError
+from agent_eval.models.catalog import MODELS
 
 if TYPE_CHECKING:
     from agent_eval.agents.base import Agent, AgentOptions
@@ -26,6 +30,7 @@ class AgentKind:
         schemes: URL schemes that name this kind; the whole URL then names the agent.
         sees_environment: Whether the agent's code sees the whole environment of agent-eval. A CI job refuses
             such agents, because that environment holds the job's token.
+        key_variable: Environment variable that has the agent's key; None for an agent without one.
     """
 
     name: str
@@ -33,9 +38,14 @@ class AgentKind:
     form: str
     schemes: tuple[str, ...] = ()
     sees_environment: bool = False
+    key_variable: str | None = None
 
     def load(self) -> type[Agent]:
         """Import the class."""
+        if self.name in MODELS:
+            from agent_eval.agents.hosted import agent_of
+
+            return agent_of(self.name)
         module, _, name = self.location.partition(":")
         loaded: type[Agent] = getattr(importlib.import_module(module), name)
         return loaded
@@ -44,8 +54,11 @@ class AgentKind:
 _ROWS = (
     AgentKind("command", "agent_eval.agents.command:CommandAgent", "command:PROGRAM ARGUMENTS"),
     AgentKind("http", "agent_eval.agents.http:HttpAgent", "http://… or https://…", schemes=("http", "https")),
-    AgentKind("openai", "agent_eval.agents.openai:OpenAiCompatibleAgent", "openai:MODEL"),
-    AgentKind("anthropic", "agent_eval.agents.anthropic:AnthropicAgent", "anthropic:MODEL"),
+    *(
+        AgentKind(row.name, row.location, f"{row.name}:MODEL", key_variable=row.key_variable)
+        for row in MODELS.values()
+        if row.is_agent
+    ),
     AgentKind("aui", "agent_eval.agents.aui:AuiAgent", "aui:AGENT_ID"),
     AgentKind("aui-v3", "agent_eval.agents.aui:AuiV3Agent", "aui-v3:AGENT_ID"),
     AgentKind(
@@ -69,20 +82,15 @@ def kind_of(spec: str) -> AgentKind | None:
     What is no kind and has a space or a slash is a command line: `python agent.py`, `./agent`.
     """
     prefix, _, rest = spec.partition(":")
-    if _COMMAND_LINE.search(prefix):
+    if re.search(r"\S[ /]", prefix):
         return AGENTS["command"]
     if rest.startswith("//"):
         return next((row for row in _ROWS if prefix in row.schemes), None)
     return AGENTS.get(prefix)
 
 
-_COMMAND_LINE = re.compile(r"\S[ /]")
-
-
 def open_agent(spec: str, options: AgentOptions | None = None) -> Agent:
-    """Build the agent that `spec` names.
-
-    `spec` has one of the forms of `agent_forms`.
+    """Build the agent that `spec` names, in one of the forms of `agent_forms`.
 
     Raises:
         UsageError: `spec` names no kind of agent, or an agent that cannot be used.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import secrets
 import shlex
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +20,116 @@ from typing_extensions import override
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
-from agent_eval.agents.tool_address import TOOLS_VARIABLE, ToolAddress
-from agent_eval.errors import FailureKind, UsageError
-from agent_eval.models.reply import Reply
+from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.models.retries import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.processes.living_child import ConversingChild
-from agent_eval.storage.json import dumps
+from agent_eval.storage.json import Limits, dumps, parse
 from agent_eval.text.escape import last_line
 
 STDERR = "stderr.txt"
 """Artifact that holds the program's standard error."""
 
+TOOLS_VARIABLE = "AGENT_EVAL_TOOLS"
+"""Environment variable in which a program finds the address of its tools."""
+
 _UNLIMITED = 24 * 3600.0
 _LAST_LINE_LIMIT = 500
+_LARGEST_CALL = 8 << 20
+_HOST = "127.0.0.1"
 
 
-Starter = Callable[[Mapping[str, str]], ConversingChild]
-"""Starts the program, with further variables in its environment."""
+class ToolAddress:
+    """Serves the tools of one attempt on a port that only this machine reaches. A context manager.
+
+    A program posts `{"tool": "lookup", "arguments": {"id": 7}}` and receives `{"output": …, "error": …}`.
+
+    Attributes:
+        url: The address, with a path that cannot be guessed.
+        failure: What ended the attempt during a call; None if nothing did.
+    """
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder, self._lock = recorder, threading.Lock()
+        self._path = f"/{secrets.token_urlsafe(16)}"
+        self._has_ended = False
+        self.failure: ToolFault | LimitReached | None = None
+        self._server = ThreadingHTTPServer((_HOST, 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._serve, daemon=True, name="tool-address")
+        self.url = f"http://{_HOST}:{self._server.server_address[1]}{self._path}"
+
+    def record_with(self, recorder: Recorder) -> None:
+        """Record further calls with another recorder, which is that of the next turn."""
+        with self._lock:
+            self._recorder, self.failure = recorder, None
+
+    def _serve(self) -> None:
+        while not self._has_ended:
+            self._server.handle_request()
+
+    def answer(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
+        """Answer a request: its HTTP status, and the object that is sent back."""
+        if not secrets.compare_digest(path.encode(), self._path.encode()):
+            return 404, {"error": "there are no tools at this address"}
+        try:
+            call = parse(body, source="the call", limits=Limits(wide_integers=True))
+        except InvalidInput as error:
+            return 400, {"error": error.message}
+        tool = call.get("tool") if isinstance(call, dict) else None
+        if not isinstance(tool, str):
+            return 400, {"error": "the call names no tool"}
+        with self._lock:
+            if self._has_ended or self.failure is not None:
+                return 410, {"error": "the attempt is over: no further tools are called"}
+            arguments = call.get("arguments", {})
+            try:
+                call_id = self._recorder.record_call(tool, arguments)
+                answer = self._recorder.call_tool(tool, arguments, call_id)
+            except (ToolFault, LimitReached) as failure:
+                self.failure = failure
+                return 410, {"error": failure.problem}
+        return 200, {"output": answer.output, "error": answer.error}
+
+    def __enter__(self) -> ToolAddress:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._has_ended = True
+        # Without a request the thread would wait for one for ever.
+        with socket.create_connection((_HOST, self._server.server_address[1])):
+            self._thread.join()
+        self._server.server_close()
+
+
+def _handler(address: ToolAddress) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 60.0
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            size = int(length) if length.isascii() and length.isdigit() else _LARGEST_CALL + 1
+            if size > _LARGEST_CALL:
+                status, answer = 413, {"error": "the call is too large, or does not state its length"}
+            else:
+                status, answer = address.answer(self.path, self.rfile.read(size))
+            data = json.dumps(answer, ensure_ascii=True).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing: standard error is that of the command."""
+
+        def handle(self) -> None:
+            with suppress(OSError):  # the program may have gone
+                super().handle()
+
+    return Handler
 
 
 @dataclass
@@ -51,8 +148,10 @@ class LivingPrograms:
         self._programs: dict[str, LivingProgram] = {}
         self._lock = threading.Lock()
 
-    def of_session(self, session_id: str, recorder: Recorder, start: Starter) -> LivingProgram:
-        """Return the program of a session, which is started for its first turn."""
+    def of_session(
+        self, session_id: str, recorder: Recorder, start: Callable[[Mapping[str, str]], ConversingChild]
+    ) -> LivingProgram:
+        """Return the program of a session, which is started for its first turn with further variables."""
         with self._lock:
             program = self._programs.get(session_id)
         if program is not None:
@@ -85,7 +184,7 @@ class CommandAgent(Agent):
 
     The program reads `Task.payload` from standard input and writes its answer (see `answer.read_answer`) to
     standard output. Its standard error becomes an artifact of the case. While it runs, it can call the
-    attempt's tools at the address in `AGENT_EVAL_TOOLS` (see `tool_address`).
+    attempt's tools at the address in `AGENT_EVAL_TOOLS` (see `ToolAddress`).
 
     Args:
         argv: The program and its arguments; no shell is involved.
@@ -201,20 +300,19 @@ def _record(
         recorder.artifacts[STDERR] = result.stderr
     if tool_failure is not None:
         return recorder.result(None, tool_failure.failure, tool_failure.problem)
-    if result.failure is not None:
-        if result.stdout:
-            recorder.artifacts["stdout.txt"] = result.stdout
+    try:
+        if result.failure is None:
+            answer = read_answer(result.stdout, what="standard output")
+            return record_answer(recorder, answer, recorder.seconds)
         # For most programs the last line of standard error says why they failed.
         failed = result.failure is FailureKind.AGENT_ERROR
         words = last_line(result.stderr, limit=_LAST_LINE_LIMIT) if failed else ""
-        return recorder.result(None, result.failure, result.problem + words)
-    try:
-        answer = read_answer(result.stdout, what="standard output")
+        failure, problem = result.failure, result.problem + words
     except UnusableAnswer as unusable:
-        if result.stdout:
-            recorder.artifacts["stdout.txt"] = result.stdout
-        return recorder.result(None, unusable.failure, unusable.problem)
-    return record_answer(recorder, answer, recorder.seconds)
+        failure, problem = unusable.failure, unusable.problem
+    if result.stdout:
+        recorder.artifacts["stdout.txt"] = result.stdout
+    return recorder.result(None, failure, problem)
 
 
 def split_command(command: str) -> list[str]:

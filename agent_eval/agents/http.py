@@ -19,7 +19,7 @@ from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect, UncertainOutcome
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
-from agent_eval.models.reply import Reply, account_name
+from agent_eval.models.retries import Reply, account_name
 
 _ERRORS = tuple(range(400, 600))
 _CONNECT_SECONDS = 10.0
@@ -28,11 +28,7 @@ _UNLIMITED = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request to a service.
-
-    `path` is appended to the service's address; empty for the address itself. `body` is a JSON value; None
-    for no body.
-    """
+    """One request to a service, at a `path` below its address, with a JSON value as `body`, None for none."""
 
     method: str
     path: str = ""
@@ -41,18 +37,22 @@ class HttpRequest:
 
 
 class Service:
-    """A service that is asked at several paths. Safe to use from many threads, which share its connections.
+    """An address that receives JSON. Safe to use from many threads, which share its connections.
 
     Args:
-        url: The service's address; `http` is allowed, for agents on a private network.
+        url: `http` is allowed, for agents on a private network.
         secret_headers: Sent to this origin only, and never shown.
+        is_gateway: Whether what answers there is another's than the agent's: a gateway or a load balancer,
+            which says by its status that it cannot reach the agent. Otherwise that is the agent's own answer.
 
     Raises:
         UsageError: `url` is malformed.
     """
 
-    def __init__(self, url: str, *, secret_headers: Mapping[str, str] | None = None) -> None:
-        self.url = url
+    def __init__(
+        self, url: str, *, secret_headers: Mapping[str, str] | None = None, is_gateway: bool = True
+    ) -> None:
+        self.url, self.is_gateway = url, is_gateway
         patience = Patience(
             attempts=1, connect_timeout=_CONNECT_SECONDS, read_timeout=_UNLIMITED, transfer_timeout=_UNLIMITED
         )
@@ -89,13 +89,11 @@ class Service:
                 )
             )
         except AnswerTooLarge:
-            return Reply(
-                failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes"
-            )
+            problem = f"answered with more than {max_bytes} bytes"
+            return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=problem)
         except RefusedRedirect as error:
-            return Reply(
-                failure=FailureKind.AGENT_ERROR, problem=f"answered with a redirect: {error.message}"
-            )
+            problem = f"answered with a redirect: {error.message}"
+            return Reply(failure=FailureKind.AGENT_ERROR, problem=problem)
         except HttpError as error:
             if seconds is not None and time.monotonic() - began >= seconds:
                 return Reply(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
@@ -105,47 +103,23 @@ class Service:
                 delivered=isinstance(error, UncertainOutcome),
             )
 
-
-class Address:
-    """An address that receives JSON by POST. Safe to use from many threads, which share its connections.
-
-    Args:
-        url: The address; `http` is allowed, for agents on a private network.
-        secret_headers: Sent to this origin only, and never shown.
-        is_gateway: Whether what answers there is another's than the agent's: a gateway or a load balancer,
-            which says by its status that it cannot reach the agent. Otherwise that is the agent's own answer.
-
-    Raises:
-        UsageError: `url` is malformed.
-    """
-
-    def __init__(
-        self, url: str, *, secret_headers: Mapping[str, str] | None = None, is_gateway: bool = True
-    ) -> None:
-        self.url, self._is_gateway = url, is_gateway
-        self._service = Service(url, secret_headers=secret_headers)
-
-    def close(self) -> None:
-        """Close the connections to the address."""
-        self._service.close()
-
     def post(self, body: Any, *, seconds: float | None, max_bytes: int) -> Reply[bytes]:
-        """Send JSON and return the bytes of the answer.
+        """Send JSON to the address itself and return the bytes of the answer.
 
-        The failures are those of `Service.send`; and `INFRASTRUCTURE` for too many requests, or a gateway
-        that cannot reach the service, and `AGENT_ERROR` for any other error status. Where there is no
-        gateway, an error status and a connection that breaks after the request was sent are `AGENT_ERROR`.
+        The failures are those of `send`; and `INFRASTRUCTURE` for too many requests, or a gateway that cannot
+        reach the service, and `AGENT_ERROR` for any other error status. Where there is no gateway, an error
+        status and a connection that breaks after the request was sent are `AGENT_ERROR`.
         """
-        reply = self._service.send(HttpRequest("POST", body=body), seconds=seconds, max_bytes=max_bytes)
+        reply = self.send(HttpRequest("POST", body=body), seconds=seconds, max_bytes=max_bytes)
         answer = reply.value
         if answer is None:
-            if reply.is_infrastructure and reply.delivered and not self._is_gateway:
+            if reply.is_infrastructure and reply.delivered and not self.is_gateway:
                 return Reply(failure=FailureKind.AGENT_ERROR, problem=reply.problem)
             return reply.without_value()
         if answer.status < 400:
             return Reply(answer.body)
         limited = is_rate_limit(answer.status, answer.headers, answer.body)
-        if self._is_gateway and (limited or answer.status in (502, 503, 504)):
+        if self.is_gateway and (limited or answer.status in (502, 503, 504)):
             return unavailable(answer, limited=limited)
         return Reply(failure=FailureKind.AGENT_ERROR, problem=status_in_words(answer))
 
@@ -177,8 +151,7 @@ class HttpAgent(Agent):
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, is_gateway: bool = False
     ) -> None:
-        self._address = Address(url, secret_headers=headers, is_gateway=is_gateway)
-        self._is_gateway = is_gateway
+        self._service = Service(url, secret_headers=headers, is_gateway=is_gateway)
         self.account = account_name(url, *(f"{name}: {value}" for name, value in (headers or {}).items()))
 
     @classmethod
@@ -196,12 +169,12 @@ class HttpAgent(Agent):
 
     @override
     def describe(self) -> dict[str, Any]:
-        described: dict[str, Any] = {"agent": "http", "url": self._address.url.partition("?")[0]}
-        return {**described, "gateway": True} if self._is_gateway else described
+        described: dict[str, Any] = {"agent": "http", "url": self._service.url.partition("?")[0]}
+        return {**described, "gateway": True} if self._service.is_gateway else described
 
     @override
     def close(self) -> None:
-        self._address.close()
+        self._service.close()
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
@@ -211,7 +184,7 @@ class HttpAgent(Agent):
 
         def send() -> Reply[bytes]:
             began = surroundings.clocks.monotonic()
-            reply = self._address.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
+            reply = self._service.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
             recorder.seconds = surroundings.clocks.monotonic() - began
             return reply
 

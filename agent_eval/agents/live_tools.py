@@ -17,12 +17,12 @@ from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault
 from agent_eval.agents.cassette import LiveTools
-from agent_eval.agents.http import Address
+from agent_eval.agents.http import Service
 from agent_eval.agents.load import accepts, load_function
 from agent_eval.agents.recorder import plain
 from agent_eval.agents.tools import answer_of
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.models.reply import Reply, Retry, send_once
+from agent_eval.models.retries import Reply, Retry, send_once
 from agent_eval.storage.json import Limits, parse
 
 SOURCE = "live"
@@ -69,7 +69,7 @@ class HttpTools(LiveTools):
         retry: Retry = send_once,
         seconds: float = 60.0,
     ) -> None:
-        self._address = Address(url, secret_headers=headers)
+        self._service = Service(url, secret_headers=headers)
         self._retry, self._seconds = retry, seconds
 
     @override
@@ -81,7 +81,7 @@ class HttpTools(LiveTools):
         def send() -> Reply[bytes]:
             nonlocal last_sent, reply
             last_sent = time.monotonic()
-            reply = self._address.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
+            reply = self._service.post(body, seconds=self._seconds, max_bytes=_MAX_BYTES)
             # A call without an answer may have been carried out, so only a refused call is repeated.
             return reply if reply.rate_limited else Reply()
 
@@ -99,14 +99,11 @@ def _read(data: bytes, tool: str) -> ToolAnswer:
     try:
         value = parse(data, source="the tool server's answer", limits=Limits(wide_integers=True))
     except InvalidInput as error:
-        raise ToolFault(
-            FailureKind.AGENT_ERROR, f"called {tool}, and the tool server gave no JSON: {error.message}"
-        ) from None
+        problem = f"called {tool}, and the tool server gave no JSON: {error.message}"
+        raise ToolFault(FailureKind.AGENT_ERROR, problem) from None
     if not isinstance(value, dict) or not {"response", "error"} & set(value):
-        raise ToolFault(
-            FailureKind.AGENT_ERROR,
-            f"called {tool}, and the tool server's answer has neither response nor error",
-        )
+        problem = f"called {tool}, and the tool server's answer has neither response nor error"
+        raise ToolFault(FailureKind.AGENT_ERROR, problem)
     if value.get("error") is not None:
         return ToolAnswer(error=value["error"], source=SOURCE)
     return answer_of(value.get("response"), source=SOURCE)

@@ -54,7 +54,7 @@ _START = (
     "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
     "from agent_eval.agents.function_child import main; main(about['function'])"
 )
-_RESPONSE_SECONDS = 2.0
+_RESPONSE_SECONDS = 5.0
 """How long a process may take to react where the time of a call is up, before it counts as held up."""
 _EXIT_SECONDS = 5.0
 """How long a process may take to end by itself: the exit handlers of the agent's modules run then."""

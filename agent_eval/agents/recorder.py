@@ -15,7 +15,6 @@ from agent_eval.storage.json import Limits, parse, within_64_bits
 TOOL_ANSWER_SOURCE = "agent_eval.tool_response.source"
 """Attribute of a tool's result: the origin of the answer, as in `ToolAnswer.source`."""
 
-
 FINAL_OUTPUT = "final_output"
 """The same attribute of a call, and the origin of its answer: the call is the agent's answer itself."""
 
@@ -40,7 +39,7 @@ class Recorder:
         self.artifacts: dict[str, bytes] = {}
 
     def add(self, actor: str, kind: str, **fields: Any) -> Event:
-        """Append an event with the given actor, type and fields."""
+        """Append an event."""
         event = Event(
             idx=len(self.events),
             ts=fields.pop("ts", None) or self._clocks.stamp(),
@@ -57,16 +56,10 @@ class Recorder:
         self.add("user", MESSAGE, input=self._task.case.inputs[0])
 
     def record_message(
-        self,
-        output: Any,
-        *,
-        seconds: float | None = None,
-        facts: AnswerFacts = NO_FACTS,
-        error: Any = None,
+        self, output: Any, *, seconds: float | None = None, facts: AnswerFacts = NO_FACTS
     ) -> None:
         """Record a message of the agent, with the seconds that the agent took and what is known of it."""
-        latency = milliseconds(seconds)
-        self.add("agent", MESSAGE, output=output, error=error, latency_ms=latency, **facts.event_fields())
+        self.add("agent", MESSAGE, output=output, latency_ms=milliseconds(seconds), **facts.event_fields())
 
     def record_call(
         self,
@@ -82,16 +75,17 @@ class Recorder:
         It is generated if the agent set none, and made unique if the agent used it before: some models number
         the calls of each answer from the beginning.
         """
-        call_id = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
+        wanted = call_id or f"call-{self._task.attempt}-{len(self.calls)}"
         self.count_call(tool, arguments)
-        call_id = self._unique(call_id)
+        call_id, count = wanted, 2
+        while call_id in self._call_ids:
+            call_id, count = f"{wanted}-{count}", count + 1
+        self._call_ids.add(call_id)
         fields = facts.event_fields()
         if tool == self._task.case.final_output_tool:
             fields["attributes"] = {**fields.get("attributes", {}), TOOL_ANSWER_SOURCE: FINAL_OUTPUT}
-        latency = milliseconds(seconds)
-        self.add(
-            "agent", TOOL_CALL, tool=tool, input=arguments, call_id=call_id, latency_ms=latency, **fields
-        )
+        fields["latency_ms"] = milliseconds(seconds)
+        self.add("agent", TOOL_CALL, tool=tool, input=arguments, call_id=call_id, **fields)
         return call_id
 
     def count_call(self, tool: str, arguments: Any) -> None:
@@ -100,13 +94,6 @@ class Recorder:
         if limit is not None and len(self.calls) >= limit:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
         self.calls.append({"tool": tool, "arguments": storable(arguments)})
-
-    def _unique(self, call_id: str) -> str:
-        unique, count = call_id, 2
-        while unique in self._call_ids:
-            unique, count = f"{call_id}-{count}", count + 1
-        self._call_ids.add(unique)
-        return unique
 
     def call_tool(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
         """Call a tool, record its result, and return it. The case's `final_output_tool` has none.
@@ -228,12 +215,19 @@ def plain(value: Any) -> Any:
     try:
         canonical_json(value)
     except TypeError:
-        try:
-            text = json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
-            return parse(text, source="value", limits=Limits(wide_integers=True))
-        except (InvalidInput, ValueError, TypeError, RecursionError):
-            return _text_of(value)
-    return value
+        pass
+    else:
+        return value
+    try:
+        text = json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
+        return parse(text, source="value", limits=Limits(wide_integers=True))
+    except (InvalidInput, ValueError, TypeError, RecursionError):
+        pass
+    try:
+        return repr(value)[:2000].encode("utf-8", "replace").decode()
+    # The method of any class.
+    except Exception:
+        return f"a value of the type {type(value).__name__}"
 
 
 def storable(value: Any) -> Any:
@@ -243,14 +237,6 @@ def storable(value: Any) -> Any:
     except TypeError:
         return within_64_bits(plain(value))
     return value
-
-
-def _text_of(value: Any) -> str:
-    try:
-        return repr(value)[:2000].encode("utf-8", "replace").decode()
-    # The method of any class.
-    except Exception:
-        return f"a value of the type {type(value).__name__}"
 
 
 def sort_keys(value: Any) -> Any:

@@ -14,13 +14,10 @@ Rows for the same call answer its repetitions one after the other; the last row 
 `tool_responses` answers by the tool's name, whatever the arguments. In an object, a value with `$sequence` (a
 list of answers), or with any of `$response`, `$error` and `$delay_ms`, expresses the same as a row. By the
 specification, a response that is an object with `error` is an error.
-
-`declared_tools` lists the tools that a case offers to a model, and `call_key` identifies calls.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -29,7 +26,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.agents.base import ToolAnswer, ToolFault, Tools
-from agent_eval.contracts import Case, ToolContract, canonical_json
+from agent_eval.contracts import Case, canonical_json
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.storage.json import Limits, parse, within_64_bits
 from agent_eval.storage.redaction import MARKERS, REDACTED
@@ -108,36 +105,31 @@ def check_tools(case: Case) -> None:
 def _cassette(case: Case) -> dict[CallKey, list[ToolAnswer]]:
     cassette = case.metadata.get(CASSETTE)
     answers: dict[CallKey, list[ToolAnswer]] = {}
-    if cassette is None:
-        return answers
     if isinstance(cassette, dict):
         for text, value in cassette.items():
-            key = key_of_fingerprint(text)
+            key, place = key_of_fingerprint(text), f"{CASSETTE}.{text}"
             if key is None:
-                raise _invalid(case, f"{CASSETTE}.{text}", 'is not a call such as tool::{"argument": 1}')
-            place = f"{CASSETTE}.{text}"
+                raise _invalid(case, place, 'is not a call such as tool::{"argument": 1}')
             answers.setdefault(key, []).extend(_answers_in_value(case, value, place, CASSETTE))
-        return answers
-    if not isinstance(cassette, list):
+    elif isinstance(cassette, list):
+        for number, row in enumerate(cassette):
+            place = f"{CASSETTE}[{number}]"
+            if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
+                raise _invalid(case, place, "must be an object with the name of a tool")
+            key = call_key(row["tool"], row.get("arguments"))
+            answers.setdefault(key, []).extend(_answers_in_row(case, row, place))
+    elif cassette is not None:
         raise _invalid(case, CASSETTE, "must be an object or a list")
-    for number, row in enumerate(cassette):
-        place = f"{CASSETTE}[{number}]"
-        if not isinstance(row, dict) or not isinstance(row.get("tool"), str):
-            raise _invalid(case, place, "must be an object with the name of a tool")
-        key = call_key(row["tool"], row.get("arguments"))
-        answers.setdefault(key, []).extend(_answers_in_row(case, row, place))
     return answers
 
 
 def _responses(case: Case) -> dict[str, list[ToolAnswer]]:
     responses = case.metadata.get(RESPONSES)
-    if responses is None:
-        return {}
-    if not isinstance(responses, dict):
+    if not isinstance(responses, dict | None):
         raise _invalid(case, RESPONSES, "must be an object by tool name")
     return {
         tool: _answers_in_value(case, value, f"{RESPONSES}.{tool}", RESPONSES)
-        for tool, value in responses.items()
+        for tool, value in (responses or {}).items()
     }
 
 
@@ -155,36 +147,29 @@ def _answers_in_row(case: Case, row: Mapping[str, Any], place: str) -> list[Tool
 
 
 def _answers_in_value(case: Case, value: Any, place: str, source: str) -> list[ToolAnswer]:
+    sequence = [value]
     if isinstance(value, dict) and set(value) == {"$sequence"}:
         sequence = value["$sequence"]
         if not isinstance(sequence, list) or not sequence:
             raise _invalid(case, f"{place}.$sequence", "must be a list with at least one answer")
-        return [_answer_in_value(case, item, place, source) for item in sequence]
-    return [_answer_in_value(case, value, place, source)]
+    return [_answer_in_value(case, item, place, source) for item in sequence]
 
 
 def _answer_in_value(case: Case, value: Any, place: str, source: str) -> ToolAnswer:
-    if isinstance(value, dict):
-        _refuse_misspelt(case, value, place)
-    if isinstance(value, dict) and value and _KEYS.issuperset(value):
-        delay = _delay(case, value.get("$delay_ms", 0), f"{place}.$delay_ms")
-        if value.get("$error") is not None:
-            return ToolAnswer(error=value["$error"], source=source, delay_ms=delay)
-        return answer_of(value.get("$response"), source=source, delay_ms=delay)
-    return answer_of(value, source=source)
-
-
-def _refuse_misspelt(case: Case, value: Mapping[str, Any], place: str) -> None:
-    """Refuse a key like ours in an object of such keys, which would be taken for the tool's own answer."""
-    if not all(key.startswith("$") for key in value):
-        return
-    for key in value:
+    if not isinstance(value, dict) or not value or not all(key.startswith("$") for key in value):
+        return answer_of(value, source=source)
+    for key in sorted(value.keys() - _KEYS):  # one like ours would be taken for the tool's own answer
         if key == "$sequence":
             raise _invalid(case, f"{place}.{key}", "must be the only key of its object")
-        if key not in _KEYS:
-            near = get_close_matches(key, sorted(_KEYS | {"$sequence"}), n=1, cutoff=0.8)
-            if near:
-                raise _invalid(case, f"{place}.{key}", f"is unknown here; did you mean {near[0]}?")
+        near = get_close_matches(key, sorted(_KEYS | {"$sequence"}), n=1, cutoff=0.8)
+        if near:
+            raise _invalid(case, f"{place}.{key}", f"is unknown here; did you mean {near[0]}?")
+    if not value.keys() <= _KEYS:
+        return answer_of(value, source=source)
+    delay = _delay(case, value.get("$delay_ms", 0), f"{place}.$delay_ms")
+    if value.get("$error") is not None:
+        return ToolAnswer(error=value["$error"], source=source, delay_ms=delay)
+    return answer_of(value.get("$response"), source=source, delay_ms=delay)
 
 
 def answer_of(response: Any, *, source: str, delay_ms: float = 0.0) -> ToolAnswer:
@@ -217,31 +202,30 @@ def declared_tools(case: Case) -> list[dict[str, Any]]:
     """
     tools = case.metadata.get("tools")
     if tools is None:
-        return [_contracted_tool(name, contract) for name, contract in sorted(case.tool_contracts.items())]
+        return [
+            _tool(name, "", contract.args_schema or _schema(contract.required_args))
+            for name, contract in sorted(case.tool_contracts.items())
+        ]
     if not isinstance(tools, list):
         raise _invalid(case, "tools", "must be a list")
-    return [_declared_tool(case, tool, f"tools[{number}]") for number, tool in enumerate(tools)]
+    declared = []
+    for number, tool in enumerate(tools):
+        body = tool.get("function", tool) if isinstance(tool, dict) else None
+        if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
+            raise _invalid(case, f"tools[{number}]", "must be an object with the name of a tool")
+        description, schema = body.get("description", ""), body.get("parameters", body.get("input_schema"))
+        declared.append(
+            _tool(
+                body["name"],
+                description if isinstance(description, str) else "",
+                schema if isinstance(schema, dict) else _schema(()),
+            )
+        )
+    return declared
 
 
-def _declared_tool(case: Case, tool: Any, place: str) -> dict[str, Any]:
-    body = tool.get("function", tool) if isinstance(tool, dict) else None
-    if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
-        raise _invalid(case, place, "must be an object with the name of a tool")
-    schema = body.get("parameters", body.get("input_schema"))
-    description = body.get("description", "")
-    return {
-        "name": body["name"],
-        "description": description if isinstance(description, str) else "",
-        "parameters": schema if isinstance(schema, dict) else _schema(()),
-    }
-
-
-def _contracted_tool(name: str, contract: ToolContract) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": "",
-        "parameters": contract.args_schema or _schema(contract.required_args),
-    }
+def _tool(name: str, description: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": name, "description": description, "parameters": schema}
 
 
 def _schema(required: Iterable[str]) -> dict[str, Any]:
@@ -278,15 +262,8 @@ def call_key(tool: str, arguments: Any) -> CallKey:
     return tool, text
 
 
-def fingerprint(tool: str, arguments: Any) -> str:
-    """Format a call as the key of a cassette that is an object: `tool::{"a": 1}`, keys sorted."""
-    value = _parse_text(arguments)
-    text = json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else str(value)
-    return f"{tool}{_SEPARATOR}{text}"
-
-
 def key_of_fingerprint(text: str) -> CallKey | None:
-    """Return the key of the call that a fingerprint names, whatever its JSON's layout; None if malformed."""
+    """Return the key of the call that `tool::{"a": 1}` names, in any layout of JSON; None if malformed."""
     tool, separator, arguments = text.partition(_SEPARATOR)
     # A tool's name may itself contain the separator; the arguments begin with the first bracket after one.
     if begin := _ARGUMENTS.search(text):

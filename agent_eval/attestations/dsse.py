@@ -78,11 +78,7 @@ class Envelope:
         signature = {"sig": _encode(self.signature)}
         if self.key_id:
             signature["keyid"] = self.key_id
-        return {
-            "payload": _encode(self.payload),
-            "payloadType": PAYLOAD_TYPE,
-            "signatures": [signature],
-        }
+        return {"payload": _encode(self.payload), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
 
     @classmethod
     def parse(cls, value: object, *, source: str) -> Envelope:

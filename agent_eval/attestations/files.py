@@ -8,12 +8,7 @@ from typing import Literal, NamedTuple
 
 from agent_eval.attestations.dsse import Envelope, UntrustedPack, read_bundle, read_envelope
 from agent_eval.attestations.keys import PublicKey
-from agent_eval.attestations.statement import (
-    TEST_RESULT,
-    VERIFICATION_RESULT,
-    Expected,
-    Statement,
-)
+from agent_eval.attestations.statement import TEST_RESULT, VERIFICATION_RESULT, Expected, Statement
 
 
 class Kind(NamedTuple):

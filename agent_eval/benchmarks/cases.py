@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
-from agent_eval.benchmarks.catalog import Archetype
-from agent_eval.benchmarks.scenario import Call, Json, Scenario, Script, Tool
-from agent_eval.benchmarks.words import NOON
+from agent_eval.benchmarks.archetypes import TODAY, Archetype
+from agent_eval.benchmarks.scenario import Call, Json, Scenario, Script
 
 MODELS = (("gpt-4.1-mini", 0.4, 1.6), ("claude-haiku-4-5", 1.0, 5.0), ("gemini-2.5-flash", 0.3, 2.5))
 """Names of models with US dollars for a million tokens of input and output."""
@@ -17,10 +17,14 @@ MODELS = (("gpt-4.1-mini", 0.4, 1.6), ("claude-haiku-4-5", 1.0, 5.0), ("gemini-2
 
 def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
     """Return the definition of a case, as JSON values."""
+    if scenario.schema is not None:
+        expected = json.loads(scenario.script.answer)
+    else:
+        expected = scenario.facts[0] if scenario.facts else None
     return {
         "case_id": case_id,
         "input": scenario.request,
-        "expected_output": _expected(scenario),
+        "expected_output": expected,
         "tool_contracts": _contracts(scenario, archetype),
         "policy": {
             "required_tools": list(scenario.required),
@@ -32,12 +36,6 @@ def case_of(scenario: Scenario, archetype: Archetype, case_id: str) -> Json:
     }
 
 
-def _expected(scenario: Scenario) -> Any:
-    if scenario.schema is not None:
-        return json.loads(scenario.script.answer)
-    return scenario.facts[0] if scenario.facts else None
-
-
 def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
     offered = [archetype.tools[name] for name in scenario.offered]
     metadata: Json = {
@@ -46,11 +44,17 @@ def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
             "twists": list(scenario.twists),
             "trap": scenario.trap.name if scenario.trap else None,
         },
-        "tools": [_declared(tool) for tool in offered],
+        "tools": [
+            {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+            for tool in offered
+        ],
         "tool_response_cassette": _cassette(scenario),
         "final_output": _final_output(scenario),
         "trajectory_match": _trajectory(scenario, archetype),
-        "strict": _strict(scenario),
+        "strict": [
+            *({"strict": "tool_used", "toolName": name} for name in scenario.required),
+            *({"strict": "tool_not_used", "toolName": name} for name in scenario.forbidden),
+        ],
         "allowed_tools": [tool.name for tool in offered if tool.name not in scenario.forbidden],
     }
     if scenario.withheld:
@@ -58,10 +62,6 @@ def _metadata(scenario: Scenario, archetype: Archetype) -> Json:
     if scenario.proof is not None:
         metadata["lean_payload"] = scenario.proof
     return metadata
-
-
-def _declared(tool: Tool) -> Json:
-    return {"name": tool.name, "description": tool.description, "parameters": tool.schema}
 
 
 def _contracts(scenario: Scenario, archetype: Archetype) -> Json:
@@ -82,20 +82,16 @@ def _cassette(scenario: Scenario) -> list[Json]:
 
     Rows of the same call answer its repetitions in order. The wrong way adds only calls of its own.
     """
-    calls = list(scenario.script.calls)
-    if scenario.trap is not None:
-        known = {_key(call) for call in calls}
-        calls += [call for call in scenario.trap.script.calls if _key(call) not in known]
-    return [_row(call) for call in calls]
-
-
-def _key(call: Call) -> str:
-    return f"{call.tool} {json.dumps(call.arguments, sort_keys=True)}"
-
-
-def _row(call: Call) -> Json:
-    answer = {"response": call.response} if call.error is None else {"error": call.error}
-    return {"tool": call.tool, "arguments": call.arguments, **answer}
+    right = scenario.script.calls
+    wrong = scenario.trap.script.calls if scenario.trap else ()
+    return [
+        {
+            "tool": call.tool,
+            "arguments": call.arguments,
+            **({"response": call.response} if call.error is None else {"error": call.error}),
+        }
+        for call in (*right, *(each for each in wrong if not any(each.same(call) for call in right)))
+    ]
 
 
 def _final_output(scenario: Scenario) -> Json:
@@ -122,59 +118,47 @@ def _trajectory(scenario: Scenario, archetype: Archetype) -> Json:
     return {"mode": "superset", "calls": expected, **({"forbidden": forbidden} if forbidden else {})}
 
 
-def _strict(scenario: Scenario) -> list[Json]:
-    return [
-        *({"strict": "tool_used", "toolName": name} for name in scenario.required),
-        *({"strict": "tool_not_used", "toolName": name} for name in scenario.forbidden),
-    ]
-
-
 class Recorder:
     """Records one script; `rng` is the source of times and token counts."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._now: datetime = NOON + timedelta(seconds=rng.randrange(40_000))
+        self._now = datetime(TODAY.year, TODAY.month, TODAY.day, 12, tzinfo=UTC)
+        self._now += timedelta(seconds=rng.randrange(40_000))
         self._model = rng.choice(MODELS)
         self._read = rng.randrange(500, 1400)
-        self._calls = 0
+        self._ids = count(1)
         self.events: list[Json] = []
 
-    def record(self, scenario: Scenario, script: Script) -> list[Json]:
+    def record(self, request: str, script: Script) -> list[Json]:
         """Record the user's request, the calls with their results, and the answer."""
-        self._add("user", "message", 0, input=scenario.request)
-        for group in grouped(script.calls):
-            self._record_group(group)
+        self._add("user", "message", 0, input=request)
+        group: list[Call] = []
+        for call, after in zip(script.calls, (*script.calls[1:], None), strict=True):
+            group.append(call)
+            if after is None or not after.together:
+                self._record_group(group)
+                group = []
         self._add("agent", "message", self._thinking(), output=script.answer, **self._answered(script.answer))
         return self.events
 
     def _record_group(self, group: list[Call]) -> None:
+        """Record what a model asks for in one go."""
         if self._rng.random() < 0.25:
             words = f"Next I need {', '.join(call.tool for call in group)}."
             self._add("agent", "reasoning", self._rng.randrange(40, 200), output=words)
-        ids = []
+        results = []
         for position, call in enumerate(group):
             spent = self._answered(str(call.arguments), "tool_calls") if position == 0 else {}
             latency = self._thinking() if position == 0 else 0
-            ids.append(self._record_call(call, latency, **spent))
-        results = list(zip(group, ids, strict=True))
-        # What is asked for in one go is answered in any order.
+            named = {"tool": call.tool, "call_id": f"call_{next(self._ids):02d}"}
+            self._add("agent", "tool_call", latency, **named, input=call.arguments, **spent)
+            results.append((named, call.result))
+        # It is answered in any order.
         self._rng.shuffle(results)
-        for call, call_id in results:
-            self._record_result(call, call_id)
-
-    def _record_call(self, call: Call, latency: int, **spent: Any) -> str:
-        self._calls += 1
-        call_id = f"call_{self._calls:02d}"
-        fields = {"tool": call.tool, "call_id": call_id, "input": call.arguments}
-        self._add("agent", "tool_call", latency, **fields, **spent)
-        return call_id
-
-    def _record_result(self, call: Call, call_id: str) -> None:
-        answer = {"output": call.response} if call.error is None else {"error": call.error}
-        self._read += len(str(answer)) // 4
-        latency = self._rng.randrange(30, 900)
-        self._add("tool", "tool_result", latency, tool=call.tool, call_id=call_id, **answer)
+        for named, result in results:
+            self._read += len(str(result)) // 4
+            self._add("tool", "tool_result", self._rng.randrange(30, 900), **named, **result)
 
     def _thinking(self) -> int:
         return self._rng.randrange(400, 2600)
@@ -193,14 +177,3 @@ class Recorder:
         stamp = self._now.isoformat(timespec="milliseconds")
         event = {"ts": stamp, "actor": actor, "type": kind, **fields}
         self.events.append(event if actor == "user" else {**event, "latency_ms": latency})
-
-
-def grouped(calls: tuple[Call, ...]) -> list[list[Call]]:
-    """Divide calls into those that a model asks for in one go."""
-    groups: list[list[Call]] = []
-    for call in calls:
-        if call.together and groups:
-            groups[-1].append(call)
-        else:
-            groups.append([call])
-    return groups

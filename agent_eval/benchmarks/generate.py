@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
+from agent_eval.benchmarks.archetypes import Archetype, archetype
 from agent_eval.benchmarks.cases import Recorder, case_of
-from agent_eval.benchmarks.catalog import Archetype, archetype
 from agent_eval.benchmarks.scenario import Json, Scenario
 from agent_eval.benchmarks.twists import combined, varied
 from agent_eval.contracts import SCHEMA_VERSION
@@ -21,20 +21,12 @@ _CASE_ID = re.compile(r"(?P<archetype>[a-z_]+)-(?P<seed>-?\d+)-(?P<number>\d{4,}
 
 @dataclass(frozen=True)
 class SuiteRequest:
-    """Which suite to generate.
-
-    With `with_traces`, each case has the trace of an agent that does everything right.
-    """
+    """Which suite to generate; `with_traces` adds the traces of an agent that does everything right."""
 
     archetype: str
     cases: int
     seed: int = 0
     with_traces: bool = False
-
-    @property
-    def dataset_id(self) -> str:
-        """Id of the suite."""
-        return f"{self.archetype}_{self.cases}"
 
 
 def generate_suite(request: SuiteRequest) -> Json:
@@ -47,34 +39,28 @@ def generate_suite(request: SuiteRequest) -> Json:
     cases = []
     for number in range(request.cases):
         case_id, scenario = scenario_of(of, request.seed, number)
-        case = case_of(scenario, of, case_id)
+        cases.append(case_of(scenario, of, case_id))
         if request.with_traces:
-            case["trace"] = numbered(record(scenario, case_id))
-        cases.append(case)
+            cases[-1]["trace"] = numbered(record(scenario, case_id))
+    benchmarks = [case["metadata"]["benchmark"] for case in cases]
+    traps = Counter(each["trap"] for each in benchmarks if each["trap"])
+    about = {
+        "archetype": request.archetype,
+        "seed": request.seed,
+        "scenarios": len({each["scenario"] for each in benchmarks}),
+        "traps": dict(sorted(traps.items())),
+    }
     return {
-        "dataset_id": request.dataset_id,
-        "metadata": {"schema_version": SCHEMA_VERSION, "benchmark": _about(request, cases)},
+        "dataset_id": f"{request.archetype}_{request.cases}",
+        "metadata": {"schema_version": SCHEMA_VERSION, "benchmark": about},
         "cases": cases,
     }
 
 
-def _about(request: SuiteRequest, cases: list[Json]) -> Json:
-    traps = Counter(trap for case in cases if (trap := case["metadata"]["benchmark"]["trap"]))
-    scenarios = {case["metadata"]["benchmark"]["scenario"] for case in cases}
-    return {
-        "archetype": request.archetype,
-        "seed": request.seed,
-        "scenarios": len(scenarios),
-        "traps": dict(sorted(traps.items())),
-    }
-
-
 def scenario_of(of: Archetype, seed: int, number: int) -> tuple[str, Scenario]:
-    """Make the scenario of a case, with the id of that case.
+    """Make the scenario of the case at a place of a suite, from 0, with the id of that case.
 
     Each scenario comes once in every round of all of them, in an order of the round's own.
-
-    `number` is the place of the case in the suite, from 0.
     """
     turn, place = divmod(number, len(of.scenarios))
     order = list(of.scenarios)
@@ -98,7 +84,7 @@ def scenario_of_case(case_id: str) -> Scenario | None:
 
 def record(scenario: Scenario, case_id: str) -> list[Json]:
     """Record the right way of a scenario, as events without numbers."""
-    return Recorder(random.Random(f"{case_id}/trace")).record(scenario, scenario.script)
+    return Recorder(random.Random(f"{case_id}/trace")).record(scenario.request, scenario.script)
 
 
 def numbered(events: list[Json]) -> list[Json]:

@@ -14,41 +14,10 @@ NOTE = "{note}"
 PROSE: Json = {"type": "string", "minLength": 1}
 """Schema of an argument in the agent's own words: no expectation compares it."""
 
-NAME: Json = {"type": "string", "minLength": 1, "maxLength": 200}
-COUNT: Json = {"type": "integer", "minimum": 1, "maximum": 10_000}
-AMOUNT: Json = {"type": "number", "exclusiveMinimum": 0}
-FLAG: Json = {"type": "boolean"}
-DATE: Json = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
-
-
-def pattern(text: str) -> Json:
-    """Write the schema of a string that matches a pattern."""
-    return {"type": "string", "pattern": text}
-
-
-def one_of(*words: str) -> Json:
-    """Write the schema of one of these words."""
-    return {"enum": list(words)}
-
-
-def record(**properties: Json) -> Json:
-    """Write the schema of an object that has exactly these properties."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": sorted(properties),
-        "additionalProperties": False,
-    }
-
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that the agent is offered.
-
-    Attributes:
-        properties: Schemas of its arguments by name.
-        writes: Whether it changes something.
-    """
+    """A tool that the agent is offered; `properties` are schemas of its arguments."""
 
     name: str
     description: str
@@ -64,12 +33,7 @@ class Tool:
     @property
     def schema(self) -> Json:
         """The JSON Schema of its arguments."""
-        return {
-            "type": "object",
-            "properties": dict(self.properties),
-            "required": self.required,
-            "additionalProperties": False,
-        }
+        return record(dict(self.properties), self.required)
 
     @property
     def firm(self) -> list[str]:
@@ -77,19 +41,16 @@ class Tool:
         return [name for name, schema in self.properties.items() if schema != PROSE]
 
 
-def toolbox(*tools: Tool) -> dict[str, Tool]:
-    """Return tools by name."""
-    return {tool.name: tool for tool in tools}
+def record(properties: Json, required: list[str]) -> Json:
+    """Write the schema of an object that has no other properties."""
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 @dataclass(frozen=True)
 class Call:
     """A call of a tool, and how the tool answers.
 
-    Attributes:
-        response: What it answers; ignored where it fails.
-        error: Why it fails; None where it answers.
-        together: Whether a model asks for it in one go with the call before.
+    `response` is ignored where there is an `error`; `together` is what is asked for with the call before.
     """
 
     tool: str
@@ -97,6 +58,15 @@ class Call:
     response: Any = None
     error: str | None = None
     together: bool = False
+
+    def same(self, other: Call) -> bool:
+        """Tell whether another call asks for the same."""
+        return (self.tool, self.arguments) == (other.tool, other.arguments)
+
+    @property
+    def result(self) -> Json:
+        """What the tool gives back, as an event of a trace has it."""
+        return {"output": self.response} if self.error is None else {"error": self.error}
 
 
 @dataclass(frozen=True)
@@ -109,10 +79,7 @@ class Script:
 
 @dataclass(frozen=True)
 class Trap:
-    """A wrong way that a careless agent takes, and that the default judges see.
-
-    `name` says in one word what goes wrong.
-    """
+    """A wrong way that a careless agent takes, and that the default judges see."""
 
     name: str
     script: Script
@@ -120,10 +87,7 @@ class Trap:
 
 @dataclass(frozen=True)
 class Injection:
-    """An instruction in data that a tool returns.
-
-    `says` is what an agent that obeys says then; empty where it only acts.
-    """
+    """An instruction in data that a tool returns; `says` is what an agent that obeys says, if anything."""
 
     text: str
     calls: tuple[Call, ...] = ()
@@ -136,11 +100,9 @@ class Scenario:
     """A task for an agent: what is asked, the right way to do it, and what is expected.
 
     Attributes:
-        offered: Names of the tools that the agent has.
         facts: Texts that the answer contains.
         patterns: Patterns that it matches.
         schema: JSON Schema of an answer that is JSON.
-        forbidden: Tools that the agent must not use.
         withheld: Texts that it must not repeat.
         narrowed: Stricter schemas of single arguments, as `(tool, argument, schema)`.
         proof: What a checker verifies: terms and their sum.

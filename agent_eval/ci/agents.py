@@ -14,11 +14,10 @@ from typing import Self
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import AGENTS, kind_of, open_agent
 from agent_eval.ci.config import Settings
-from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.catalog import is_secret_of_a_job
-from agent_eval.ci.seal import as_code
-from agent_eval.ci.sides import NoSuchDirectory, Side, set_up
-from agent_eval.ci.worktree import CannotCheckOut
+from agent_eval.ci.rules import JobContext
+from agent_eval.ci.sides import CannotCheckOut, NoSuchDirectory, Side, set_up
+from agent_eval.ci.workspace import as_code
 from agent_eval.config.spec import AgentSpec, RunSpec
 from agent_eval.contracts.reruns import Side as SideName
 from agent_eval.errors import AgentEvalError, NotEvaluable, UsageError

@@ -1,20 +1,44 @@
-"""The baseline of a suite: its evidence, its source, and why there may be none."""
+"""The baseline of a suite: its evidence and source, how it is found, and why there may be none.
+
+A baseline is evidence of a reviewed commit at or before the base of the job, by the graph of commits: what a
+branch, a tag or an event is called proves nothing. The platform, the evidence and git name the same commit.
+The nearest commit counts, of its runs the newest.
+
+Only where no reviewed run left evidence is a missing baseline a first adoption. Evidence that has expired is
+not compared, and evidence that is there and cannot be read ends the job in an error, unless an older run
+takes its place.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 
-from agent_eval.ci.earlier import Asked, EarlierRun, Outage
+from agent_eval.attestations.files import Trust
+from agent_eval.attestations.keys import PublicKey
+from agent_eval.attestations.statement import Expected
+from agent_eval.ci.clone import PrivateClone
+from agent_eval.ci.earlier import (
+    Asked,
+    EarlierRun,
+    Expired,
+    NoHistory,
+    Outage,
+    Skipped,
+    Withheld,
+    outage_of,
+)
 from agent_eval.ci.place import JobPlace
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import BaselineEntry
-from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import by_dataset, open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.packs import view
@@ -140,10 +164,13 @@ _MAKE_ANOTHER = (
     "`baseline-run-id`."
 )
 
+
 Opened = tuple[Pack, RunView]
+
 
 Unfit = Callable[[RunSummary], str]
 """Says why a run is no baseline, as a clause; empty for one that is."""
+
 
 EarlierRuns = Callable[[Asked], Iterable[EarlierRun]]
 
@@ -229,12 +256,7 @@ def packs_below(where: Path, admission: Admission | None = None) -> dict[str, Pa
 
 
 def age_in_words(created_at: str | None, now: datetime) -> str | None:
-    """Say how long ago something was (ISO 8601), in its largest unit; None when unknown.
-
-    Example:
-        >>> age_in_words("2026-01-12T09:00:00Z", datetime(2026, 1, 14, 10, tzinfo=UTC))
-        '2 days'
-    """
+    """Say how long ago something was (ISO 8601), in its largest unit; None when unknown."""
     try:
         then = datetime.fromisoformat(created_at or "")
     except ValueError:
@@ -251,7 +273,7 @@ def unfit_baseline(label: str, slug: str, why: str) -> UsageError:
     """Build the error for a baseline that the user named, and whose cases could not be judged."""
     return UsageError(
         f"{capital(label)} is no baseline for `{slug}`: {why}.",
-        remedy="Name a run whose cases were judged, or allow more errors with `max-baseline-error-rate`.",
+        remedy="Name a run whose cases were judged.",
         field="baseline",
     )
 
@@ -266,3 +288,311 @@ def check_statements(packs: Mapping[str, Pack], admission: Admission | None) -> 
 def capital(text: str) -> str:
     """Begin a sentence with a label."""
     return text[:1].upper() + text[1:]
+
+
+def admission_by(key: PublicKey | None, commit: str | None = None) -> Admission | None:
+    """Make the check that a baseline is signed, and of the commit that its run says; None without a key."""
+    return Admission(Trust(keys=(key,), expected=Expected(commit=commit))) if key is not None else None
+
+
+MAX_LISTED = 200
+"""Earlier runs that a platform is asked for."""
+
+
+MAX_LOOKED_AT = 20
+"""Earlier runs that are looked at."""
+
+
+MAX_OPENED = 3
+"""Earlier runs whose evidence is read: a suite that none of these has is new."""
+
+
+MAX_SECONDS_WITHHELD = 600.0
+"""Once evidence was withheld, no further run is begun with after so many seconds of searching."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The ground of a search for baselines.
+
+    Attributes:
+        place: None outside of a repository, where every run counts.
+        clone: With the graph of commits; None outside of a repository.
+        wanted: Slugs of the suites.
+        remedy: What a user can do where the platform does not let the job read earlier runs; a sentence.
+        unfit: Says why a run is no baseline, as a clause; empty for one that is.
+        key: With which a baseline must have been signed; None where it need not be.
+    """
+
+    place: JobPlace | None
+    clone: PrivateClone | None
+    wanted: Sequence[str]
+    remedy: str
+    unfit: Unfit = lambda _: ""
+    key: PublicKey | None = None
+
+
+def find_baselines(
+    runs: EarlierRuns, ground: Ground, *, clock: Callable[[], float] = time.monotonic
+) -> Search:
+    """Look at reviewed runs at or before the base, the nearest first, until every suite has a baseline.
+
+    `clock` returns seconds from any beginning, for the bound of a search in which evidence is withheld.
+    """
+    result = Search()
+    try:
+        _look_through(runs, ground, result, clock)
+    except NoHistory as reason:
+        result.looked_at = None
+        result.notes.append(str(reason))
+    except RemoteError as error:
+        result.outage = outage_of(error, ground.remedy)
+    result.settle(ground.wanted)
+    return result
+
+
+def find_named(run: EarlierRun, ground: Ground) -> Search:
+    """Read the run that the user named: a person's decision, which needs no ancestry."""
+    result, origin = Search(looked_at=1), _origin(run, "named run", None)
+    try:
+        opened = _read(run, ground, None)
+    except Skipped as skipped:
+        if isinstance(skipped.__cause__, RemoteError):  # the platform failed
+            raise RemoteError(str(skipped), remedy=skipped.__cause__.remedy) from skipped
+        raise _unusable(str(skipped)) from skipped
+    _keep(opened, ground, result)
+    for slug, (pack, seen) in opened.wanted.items():
+        if why := ground.unfit(seen.summary):
+            raise unfit_baseline(run.label, slug, why)
+        result.baselines[slug] = Baseline(pack, seen, origin, named_by_user=True)
+    if not result.baselines:
+        raise _unusable(f"{run.label} has no evidence of {', '.join(ground.wanted)}.")
+    return result
+
+
+@dataclass(frozen=True)
+class _Reviewed:
+    """A run of a reviewed commit; `before` counts commits before the base, None for one that is after it."""
+
+    run: EarlierRun
+    commit: str | None
+    before: int | None
+
+    @property
+    def how(self) -> str:
+        """How it was found, as a noun."""
+        if self.before is None or self.commit is None:
+            return "newest run"
+        return f"{count(self.before, 'commit')} before the base" if self.before else "merge base"
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What was read of a run: all packs by slug, and of the wanted ones what the comparison reads."""
+
+    packs: Mapping[str, Pack]
+    wanted: Mapping[str, Opened]
+
+
+def _look_through(runs: EarlierRuns, ground: Ground, result: Search, clock: Callable[[], float]) -> None:
+    begun = clock()
+    place = ground.place
+    asked = Asked(
+        branches=place.branches if place is not None else (),
+        commit=place.base if place is not None else None,
+        before_own=place is None or place.is_reviewed,
+    )
+    listed = {run.number: run for run in islice(runs(asked), MAX_LISTED)}
+    reviewed = list(_reviewed(listed.values(), ground, result))
+    newest = max(reviewed, key=lambda row: row.run.number, default=None)
+    read: dict[int, _Evidence | None] = {}
+    opened = 0
+    result.looked_at = 0
+    nearest = sorted(
+        (row for row in reviewed if row.before is not None),
+        key=lambda row: (row.before, -row.run.number),
+    )
+    if place is not None and not any(row.before == 0 for row in nearest):
+        result.notes.append(f"There is no finished run of the base `{place.base[:7]}`.")
+    for number, row in enumerate(nearest, start=1):
+        result.looked_at = number
+        evidence = read[row.run.number] = _try(row, ground, result)
+        if evidence is not None:
+            fit = _fit(evidence, row, ground, result)
+            # A run that judged nothing does not say which suites are new.
+            opened += len(fit) == len(evidence.wanted)
+            for slug, (pack, seen) in fit.items():
+                result.baselines.setdefault(slug, Baseline(pack, seen, _origin(row.run, row.how, row.commit)))
+            lacking = [slug for slug in ground.wanted if slug not in result.baselines]
+            if not lacking:
+                break
+            if absent := [slug for slug in lacking if slug not in evidence.wanted]:
+                result.notes.append(f"{capital(row.run.label)} has no evidence of `{'`, `'.join(absent)}`.")
+        too_long = bool(result.withheld) and clock() - begun > MAX_SECONDS_WITHHELD
+        if opened >= MAX_OPENED or number >= MAX_LOOKED_AT or too_long:
+            result.notes.append(f"Looked at {count(number, 'earlier run')}, no further.")
+            break
+    if newest is not None:
+        _read_newest(newest, ground, result, read)
+    if result.gone is None and not result.lost:
+        known = {row.run.number for row in reviewed}
+        _look_elsewhere([run for run in listed.values() if run.number not in known], newest, ground, result)
+
+
+def _look_elsewhere(
+    others: Iterable[EarlierRun], newest: _Reviewed | None, ground: Ground, result: Search
+) -> None:
+    """Tell a first adoption from a base that is older than every run, or a branch that was pushed over."""
+    if newest is not None and result.newest:
+        result.lost.append(f"{capital(newest.run.label)} left evidence, of a commit that is after the base.")
+        return
+    place = ground.place
+    strays = (run for run in others if place is not None and run.is_own_code and run.branch in place.branches)
+    run = max(strays, key=lambda run: run.number, default=None)
+    if run is None:
+        return
+    try:
+        run.fetch()
+    except (Expired, Withheld):
+        pass
+    except Skipped:
+        return
+    result.lost.append(f"{capital(run.label)} left evidence, of a commit that is in no trusted branch.")
+
+
+def _reviewed(runs: Iterable[EarlierRun], ground: Ground, result: Search) -> Iterator[_Reviewed]:
+    """Keep the runs whose code is the repository's own, of a commit at or below the tip."""
+    place, clone = ground.place, ground.clone
+    if place is None or clone is None:
+        yield from (_Reviewed(run, None, -run.number) for run in runs if run.branch is None)
+        return
+    below_tip = frozenset(clone.ancestors(place.tip, most=MAX_ANCESTORS))
+    before = {sha: at for at, sha in enumerate(clone.ancestors(place.base, most=MAX_ANCESTORS))}
+    for run in runs:
+        if not run.is_own_code:
+            result.notes.append(
+                f"{capital(run.label)} was passed over: its code is not from this repository."
+            )
+            continue
+        if run.branch is not None and run.branch not in place.branches:
+            continue
+        # Of the commits that a run may have been of, those of shared libraries are in another repository.
+        commits = run.commits & below_tip
+        at = [sha for sha in commits if sha in before]
+        if at:
+            commit = min(at, key=before.__getitem__)
+            yield _Reviewed(run, commit, before[commit])
+        elif commits:
+            yield _Reviewed(run, min(commits), None)
+
+
+def _origin(run: EarlierRun, how: str, commit: str | None) -> Origin:
+    only = next(iter(run.commits)) if len(run.commits) == 1 else None
+    return Origin(
+        how=how,
+        sha=commit or only,
+        branch=run.branch,
+        run_id=run.number,
+        run_url=run.url,
+        created_at=run.created_at,
+    )
+
+
+def _try(row: _Reviewed, ground: Ground, result: Search) -> _Evidence | None:
+    """Read the evidence of a run; None where it cannot be used, which is noted then."""
+    run = row.run
+    try:
+        evidence = _read(run, ground, row.commit)
+    except Expired as expired:
+        result.expired = True
+        result.lost.append(str(expired))
+        result.notes.append(str(expired))
+    except Withheld as withheld:
+        result.withhold(str(withheld), loud=withheld.loud)
+    except Skipped as skipped:
+        (result.warnings if skipped.loud else result.notes).append(str(skipped))
+    except (InvalidPack, InvalidInput) as error:
+        result.withhold(
+            f"The evidence of {run.label} does not verify and was not used: {error.message}", loud=True
+        )
+    else:
+        _keep(evidence, ground, result)
+        return evidence
+    return None
+
+
+def _keep(evidence: _Evidence, ground: Ground, result: Search) -> None:
+    """Note which datasets the best evidence has, and keep the newest pack of each suite."""
+    if result.gone is None:
+        result.gone = {
+            pack.manifest.dataset_id: pack.summary.total_cases
+            for slug, pack in evidence.packs.items()
+            if slug not in ground.wanted
+        }
+    for slug, (pack, _) in evidence.wanted.items():
+        result.newest.setdefault(slug, pack)
+
+
+def _read(run: EarlierRun, ground: Ground, commit: str | None) -> _Evidence:
+    """Read and verify the evidence of a run, to the end: only then does a wrong summary show.
+
+    Raises:
+        Skipped: It left none, or that of another commit than `commit`, which the platform and git name.
+        Withheld: It is there and cannot be read, or does not say of which commit it is.
+        InvalidPack, InvalidInput: It does not verify.
+    """
+    admission = admission_by(ground.key, commit)
+    packs = open_bundle(run.fetch(), source=f"the evidence of {run.label}", admit=admission)
+    check_statements(packs, admission)
+    by_slug: dict[str, Pack] = {}
+    for pack in packs.values():
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in by_slug:
+            raise Withheld(f"The evidence of {run.label} has `{slug}` twice.", loud=True)
+        by_slug[slug] = pack
+        evaluated = pack.config.git_commit
+        if commit is None:
+            continue
+        if evaluated is None:
+            raise Withheld(f"The evidence of {run.label} does not say of which commit it is.", loud=True)
+        if evaluated != commit:
+            raise Skipped(
+                f"{capital(run.label)} is one of `{commit[:7]}`, and its evidence is of `{evaluated[:7]}`, "
+                "which was checked out there: it is no baseline."
+            )
+    wanted = {slug: (by_slug[slug], view(by_slug[slug])) for slug in ground.wanted if slug in by_slug}
+    return _Evidence(by_slug, wanted)
+
+
+def _fit(evidence: _Evidence, row: _Reviewed, ground: Ground, result: Search) -> dict[str, Opened]:
+    """Keep the runs that can be a baseline; warn of the others, if a baseline is still wanted."""
+    fit = {}
+    for slug, (pack, seen) in evidence.wanted.items():
+        why = ground.unfit(seen.summary)
+        if not why:
+            fit[slug] = (pack, seen)
+        elif slug not in result.baselines:
+            result.warnings.append(f"{capital(row.run.label)} is no baseline for `{slug}`: {why}.")
+    return fit
+
+
+def _read_newest(
+    newest: _Reviewed, ground: Ground, result: Search, read: Mapping[int, _Evidence | None]
+) -> None:
+    """Read the newest reviewed run of all, whose evidence has the longest history; nothing depends on it."""
+    evidence = read.get(newest.run.number)
+    if newest.run.number not in read:
+        try:
+            evidence = _read(newest.run, ground, newest.commit)
+        except (Skipped, InvalidPack, InvalidInput, RemoteError) as error:
+            result.notes.append(f"The newest run was not read: {error}")
+    if evidence is not None:
+        result.newest = {**result.newest, **{slug: pack for slug, (pack, _) in evidence.wanted.items()}}
+
+
+def _unusable(why: str) -> UsageError:
+    return UsageError(
+        f"The baseline cannot be used: {why}",
+        remedy="Name another run, or leave `baseline-run-id` out.",
+        field="baseline-run-id",
+    )

@@ -1,4 +1,18 @@
-"""Gather the settings of a job from flags, environment and file, and check them before anything runs."""
+"""Inputs, outputs and settings of `agent-eval ci`: gathered from flags, environment and file, and checked.
+
+The command's flags, `action.yml`, the file `agent-eval.yml` and the reference in the guides are made from
+the rows of inputs, or tested against them. A value is looked for in this order, the first non-empty one
+counts:
+
+1. the flag (`--max-regressed-cases 3`),
+2. the variable in which a platform's runner passes the input,
+3. `AGENT_EVAL_<NAME>` with underscores (`AGENT_EVAL_MAX_REGRESSED_CASES`),
+4. the key `max-regressed-cases` in `agent-eval.yml`,
+5. the row's default.
+
+Because an empty value counts as not given, `action.yml` must give no default of its own (the token aside):
+the runner would pass it as if the user had written it, and `agent-eval.yml` would never be read.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.agents.catalog import kind_of
-from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, INPUTS, PLATFORM_INPUTS
 from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
 from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
 from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
-from agent_eval.config.options import SECRET, Option, variable
+from agent_eval.config.options import CI, SECRET, Option, variable
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
+from agent_eval.config.table import options_of
 from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
@@ -24,6 +38,61 @@ from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 from agent_eval.suites.paths import any_of_conversations
+
+CONFIG_FILE = "agent-eval.yml"
+"""Read from the working directory when it is there."""
+
+
+PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for row in spec.inputs)
+"""Rows that one platform needs. The job takes those of every platform; each platform reads its own."""
+
+
+INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
+"""The rows that every platform has, then those of each platform."""
+
+
+SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
+
+
+INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
+"""By name and by every other name that is accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One value that the job sets for the steps after it."""
+
+    name: str
+    description: str
+
+
+OUTPUTS: tuple[Output, ...] = (
+    Output(
+        "outcome",
+        "`passed`, `failed`, `inconclusive`, `no-baseline` or `error`: the worst over all "
+        "suites. `inconclusive` is not settled.",
+    ),
+    Output("passed", "`true` when the outcome is `passed`, else `false`."),
+    Output("pass-rate", "Share of cases that passed, from 0 to 1, over all suites."),
+    Output("hard-fail-rate", "Share of cases that failed hard, from 0 to 1, over all suites."),
+    Output("regressed-cases", "How many cases got worse than in the baseline; empty without one."),
+    Output(
+        "new-hard-fail-cases",
+        "How many cases fail hard that did not in the baseline; empty without one.",
+    ),
+    Output("baseline-run-id", "The run the baseline came from; empty without one."),
+    Output("baseline-sha", "The commit the baseline came from; empty without one."),
+    Output("evidence-pack", "Directories of the evidence packs, one a line, in the order of the suites."),
+    Output("evidence-archive", "One deterministic zip of all evidence packs: the file to upload."),
+    Output("report", "The full report as a markdown file."),
+    Output(
+        "html-report",
+        "The report as one HTML file, which loads nothing: upload it as a file of its own. Empty where it "
+        "was not wanted.",
+    ),
+    Output("comment-url", "Address of the comment; empty when none was written."),
+)
+
 
 _LONGEST = 100_000
 
@@ -79,10 +148,14 @@ _PATTERNS = {
 }
 """By input: what its value, or each of its values, must match, and that in words."""
 
+
 _OF_LINES = frozenset({"script", "private key"})
 """Kinds with one value of several lines."""
 
+
 _OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
+
+
 DEFAULT = "default"
 """The source of a value that holds because none was given."""
 
@@ -134,7 +207,6 @@ class Settings:
     fail_on: str
     signing_key: str | None = field(default=None, repr=False)
     attest: bool = False
-    replay_evidence: bool = False
     baseline_public_key: Path | None = None
     platform: Mapping[str, Any] = field(repr=False)
 
@@ -166,7 +238,7 @@ class Settings:
 def gather(
     flags: Mapping[str, str], environ: Mapping[str, str], file: Path | None, *, content: bytes | None = None
 ) -> dict[str, StatedValue]:
-    """Take the first non-empty value of every input, by input name, in the order that `ci.inputs` says.
+    """Take the first non-empty value of every input, by input name, in the order that this module says.
 
     `flags` has the command line's values by input name, `content` that of `file` where it was read already.
     The flag of a threshold must not be empty: a variable that is not set must not remove a rule.
@@ -196,6 +268,7 @@ OWN_VARIABLES = frozenset(
     }
 )
 """Variables of this prefix that are no input: other commands, templates and agents' tools read them."""
+
 
 _OF_A_RESULT = ("AGENT_EVAL_RESULT_", "AGENT_EVAL_TEST_")
 """What begins the names of variables in which an earlier job of a pipeline passes its result on."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent_eval.ci.seal import as_code
-from agent_eval.ci.versions import Versions
-from agent_eval.ci.workspace import is_of_the_job
+from agent_eval.ci.place import Versions
+from agent_eval.ci.sides import write_files
+from agent_eval.ci.workspace import as_code, is_of_the_job
 from agent_eval.contracts.base import digest
 from agent_eval.contracts.suite import asked_digest, definition_of
 from agent_eval.errors import AgentEvalError, InvalidInput
@@ -148,7 +148,8 @@ def _raw_cases(source: SuiteSource) -> dict[str, dict[str, Any]]:
 def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[SuiteSource]:
     """Write the suites that the patterns name at the base beside the private clone, and open them.
 
-    One that cannot be read says nothing: what the change has in its place is new.
+    One that is no suite says nothing: what the change has in its place is new. Raises `CannotCheckOut` for
+    one that LFS has and does not give.
     """
     clone, place = versions.clone, versions.place
     if clone is None or place is None:
@@ -167,7 +168,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
     ]
     chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
     if chosen:
-        clone.write(place.base, chosen, top)
+        write_files(clone, place.base, chosen, top)
     for name in chosen:
         try:
             yield open_suite(top / name)

@@ -1,126 +1,78 @@
-"""The boxes of a job in a row: run or score every suite, compare, ask, run again, decide, seal."""
+"""The boxes of a job in a row: run or score every suite, compare, ask, run again, decide, seal.
+
+A job that reports on another run runs nothing of it. That run was one of a change whose author need not be
+trusted: code, workflow and evidence are theirs. So its evidence is data here: verified, compared by this job
+with the baseline that it finds itself, decided on by the base branch's rules, and rendered. No judge is
+loaded but those built in, and the evidence is not kept.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from agent_eval.attestations.keys import parse_signing_key
+from agent_eval.attestations.predicates import gate_predicate
 from agent_eval.ci.agents import Agents, check_agent
-from agent_eval.ci.baseline import Baseline, Lack, Search, from_path, from_registry
-from agent_eval.ci.baseline_search import Ground, find_baselines, find_named
+from agent_eval.ci.baseline import (
+    MAX_ANCESTORS,
+    Ground,
+    Lack,
+    Search,
+    admission_by,
+    find_baselines,
+    find_named,
+    from_path,
+    from_registry,
+)
 from agent_eval.ci.clone import CommitUnknown
-from agent_eval.ci.context import JobContext
+from agent_eval.ci.config import CONFIG_FILE, Settings
+from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, lost_datasets, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
-from agent_eval.ci.first_run import first_run_of, make_packs, measure_base, runs_live, take_packs
-from agent_eval.ci.history import add_to_history, counts_used, read_history_of_main
-from agent_eval.ci.inputs import CONFIG_FILE
-from agent_eval.ci.judges_of_tip import with_usable_judges
-from agent_eval.ci.rerunning import FirstRun, run_again, run_by_main
-from agent_eval.ci.rules import Rules
-from agent_eval.ci.signing import admission_by, sign, signer_of
-from agent_eval.ci.terms import lost_datasets, with_terms_of_the_job
-from agent_eval.ci.versions import Versions
-from agent_eval.ci.workspace import ARCHIVE_NAME
-from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import Comparison, GateDecision, GateStatus, RunSummary
-from agent_eval.contracts.replay import ReplayReport
+from agent_eval.ci.earlier import EarlierRun, Skipped
+from agent_eval.ci.place import Versions
+from agent_eval.ci.rules import JobContext, with_usable_judges
+from agent_eval.ci.trials import (
+    FirstRun,
+    first_run_of,
+    make_packs,
+    measure_base,
+    run_again,
+    run_by_main,
+    runs_live,
+    take_packs,
+)
+from agent_eval.ci.workspace import ARCHIVE_NAME, is_of_the_job
+from agent_eval.contracts import GateDecision, GateStatus, RunSummary
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import Reruns
-from agent_eval.errors import AgentEvalError
-from agent_eval.evidence.archive import write_bundle
-from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
+from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, RemoteError, UsageError
+from agent_eval.evidence.archive import open_bundle, write_bundle
 from agent_eval.evidence.reader import Pack
-from agent_eval.evidence.redacted import without_secrets
-from agent_eval.gate.decide import decide_by_policy, question_of
+from agent_eval.gate.decide import question_of
 from agent_eval.gate.limits import figures_in_doubt
-from agent_eval.gate.policy_file import unknown_case_warnings
-from agent_eval.gate.procedure import Material
-from agent_eval.history.records import encode_used
+from agent_eval.history.records import (
+    MAX_BYTES,
+    encode,
+    newest_first,
+    read_history,
+    record_of,
+    write_history,
+)
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
-from agent_eval.operations.compare import compared
+from agent_eval.operations.attest import Signer, attest_opened
 from agent_eval.operations.gate import refuse_unknown_judges
-from agent_eval.operations.judged_twice import is_recorded
-from agent_eval.operations.packs import view
-from agent_eval.operations.replay_pack import REPORT as REPLAY_REPORT
-from agent_eval.operations.replay_pack import replay_own
+from agent_eval.operations.reruns import read_reruns
 from agent_eval.operations.run import judge_plan
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
-from agent_eval.storage.files import sha256_bytes
+from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
+from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.paths import any_of_conversations
-
-COMPARISON = "compare/baseline_delta.json"
-DECISION = "compare/gate_decision.json"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SuiteEvaluation:
-    """One suite, judged and decided on. `pack` is the directory of its evidence, `evidence` that pack, open.
-
-    Attributes:
-        candidate: What the comparison reads of the pack.
-        unjudged: Why none of its cases could be judged, and what to do; None where one could.
-        replayed: How judging it again ended; None where that was not asked for.
-        reruns: What was run again; None where nothing can be.
-        own_outcome: What the change's own rules would have decided; None where they are main's.
-    """
-
-    target: Target
-    pack: Path
-    candidate: RunView
-    baseline: Baseline | None
-    comparison: Comparison | None
-    decision: GateDecision
-    unjudged: str | None = None
-    evidence: Pack | None = None
-    replayed: ReplayReport | None = None
-    reruns: Reruns | None = None
-    own_outcome: GateStatus | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluation:
-    """The result of a job, for its report, outputs and exit code; suites in the order of the job's settings.
-
-    The archive has the evidence of all suites; None where the job reports on what another run left.
-    """
-
-    suites: list[SuiteEvaluation]
-    search: Search
-    archive: Path | None
-    rules: Rules
-
-    @property
-    def problem(self) -> str:
-        """Why there is no decision to rely on, and what to do; empty where there is one."""
-        problems = [suite.unjudged or " ".join(suite.decision.not_evaluated) for suite in self.suites]
-        if (outage := self.search.outage) is not None:
-            problems.append(f"The baseline could not be read: {outage.cause} {outage.remedy}")
-        return " ".join(filter(None, problems))
-
-    def is_decided(self, suite: SuiteEvaluation) -> bool:
-        """Whether there is a decision to rely on for one of the suites."""
-        return not (suite.unjudged or suite.decision.not_evaluated or self.search.outage)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judged:
-    """One suite before its decision: its run, compared with its baseline.
-
-    `candidate` is what the comparison reads of the pack; `history` main's records that were used, as the
-    evidence keeps them; `material` what the decision rests on, but for what is run again.
-    """
-
-    target: Target
-    pack: Pack
-    candidate: RunView
-    history: bytes
-    material: Material
+from agent_eval.suites.paths import MAX_SUITES, any_of_conversations
 
 
 def evaluate(job: JobContext) -> Evaluation:
@@ -235,57 +187,6 @@ def _refuse_unknown_judges(job: JobContext, search: Search) -> None:
     refuse_unknown_judges(job.rules.policy, job.rules.waivers, known)
 
 
-def judge(job: JobContext, target: Target, pack: Pack, search: Search, *, may_rerun: bool) -> Judged:
-    """Compare the run of a suite with its baseline, and gather what its decision rests on.
-
-    `may_rerun` is whether the job can run the agent.
-    """
-    comparison = _compare(target, pack, search, job.timestamp())
-    if comparison is not None:
-        comparison = without_secrets(comparison, job.redactor)
-    candidate, counts = view(pack), counts_used(pack, search)
-    used = encode_used(counts.newest, counts.main)
-    digests = {}
-    if comparison is not None:
-        digests["comparison_sha256"] = sha256_bytes(dumps(comparison.to_json(), indent=True))
-    if used:
-        digests["history_sha256"] = sha256_bytes(used)
-    material = Material(
-        run=candidate.reference(),
-        comparison=comparison,
-        counts=counts,
-        waivers=job.rules.waivers,
-        seed=pack.config.git_commit or "",
-        may_rerun=may_rerun,
-        is_recorded=is_recorded(pack),
-        digests=digests,
-    )
-    return Judged(target=target, pack=pack, candidate=candidate, history=used, material=material)
-
-
-def _compare(target: Target, pack: Pack, search: Search, now: str) -> Comparison | None:
-    """Compare with the suite's baseline; None without one.
-
-    Only here does a baseline that contradicts itself show. Where the user named it, that is an error; another
-    baseline is dropped with a warning.
-    """
-    baseline = search.baselines.get(target.slug)
-    if baseline is None:
-        return None
-    try:
-        return compared(baseline.pack, pack, generated_at=now)
-    except AgentEvalError as error:
-        if baseline.named_by_user:
-            raise
-        del search.baselines[target.slug]
-        search.withhold(
-            f"The evidence of run {baseline.origin.run_id} cannot be compared with: {error.message}",
-            loud=True,
-        )
-        search.settle([target.slug])
-        return None
-
-
 def _run_again(
     job: JobContext,
     agents: Agents,
@@ -323,74 +224,167 @@ def _run_again(
     return done
 
 
-def decide_on(
-    job: JobContext,
-    suite: Judged,
-    search: Search,
-    reruns: Reruns | None = None,
-    archive: bytes | None = None,
-) -> SuiteEvaluation:
-    """Decide on a suite, and keep in its evidence what the decision rests on.
+def evaluate_reported(job: JobContext, run: EarlierRun) -> Evaluation:
+    """Compare and decide on the evidence of a run.
 
-    `reruns` says what was run again, None where nothing can be; `archive` has the packs of that.
+    Raises `UsageError` where the settings ask for something that only the job that evaluates can do.
     """
-    target, where = suite.target, job.settings.out / suite.target.slug
-    data = dumps(reruns.to_json(), indent=True) if reruns is not None else b""
-    digests = dict(suite.material.digests)
-    if data:
-        digests["reruns_sha256"] = sha256_bytes(data)
-    material = replace(suite.material, reruns=reruns, digests=digests)
-    decision = decide_by_policy(material, job.rules.policy, generated_at=job.timestamp())
-    own, own_outcome = job.rules.own_policy, None
-    if own is not None:
-        own_outcome = decide_by_policy(material, own, generated_at=job.timestamp()).gate_status
-    replayed = _replay(job, suite.pack, where) if job.settings.replay_evidence else None
-    decision = with_terms_of_the_job(decision, job, search, target.slug, replayed)
-    comparison = material.comparison
-    written = {
-        COMPARISON: dumps(comparison.to_json(), indent=True) if comparison is not None else b"",
-        RERUNS: data,
-        RERUNS_ARCHIVE: archive or b"",
-        HISTORY_USED: suite.history,
-        DECISION: dumps(decision.to_json(), indent=True),
-    }
-    for name, content in written.items():
-        if content:
-            write_output(where / name, content)
-    return SuiteEvaluation(
-        target=target,
-        pack=where,
-        candidate=suite.candidate,
-        baseline=search.baselines.get(target.slug),
-        comparison=comparison,
-        decision=decision,
-        unjudged=_why_unjudged(job, target, suite.candidate),
-        evidence=suite.pack,
-        replayed=replayed,
-        reruns=reruns,
-        own_outcome=own_outcome,
+    _refuse_what_runs(job)
+    packs = _packs_of(run)
+    search = search_baselines(job, list(packs))
+    # What a reader may conclude: the author of a change can write its evidence, too.
+    search.warnings.append(
+        f"The evidence is that of {run.label}, which ran this change's own code and workflow. It was "
+        "verified and compared here by the rules of the base branch, and nothing of it was run; whether the "
+        "agent really answered so is the word of the change's author."
     )
+    search.warnings += lost_datasets(search)
+    read_history_of_main(job, search)
+    suites = []
+    for slug, pack in packs.items():
+        # As for the rest of the evidence, its author's word; but it must follow from the trials beside it.
+        again = read_reruns(pack)
+        judged = judge(job, Target(Path(slug), slug), pack, search, may_rerun=again is not None)
+        suites.append(decide_on(job, judged, search, again.record if again is not None else None))
+    search.warnings += unknown_cases(job, suites)
+    return Evaluation(suites=suites, search=search, archive=None, rules=job.rules)
 
 
-def _replay(job: JobContext, pack: Pack, where: Path) -> ReplayReport:
-    """Judge a pack of this job again, and write the report into it."""
-    report = without_secrets(replay_own(pack, where, environ=job.environ), job.redactor)
-    write_output(where / REPLAY_REPORT, dumps(report.to_json(), indent=True))
-    return report
+def _refuse_what_runs(job: JobContext) -> None:
+    """Refuse to sign, or to judge again, what this job has not seen being made."""
+    settings = job.settings
+    wanted = {
+        "signing-key": settings.signing_key is not None,
+        "attest": settings.attest,
+        "evidence": settings.evidence is not None,
+    }
+    for name, is_wanted in wanted.items():
+        if is_wanted:
+            raise UsageError(
+                f"`{name}` and `report-run-id` exclude each other: a job that reports on another run neither "
+                "vouches for its evidence nor runs a judge of it.",
+                remedy=f"Leave out `{name}` here.",
+                field=name,
+            )
 
 
-def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | None:
-    if ended := why_ended(candidate.summary, candidate.results.values()):
-        return ended
-    why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
-    remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
-    return f"{why} {remedy}" if why else None
+def _packs_of(run: EarlierRun) -> dict[str, Pack]:
+    """Read and check the evidence of a run; its packs by the slug of their dataset."""
+    packs: dict[str, Pack] = {}
+    try:
+        archive = run.fetch()
+    except Skipped as why:
+        if isinstance(why.__cause__, RemoteError):
+            raise RemoteError(str(why), remedy=why.__cause__.remedy) from why
+        remedy = "Read the log of that run; its job must upload the evidence also where its gate fails."
+        raise InvalidInput(f"There is nothing to report on. {why}", remedy=remedy) from why
+    for pack in open_bundle(archive, source=f"the evidence of {run.label}").values():
+        slug = safe_name(pack.manifest.dataset_id)
+        if slug in packs or is_of_the_job(slug):
+            raise InvalidInput(
+                f"The evidence of {run.label} has two packs of one dataset, or of a reserved name."
+            )
+        if pack.config.git_commit is not None and pack.config.git_commit not in run.commits:
+            raise InvalidPack(
+                f"The evidence of {run.label} is of another commit than that run.",
+                remedy="Run the job of the change again.",
+            )
+        packs[slug] = pack
+        if len(packs) > MAX_SUITES:
+            raise InvalidInput(f"The evidence of {run.label} has more than {MAX_SUITES} packs.")
+    return dict(sorted(packs.items()))
 
 
-def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[str]:
-    """Warn of cases that the policy lists and that are in no suite of this run, nor in their baselines."""
-    known = {case_id for suite in suites for case_id in suite.candidate.index}
-    for suite in suites:
-        if suite.baseline is not None:
-            known.update(suite.baseline.view.index)
-    return unknown_case_warnings(job.rules.policy, known, where="neither this run nor its baseline has it")
+def read_history_of_main(job: JobContext, search: Search) -> None:
+    """Read the records of reviewed runs into a search, from the evidence that it read for baselines.
+
+    Where evidence must be signed, what it carries of earlier runs does not count, which is not: only the runs
+    that were read themselves do. A record that is not what was written is an error, never an empty history.
+    """
+    before = None
+    if job.place is not None and job.clone is not None:
+        before = frozenset(job.clone.ancestors(job.place.base, most=MAX_ANCESTORS))
+    for slug, newest in search.newest.items():
+        packs = [newest]
+        if slug in search.baselines and not search.baselines[slug].named_by_user:
+            packs.append(search.baselines[slug].pack)
+        records: list[RunRecord] = []
+        for pack in packs:
+            carried = read_history(pack) if job.rules.baseline_key is None else []
+            records += carried or [record_of(pack)]
+        search.newest_record[slug] = _without_secrets(record_of(newest), job.redactor)
+        search.earlier[slug] = newest_first(
+            _without_secrets(record, job.redactor)
+            for record in records
+            # An outage of all of main's run would excuse each case.
+            if any(case.passed or case.failing for case in record.cases.values())
+            and (before is None or record.run.git_commit in before)
+        )
+
+
+def _without_secrets(record: RunRecord, redactor: Redactor) -> RunRecord:
+    """Copy a record without what is known to be secret now: its run may not have known it.
+
+    A case whose id or kinds of failure hold a secret is left out: no run that knows the secret has that id.
+    """
+    if not redactor.finds(encode(record)):
+        return record
+    cases = {
+        case_id: case
+        for case_id, case in record.cases.items()
+        if all(
+            redactor.redact_text(text) == text for text in (case_id, *case.lost, *case.missed, *case.failing)
+        )
+    }
+    run, redacted = record.run, redactor.redact_text
+    stated = {
+        "run_id": redacted(run.run_id),
+        "model": redacted(run.model),
+        "git_commit": redacted(run.git_commit) if run.git_commit is not None else None,
+        "cases": len(cases),
+    }
+    return RunRecord(run.model_copy(update=stated), cases)
+
+
+def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -> list[str]:
+    """Write the history into the evidence of a reviewed run; return what went wrong, as sentences."""
+    if not job.writes_history:
+        return []
+    warnings = []
+    for slug, pack in packs.items():
+        record = record_of(pack)
+        if len(encode(record)) > MAX_BYTES:
+            warnings.append(f"`{slug}` has too many cases for a history: no record of this run was kept.")
+            continue
+        try:
+            write_history(job.settings.out / slug, record, search.earlier.get(slug, []))
+        except AgentEvalError as error:
+            warnings.append(f"This run was not added to the history: {error.message} {error.remedy}".strip())
+    return warnings
+
+
+def signer_of(settings: Settings) -> Signer:
+    """Parse the job's key, an ECDSA P-256 key, before anything is run; a signer without one signs nothing."""
+    if settings.signing_key is None:
+        return Signer()
+    return Signer(parse_signing_key(settings.signing_key.encode() + b"\n", source="signing-key"))
+
+
+def sign(job: JobContext, signer: Signer, pack: Pack, place: Path, decision: GateDecision) -> None:
+    """Attest the run of a pack and, if it passed, the gate, from what the job has in memory.
+
+    Without a key only predicates are written, and only with `attest`. Raises `InvalidInput` where a statement
+    would hold a secret.
+    """
+    if signer.key is None and not job.settings.attest:
+        return
+    passed = decision.gate_status is GateStatus.PASSED and decision.passed and not decision.blocks
+    decision_sha256 = sha256_bytes(dumps(decision.to_json(), indent=True))
+    attest_opened(
+        pack,
+        place,
+        signer,
+        gate=gate_predicate(pack.config, decision, decision_sha256) if passed else None,
+        url=job.platform.run.run_url,
+        environ=job.environ,
+    )

@@ -12,6 +12,9 @@ from typing import TextIO
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
+    CONFIG_FILE,
+    INPUT_BY_NAME,
+    SECRET_INPUTS,
     Settings,
     base_branches_in,
     gather,
@@ -19,9 +22,8 @@ from agent_eval.ci.config import (
     refuse_unknown_variables,
     settings_from,
 )
-from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import Evaluation, evaluate
-from agent_eval.ci.inputs import CONFIG_FILE, INPUT_BY_NAME, SECRET_INPUTS
+from agent_eval.ci.decide import Evaluation
+from agent_eval.ci.evaluate import evaluate, evaluate_reported
 from agent_eval.ci.outputs import (
     annotations_of,
     error_report,
@@ -34,25 +36,24 @@ from agent_eval.ci.outputs import (
     report_of,
     verdict_line,
 )
-from agent_eval.ci.place import JobPlace, find_place
+from agent_eval.ci.place import MAX_BYTES, JobPlace, Versions, find_place
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter
 from agent_eval.ci.platforms.catalog import platform_for, reporter_for
-from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
-from agent_eval.ci.reported import evaluate_reported
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT, PlatformSettings, PlatformSpec
 from agent_eval.ci.rules import (
     Held,
+    JobContext,
     hold,
     left_evidence,
     refuse_fork_with_secrets,
     rules_of,
     with_files_of_tip,
 )
-from agent_eval.ci.seal import guarded
-from agent_eval.ci.versions import MAX_BYTES, Versions
 from agent_eval.ci.workspace import (
     JUNIT_NAME,
     REPORT_NAME,
     give_to_owner,
+    guarded,
     html_name,
     refuse_link_out,
     refuse_to_overwrite,
@@ -242,7 +243,7 @@ def _evaluate_and_report(job: JobContext) -> ExitCode:
         # An artifact that is one file has the name of the file.
         report = replace(report, html_name=html_report.name if report.run_url else str(html_report))
     outcome = outcome_of(evaluation)
-    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=platform.spec.summary_limit))
+    summary = job.redactor.of_secrets.redact_text(render_summary(report, limit=SUMMARY_LIMIT))
     write_file(settings.out / REPORT_NAME, summary.encode("utf-8", "replace"))
     _write_junit(evaluation, settings, platform.spec)
     platform.say("\n".join(log_lines(evaluation, outcome, html_report)))

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from agent_eval import __version__
 from agent_eval.ci.baseline import Baseline, Lack, age_in_words
-from agent_eval.ci.config import Settings
-from agent_eval.ci.context import JobContext
-from agent_eval.ci.evaluate import Evaluation, SuiteEvaluation
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS, Settings
+from agent_eval.ci.decide import Evaluation, SuiteEvaluation
 from agent_eval.ci.platforms.base import CiRun
+from agent_eval.ci.rules import JobContext
 from agent_eval.ci.workspace import REPORT_NAME
 from agent_eval.config.assembly import command_line
 from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
@@ -220,7 +219,6 @@ def _suite(suite: SuiteEvaluation, evaluation: Evaluation, now: datetime) -> Sui
         baseline_note=" ".join([_why_none(suite, evaluation), *first_notes]).strip(),
         failing=list(islice(failing, MAX_FAILING)),
         execution=suite.candidate.config.execution_config,
-        replay=suite.replayed.to_json() if suite.replayed is not None else None,
         history=_history(suite, evaluation),
         reruns=suite.reruns,
     )

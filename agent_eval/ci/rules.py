@@ -10,14 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from agent_eval.attestations.keys import PublicKey, parse_public_key
+from agent_eval.ci.baseline import Ground, Search, find_baselines
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import (
+    CONFIG_FILE,
     DEFAULT,
+    INPUTS,
     Settings,
     StatedValue,
     first_stated,
@@ -26,27 +30,65 @@ from agent_eval.ci.config import (
     read_values,
     settings_from,
 )
-from agent_eval.ci.earlier import Asked, Expired, NoHistory, Skipped, Withheld
-from agent_eval.ci.inputs import CONFIG_FILE, INPUTS
-from agent_eval.ci.place import JobPlace
+from agent_eval.ci.place import NAME_LIMIT, JobPlace, RuleChange, Versions, files_of_judges, rule_changes
 from agent_eval.ci.platforms.base import Platform
-from agent_eval.ci.seal import as_code
-from agent_eval.ci.versions import NAME_LIMIT, RuleChange, Versions, files_of_judges, rule_changes
-from agent_eval.ci.worktree import check_out
+from agent_eval.ci.sides import check_out
+from agent_eval.ci.workspace import as_code
 from agent_eval.config.options import SECRET, Option
 from agent_eval.config.spec import Judging
+from agent_eval.contracts import Case, Outcome
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.judges.base import Judge
+from agent_eval.judges.catalog import judge_case, load_judges, runs_code
 from agent_eval.operations.gate import parse_policy_file
+from agent_eval.operations.models import ModelAccess
+from agent_eval.operations.run import read_settings
 from agent_eval.registry.store import parse_registry
+from agent_eval.storage.atomic import write_unsynced
+from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import one_line
 
-MOST_RUNS_ASKED = 5
-"""Earlier runs that are asked whether they left evidence."""
+
+@dataclass(frozen=True, kw_only=True)
+class JobContext:
+    """One CI job, once its settings and the rules it judges by are known.
+
+    Attributes:
+        redactor: Knows the secrets; nothing that the job writes holds one.
+        clock: The time to record.
+        stated: The settings as they are stated, without the places of the tip's files; for people.
+        place: None outside of a repository, as `clone`.
+        settings_at: Reads the settings of another checkout, given what is the working directory there.
+    """
+
+    settings: Settings
+    platform: Platform
+    environ: Mapping[str, str]
+    redactor: Redactor
+    rules: Rules
+    clock: Callable[[], datetime]
+    stated: Settings | None = None
+    place: JobPlace | None = None
+    clone: PrivateClone | None = None
+    settings_at: Callable[[Path], Settings] | None = None
+
+    @property
+    def writes_history(self) -> bool:
+        """Whether the run is one of a reviewed commit, whose counts later runs rely on."""
+        return (self.place is None or self.place.is_reviewed) and not self.platform.run.from_fork
+
+    def timestamp(self) -> str:
+        """The time to record, as ISO 8601 with its offset."""
+        return self.clock().isoformat()
+
+
 _VALUE_LIMIT = 60
 
+
 T = TypeVar("T")
+
 
 OF_THE_AGENT = frozenset(
     {
@@ -62,6 +104,7 @@ OF_THE_AGENT = frozenset(
     }
 )
 """Keys that a change states for itself: how its agent is built and run."""
+
 
 LOWERED = ("limits.attempt", "limits.trial")
 """Parts of the limits that a change may lower for itself; what it raises holds once it is merged."""
@@ -227,32 +270,13 @@ def _held_value(
 
 
 def left_evidence(platform: Platform, versions: Versions) -> bool:
-    """Tell whether a run of a reviewed commit left evidence, also where that is gone or cannot be read."""
-    place, clone = versions.place, versions.clone
+    """Tell whether a run of a trusted branch left evidence, also where that is gone or cannot be read."""
+    place, clone, remedy = versions.place, versions.clone, platform.spec.remedies.read_runs
     if place is None or clone is None:
         return False
-    try:
-        runs = platform.earlier_runs(Asked(branches=place.branches, commit=place.base))
-        for run in islice(runs, MOST_RUNS_ASKED):
-            if not run.is_own_code or not any(_is_reviewed(clone, commit, place) for commit in run.commits):
-                continue
-            try:
-                run.fetch()
-            except (Expired, Withheld):
-                return True
-            except Skipped:
-                continue
-            return True
-    except NoHistory:
-        return False
-    return False
-
-
-def _is_reviewed(clone: PrivateClone, commit: str, place: JobPlace) -> bool:
-    try:
-        return clone.is_ancestor(commit, place.tip)
-    except AgentEvalError:
-        return False  # a commit that the clone does not have is none before the tip
+    ground = Ground(place=place, clone=clone, wanted=(), remedy=remedy)
+    search = find_baselines(platform.earlier_runs, ground)
+    return bool(search.lost or search.withheld or search.outage) or search.gone is not None
 
 
 def rules_of(in_force: Held, versions: Versions) -> Rules:
@@ -457,3 +481,90 @@ def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
         "`allow-fork-with-secrets: true` in the workflow.",
         field="allow-fork-with-secrets",
     )
+
+
+MOST_TRIED = 20
+"""Cases of the baseline on which a judge is tried."""
+
+
+def with_usable_judges(job: JobContext, search: Search) -> JobContext:
+    """Return the job with the change's own judges and model in place of main's that do not work.
+
+    Of a judge only the files are taken from the change: its configuration stays main's. One that is given
+    variables is left as it is, as they may be secrets, and so are the provider of a model and its address.
+    The job's rules get a sentence for each judge and model.
+    """
+    own, judging = job.rules.own_judging, job.settings.judging
+    if own is None:
+        return job
+    for name in judging.judges:
+        if runs_code(name) and _is_mended(name, job, search):
+            sentence = f"Judge {as_code(name)} of main is broken for everybody; this change's was used."
+            job.rules.unusable.append(sentence)
+    model = judging.llm.model
+    if model is not None and own.llm.model != model and _is_gone(judging, job.environ):
+        sentence = f"Model {as_code(model)} does not exist any more; this change's was used."
+        job.rules.unusable.append(sentence)
+        judging = replace(judging, llm=replace(judging.llm, model=own.llm.model))
+    return replace(job, settings=replace(job.settings, judging=judging))
+
+
+def _is_mended(name: str, job: JobContext, search: Search) -> bool:
+    """Whether a judge of the tip errs and the change's does not, whose files then stand in its place."""
+    place, clone, directory = job.place, job.clone, job.settings.judging.directory
+    if place is None or clone is None or directory is None or job.stated is None:
+        return False
+    if not _errs(name, job.settings.judging, search):
+        return False
+    versions = Versions(place, clone)
+    originals: dict[Path, bytes] = {}
+    for path, judge in files_of_judges(job.stated.judging, versions).items():
+        where = versions.where(path)
+        changed = clone.file(where, place.head) if where is not None else None
+        if changed is not None and judge == name and not path.is_absolute():
+            originals[directory / path] = (directory / path).read_bytes()
+            write_unsynced(directory / path, changed)
+    if originals and not _errs(name, job.settings.judging, search):
+        return True
+    for replaced, data in originals.items():
+        write_unsynced(replaced, data)
+    return False
+
+
+def _errs(name: str, judging: Judging, search: Search) -> bool:
+    """Whether a judge cannot be loaded, or errs twice in a row on a case of the baseline."""
+    try:
+        configs = read_settings(judging.judge_config) if judging.judge_config is not None else {}
+        if any(isinstance(config, dict) and config.get("env") for config in configs.values()):
+            return False
+        [judge] = load_judges([name], configs, directory=judging.directory)
+    except AgentEvalError:
+        return True
+    cases = (
+        baseline.pack.trajectory(case_id)
+        for baseline in search.baselines.values()
+        for case_id in baseline.pack.case_ids()
+    )
+    return any(_fails(judge, case) and _fails(judge, case) for case in islice(cases, MOST_TRIED))
+
+
+def _fails(judge: Judge, case: Case) -> bool:
+    verdicts = judge_case([judge], case, case.recorded)
+    return any(row.judge_id == judge.judge_id and row.outcome is Outcome.ERROR for row in verdicts)
+
+
+def _is_gone(judging: Judging, environ: Mapping[str, str]) -> bool:
+    """Whether the provider says that there is no such model; one that is busy or down says nothing."""
+    from agent_eval.models.base import Message, ModelFailure, ModelRequest
+
+    spec = replace(judging.llm, cassette=None, reuse=None)
+    request = ModelRequest(
+        "judge", "Answer with one word.", (Message("user", ("Are you there?",)),), max_tokens=16
+    )
+    try:
+        ModelAccess(spec, environ)().complete(request)
+    except ModelFailure as failure:
+        return failure.is_unknown_model
+    except AgentEvalError:
+        return False
+    return False

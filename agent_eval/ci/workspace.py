@@ -1,26 +1,47 @@
-"""What the job writes in the workspace: the names of its files, no way out, and the workspace's owner.
+"""The files that a job writes, and those that nobody else may write while it runs.
 
 In a container everything is written as root, and later steps may run as another user. Other processes may
 write in the workspace at the same time, so no path is trusted twice: every folder is opened without following
 links, from the workspace down, and its entries are named relative to that.
+
+A runner reads variables, outputs and the full report from command files when a step has ended. The agent and
+`setup-command` run as the same user as the job, so they can find these files and write to them: set `PATH`
+for the steps that follow, or fill in a report that says "passed".
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from agent_eval.errors import UsageError
+from agent_eval.errors import NotEvaluable, StorageError, UsageError
+from agent_eval.storage.snapshot import FileSnapshot
+from agent_eval.text.escape import one_line
 
 ARCHIVE_NAME = "evidence.zip"
+
+
 REPORT_NAME = "report.md"
+
+
 COMMENT_NAME = "comment.md"
+
+
 JUNIT_NAME = "junit"
+
+
 DOTENV_NAME = "agent-eval.env"
 
+
 _HTML = re.compile(r"agent-eval-.*\.html")
+
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -57,7 +78,7 @@ def refuse_to_overwrite(out: Path) -> None:
     if (out / ARCHIVE_NAME).exists() or not out.is_dir():
         return
     for name in sorted(os.listdir(out)):
-        if name == REPORT_NAME or _HTML.fullmatch(name):
+        if name in (REPORT_NAME, COMMENT_NAME) or _HTML.fullmatch(name):
             raise UsageError(
                 f"{out / name} is there and would be overwritten.",
                 remedy="Move it elsewhere, or set `out` to another directory.",
@@ -102,3 +123,130 @@ def _give(home: Path, steps: tuple[str, ...], owner: os.stat_result) -> None:
                     os.chown(name, owner.st_uid, owner.st_gid, dir_fd=folder, follow_symlinks=False)
     finally:
         os.close(current)
+
+
+_SETTLED_SECONDS = 2.0
+"""A file that changed later than that may change again in one tick of the clock: it is read again."""
+
+
+_LONGEST_PATH = 120
+
+
+_Signature = tuple[int, ...]
+
+
+class Altered(NotEvaluable):
+    """Raised where the change altered what judges, decides, or is run beside it: no answer counts then."""
+
+    code = "altered"
+
+
+class Seal:
+    """The files of a directory as they were when it was made, or last renewed.
+
+    Kind, permissions and content count, and where a link leads. No link is followed. Of files whose status
+    did not change no content is read again: no program that cannot set the clock can choose that time.
+
+    `names` are the only files that count, by path below the root; None for all, so that a new one counts too.
+    """
+
+    def __init__(self, root: Path, names: Iterable[str] | None = None) -> None:
+        self._root = root
+        self._names = None if names is None else sorted(names)
+        self._known: dict[str, tuple[_Signature, bytes]] = {}
+        self._seen = self._digests()
+
+    def renew(self) -> None:
+        """Remember the files as they are now."""
+        self._seen = self._digests()
+
+    def altered(self) -> str | None:
+        """Find the first path, by the alphabet, that is new, gone or altered; None without one."""
+        now = self._digests()
+        if now == self._seen:
+            return None
+        return min(path for path in now.keys() | self._seen.keys() if now.get(path) != self._seen.get(path))
+
+    def _digests(self) -> dict[str, bytes]:
+        now = time.time()
+        digests: dict[str, bytes] = {}
+        known: dict[str, tuple[_Signature, bytes]] = {}
+        for name in self._all() if self._names is None else self._names:
+            path = self._root / name
+            try:
+                status = path.lstat()
+                identity = (status.st_mode, status.st_ino, status.st_size)
+                signature = (*identity, status.st_mtime_ns, status.st_ctime_ns)
+                before, known_content = self._known.get(name, ((), b""))
+                content = known_content if before == signature else _content(path, status)
+            except OSError:
+                continue  # gone, or of another kind since it was looked at
+            if now - status.st_ctime > _SETTLED_SECONDS:
+                known[name] = signature, content
+            digests[name] = f"{status.st_mode:o}:".encode() + content
+        self._known = known
+        return digests
+
+    def _all(self) -> Iterator[str]:
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(self._root / folder) as entries:
+                for entry in entries:
+                    name = f"{folder}/{entry.name}" if folder else entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(name)
+                    else:
+                        yield name
+
+
+def _content(path: Path, status: os.stat_result) -> bytes:
+    if stat.S_ISLNK(status.st_mode):
+        return hashlib.sha256(os.fsencode(os.readlink(path))).digest()
+    if not stat.S_ISREG(status.st_mode):
+        return b""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+@contextmanager
+def guarded(variables: Sequence[str], environ: Mapping[str, str]) -> Iterator[None]:
+    """Restore the runner's command files when the block ends or raises, and refuse what wrote to them.
+
+    `variables` are names of the variables with the paths of such files.
+
+    Raises:
+        Altered: A file was changed.
+        StorageError: A file was changed and cannot be written back; the others were.
+    """
+    snapshots = {name: FileSnapshot.of(Path(environ[name])) for name in variables if environ.get(name)}
+    try:
+        yield
+    finally:
+        changed, errors = [], []
+        for name, snapshot in snapshots.items():
+            try:
+                if snapshot is not None and snapshot.restore():
+                    changed.append(name)
+            except StorageError as error:
+                errors.append(error)
+        # After the last of them: one that cannot be written must not keep the others as the agent left them.
+        if errors:
+            raise errors[0]
+        if changed:
+            what = "command files" if len(changed) > 1 else "a command file"
+            raise Altered(
+                f"The agent wrote to {what} of the job: {', '.join(map(as_code, changed))}.",
+                remedy="What it wrote was taken back. Look at what the agent and `setup-command` do.",
+            )
+
+
+def as_code(path: str) -> str:
+    """Write a path, which may be of an attacker's choosing, as code within a sentence.
+
+    Example:
+        >>> as_code("a`b"), as_code(" ")
+        ("`a'b`", '`∅`')
+    """
+    readable = path.encode("utf-8", "backslashreplace").decode().replace("`", "'")
+    return f"`{one_line(readable, limit=_LONGEST_PATH).strip() or '∅'}`"

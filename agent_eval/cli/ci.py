@@ -25,7 +25,7 @@ class _JobCommand(TableCommand):
 
     def flags(self) -> list[click.Parameter]:
         """Make a flag for every input, including those of the platforms."""
-        from agent_eval.ci.inputs import INPUTS
+        from agent_eval.ci.config import INPUTS
 
         return [
             Flag(
@@ -51,7 +51,7 @@ def ci(**values: Any) -> int:
     """
     import sys
 
-    from agent_eval.ci.inputs import INPUTS
+    from agent_eval.ci.config import INPUTS
     from agent_eval.ci.job import run_job
     from agent_eval.processes.privacy import hide_environment
 
@@ -172,8 +172,7 @@ def starter_agent(agent: str) -> StarterAgent:
         return StarterAgent("agent-command", agent.removeprefix("command:"), in_settings=True)
     if kind.name == "http":
         return StarterAgent("agent-url", agent)
-    keys = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
-    return StarterAgent("agent", agent, keys.get(kind.name, ""))
+    return StarterAgent("agent", agent, kind.key_variable or "")
 
 
 def _next(agent: str | None) -> list[str]:

@@ -121,7 +121,7 @@ def prose(error: AgentEvalError) -> str:
 
 def _secret_remover() -> Callable[[str], str]:
     """Return a function that replaces the values of environment variables whose names look secret."""
-    from agent_eval.storage.secret_names import SHORTEST, is_secret_name
+    from agent_eval.storage.redaction_rules import SHORTEST, is_secret_name
 
     if not any(is_secret_name(name) and len(value.strip()) >= SHORTEST for name, value in os.environ.items()):
         return lambda text: text

@@ -14,9 +14,6 @@ from agent_eval.text.numbers import count
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.evidence.reader import Pack
-    from agent_eval.exporters.otel import ExportedTrial
-
 _AT_ONCE = 1 << 20
 """Characters that are written at once; a line at a time would take longer to write than to make."""
 _STDOUT = "/dev/stdout"
@@ -51,73 +48,24 @@ def export_csv(pack: Path, out: Path, output_format: str) -> None:
 
 
 @click.command(cls=TableCommand, path="export-otel")
-def export_otel(
-    pack: Path,
-    out: Path | None,
-    protocol: str,
-    endpoint: str | None,
-    headers: tuple[tuple[str, str], ...],
-    plain_http: bool | None,
-    output_format: str,
-) -> None:
-    """Write a run as OpenTelemetry spans, with an event for each verdict; or send it to a collector.
-
-    More than six parameters: click passes each option by its name.
-    """
+def export_otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
+    """Write a run as OpenTelemetry spans, with an event for each verdict."""
     from agent_eval.exporters.otel import exported_trials
-    from agent_eval.operations.packs import open_to_show
-
-    if protocol == "otlp-http":
-        _send(pack, _endpoint(endpoint, out), _values(headers), bool(plain_http), output_format)
-        return
-    if out is None or endpoint or headers or plain_http:
-        raise click.UsageError(
-            "--out names the file to write; --endpoint, --header and --plain-http need --protocol otlp-http."
-        )
-    opened = open_to_show(pack)
-    lines = (line for trial in exported_trials(opened) for line in _otel_lines(opened, trial, protocol))
-    _report(out, "lines", _write(out, lines), output_format)
-
-
-def _otel_lines(opened: Pack, trial: ExportedTrial, protocol: str) -> list[str]:
     from agent_eval.exporters.otlp import json_rows, logs_of, traces_of
+    from agent_eval.operations.packs import open_to_show
     from agent_eval.storage.json import dumps
 
-    if protocol == "jsonl":
-        rows = list(json_rows(trial))
-    else:
-        rows = [traces_of(opened, trial.spans), logs_of(opened, trial.evaluations)]
-    return [dumps(row).decode() + "\n" for row in rows]
+    opened = open_to_show(pack)
 
+    def lines() -> Iterator[str]:
+        for trial in exported_trials(opened):
+            if protocol == "jsonl":
+                rows = list(json_rows(trial))
+            else:
+                rows = [traces_of(opened, trial.spans), logs_of(opened, trial.evaluations)]
+            yield from (dumps(row).decode() + "\n" for row in rows)
 
-def _endpoint(endpoint: str | None, out: Path | None) -> str:
-    if endpoint is None or out is not None:
-        raise click.UsageError("--protocol otlp-http needs --endpoint, and writes no --out.")
-    return endpoint
-
-
-def _values(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Read the values of headers from the environment variables that hold them."""
-    import os
-
-    missing = sorted(variable for _, variable in headers if variable not in os.environ)
-    if missing:
-        raise click.UsageError(f"--header names variables that are not set: {', '.join(missing)}")
-    return {name: os.environ[variable] for name, variable in headers}
-
-
-def _send(path: Path, endpoint: str, headers: dict[str, str], plain_http: bool, output_format: str) -> None:
-    from contextlib import closing
-
-    from agent_eval.exporters.otlp import collector, send
-    from agent_eval.operations.packs import open_to_show
-
-    opened = open_to_show(path)
-    with closing(collector(endpoint, secret_headers=headers, plain_http=plain_http)) as session:
-        sent = send(opened, session)
-    payload = {"spans": sent.spans, "evaluations": sent.evaluations, "warning": sent.warning or None}
-    lines = [f"Sent {count(sent.spans, 'span')} and {count(sent.evaluations, 'verdict')}"]
-    emit(output_format, payload, lambda _colour: lines + ([sent.warning] if sent.warning else []))
+    _report(out, "lines", _write(out, lines()), output_format)
 
 
 def _write(out: Path, lines: Iterable[str]) -> int:

@@ -46,7 +46,7 @@ def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool,
 
 def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int:
     """Run the suites one after the other. One that stops before its end is the last."""
-    from agent_eval.storage.leftovers import without_new_directories
+    from agent_eval.storage.atomic import without_new_directories
     from agent_eval.suites.select import EmptyShard
 
     code = int(ExitCode.OK)
@@ -114,9 +114,9 @@ def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseR
     """Read the first cases that did not pass, each with the path of its trajectory."""
     if summary.passed_cases == summary.total_cases or not most:
         return ()
-    from agent_eval.evidence.failing import failing_cases
+    from agent_eval.evidence.reader import failing_cases
 
-    return [(case.result, str(pack / case.path)) for case in islice(failing_cases(pack), most)]
+    return [(row, str(pack / path)) for row, path in islice(failing_cases(pack), most)]
 
 
 def _print_recorded(result: RunResult, results: Results, most: int) -> None:

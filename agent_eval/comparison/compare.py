@@ -154,14 +154,7 @@ def compare(
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
     differing = Differences.between(*runs, compared)
     comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, twice.notices())
-    with_traces = {row.case_id: None for row in comparison.case_regressions}
-    for case_id in differing.ordered(with_traces)[:detail_limit]:
-        cases = traces(case_id) if traces is not None and case_id in with_traces else None
-        change = behaviour_change(baseline.index[case_id], candidate.index[case_id], cases)
-        comparison.behaviour_changes.append(change)
-        if cases is not None and len(comparison.conversations) < CONVERSATIONS_LIMIT:
-            spoken = conversation_change(cases, baseline.results[case_id], candidate.results[case_id])
-            comparison.conversations += [spoken] if spoken is not None else []
+    _add_details(comparison, runs, differing, traces, detail_limit)
     comparison.trials = compare_trials(compared, *results)
     comparison.new_expectations = twice.new_expectations(before, todays)
     comparison.more_help = is_helped(baseline.config, candidate.config)
@@ -169,6 +162,25 @@ def compare(
     passed, hard_failed = sum(case.passed for case in new), sum(case.hard_failed for case in new)
     comparison.new_cases = NewCases(cases=len(new), passed=passed, hard_failed=hard_failed)
     return comparison
+
+
+def _add_details(
+    comparison: Comparison,
+    runs: tuple[RunView, RunView],
+    differing: Differences,
+    traces: Traces | None,
+    most: int,
+) -> None:
+    """Add how single cases behave otherwise, and what was said otherwise where their result changed."""
+    baseline, candidate = runs
+    with_traces = {row.case_id: None for row in comparison.case_regressions}
+    for case_id in differing.ordered(with_traces)[:most]:
+        cases = traces(case_id) if traces is not None and case_id in with_traces else None
+        change = behaviour_change(baseline.index[case_id], candidate.index[case_id], cases)
+        comparison.behaviour_changes.append(change)
+        if cases is not None and len(comparison.conversations) < CONVERSATIONS_LIMIT:
+            spoken = conversation_change(cases, baseline.results[case_id], candidate.results[case_id])
+            comparison.conversations += [spoken] if spoken is not None else []
 
 
 def _of_results(

@@ -20,6 +20,7 @@ _DROP = (
     "State `max_regressed_cases`, which is to the letter, or `preset: release` with a `margin`, which allows "
     "for chance."
 )
+_SENT = "Write a file with `--protocol otlp-json --out FILE`: a collector's `otlpjsonfile` receiver reads it."
 _KEPT = "Remove it: `gate` finds what the job ran again and main's counts in the candidate's pack."
 _QUARANTINE = "Name the case under `quarantine` instead: case, reason and the day until which it holds."
 
@@ -46,10 +47,17 @@ OPTIONS: Mapping[str, str] = {
     "pool": _KEPT,
     "workers": "Remove it: recorded traces are judged in one process, and a Python function runs in one of "
     "its own; `--parallel` says how many cases run at once.",
+    "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
+    "verdict is another one.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
+
+OF_OTHER_COMMANDS: Mapping[str, str] = {
+    **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
+}
+"""By name of an option that some commands had; others may have it still."""
 
 COMMANDS: Mapping[str, str] = {
     "history badge": "Run `agent-eval history WHERE --format json` and read `pass_rate` of its last run: "
@@ -98,7 +106,7 @@ def gone_command(name: str) -> UsageError | None:
 
 def gone_option(name: str, written: str | None = None) -> UsageError | None:
     """The error for an option that is gone, as it was `written` if not as `--NAME`; None for another name."""
-    sentence = OPTIONS.get(name)
+    sentence = OPTIONS.get(name) or (OF_OTHER_COMMANDS.get(name) if written is None else None)
     if sentence is None:
         return None
     return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)

@@ -23,6 +23,7 @@ from typing import Literal
 from agent_eval.config.options import REGISTRY
 from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
 from agent_eval.errors import UsageError
+from agent_eval.models.catalog import DEFAULT_PROVIDER
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 
 Layout = Literal["auto", "files", "compact"]
@@ -127,12 +128,12 @@ class LlmSpec:
         script: File of a `scripted` model.
         votes: Votes of a judge on each criterion, where its configuration says nothing.
         cassette: File of kept replies.
-        cassette_mode: What is done with it; see `models.cassette.Mode`.
+        cassette_mode: What is done with it; see `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
         reuse: Pack whose rulings are used again, where the same is asked of the same judge.
     """
 
-    provider: str = "openai"
+    provider: str = DEFAULT_PROVIDER
     key: str | None = field(default=None, repr=False)
     model: str | None = None
     base_url: str | None = None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.base import *  # noqa: F403
     from agent_eval.contracts.comparison import *  # noqa: F403
-    from agent_eval.contracts.conversation import *  # noqa: F403
     from agent_eval.contracts.event import *  # noqa: F403
     from agent_eval.contracts.execution import *  # noqa: F403
     from agent_eval.contracts.gate import *  # noqa: F403
@@ -20,105 +19,33 @@ if TYPE_CHECKING:  # what `__getattr__` finds, for type checkers
     from agent_eval.contracts.trials import *  # noqa: F403
     from agent_eval.contracts.verdict import *  # noqa: F403
 
-_MODULES = {
-    "base": (
-        "READABLE_SCHEMA_VERSIONS",
-        "SCHEMA_VERSION",
-        "Contract",
-        "canonical_json",
-        "digest",
-        "unknown_fields",
-    ),
+_NAMES = {
+    "base": "READABLE_SCHEMA_VERSIONS SCHEMA_VERSION Contract canonical_json digest unknown_fields",
     "comparison": (
-        "BehaviourChange",
-        "CallChange",
-        "CallCount",
-        "CallRun",
-        "CaseRegression",
-        "CaseSets",
-        "Cluster",
-        "Comparison",
-        "Compatibility",
-        "CompatibilityCheck",
-        "FailureClusters",
-        "JudgeChange",
-        "Metric",
-        "NewCases",
-        "Overview",
-        "ReleaseImpact",
-        "RunBehaviour",
-        "RunReference",
-        "Triage",
-        "TrialChange",
-        "TrialComparison",
-        "TrialCount",
-        "TrialSide",
+        "BehaviourChange CallChange CallCount CallRun CaseRegression CaseSets Cluster Comparison "
+        "Compatibility CompatibilityCheck FailureClusters JudgeChange Metric NewCases Overview ReleaseImpact "
+        "RunBehaviour RunReference Triage TrialChange TrialComparison TrialCount TrialSide"
     ),
-    "conversation": ("ConversationEnd", "EndReason"),
     "execution": (
-        "AgentDescription",
-        "AttemptLimits",
-        "ExecutionConfig",
-        "RejudgedFrom",
-        "RunLimits",
-        "SuiteShard",
-        "TrialLimits",
+        "AgentDescription AttemptLimits ExecutionConfig RejudgedFrom RunLimits SuiteShard TrialLimits"
     ),
-    "gate": (
-        "AppliedWaiver",
-        "ExpiredExcuse",
-        "GateDecision",
-        "RuleResult",
-        "Thresholds",
-    ),
-    "run": (
-        "SHARD_CASES",
-        "CaseIndex",
-        "DerivedManifest",
-        "FileEntry",
-        "JudgeCounts",
-        "Manifest",
-        "RunConfig",
-        "RunSummary",
-        "Tally",
-        "summarize",
-    ),
+    "gate": "AppliedWaiver ExpiredExcuse GateDecision RuleResult Thresholds",
+    "run": "SHARD_CASES CaseIndex DerivedManifest FileEntry JudgeCounts Manifest RunConfig RunSummary Tally",
     "suite": (
-        "RECORDED_METADATA",
-        "Case",
-        "CaseTurn",
-        "Conversation",
-        "ExpectedToolCall",
-        "Policy",
-        "RecordedTrial",
-        "Suite",
-        "SuiteHeader",
-        "ToolContract",
-        "asked_digest",
-        "definition_digest",
-        "definition_of",
+        "Case CaseTurn Conversation ExpectedToolCall Policy RecordedTrial Suite SuiteHeader ToolContract "
+        "asked_digest definition_digest definition_of"
     ),
-    "event": ("ContentPart", "Event", "TokenUsage"),
-    "trace": ("ToolCall", "Trace", "TraceTurn", "pair_calls"),
-    "trials": ("CasePolicy", "case_policy", "trials_result"),
+    "event": "ContentPart Event TokenUsage",
+    "trace": "ToolCall Trace",
+    "trials": "CasePolicy case_policy trials_result",
     "verdict": (
-        "REPLAY_CONTRACT",
-        "CaseIndexRow",
-        "CaseResult",
-        "CaseResultRow",
-        "GateStatus",
-        "Outcome",
-        "TrialResult",
-        "Verdict",
-        "VerdictRow",
-        "case_result",
-        "combine",
-        "with_verdicts",
+        "REPLAY_CONTRACT CaseIndexRow CaseResult CaseResultRow GateStatus Outcome TrialResult Verdict "
+        "VerdictRow case_result combine with_verdicts"
     ),
 }
 """Names by module."""
 
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -49,12 +49,7 @@ STRICT_KINDS: tuple[str, ...] = get_args(StrictKind)
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a parameter's value counts as none: empty, blank or `undefined`, or a list of such.
-
-    Example:
-        >>> [is_missing(value) for value in ("", " undefined ", [], [""], 0, False, "null")]
-        [True, True, True, True, False, False, False]
-    """
+    """Tell whether a parameter's value counts as none: empty, blank or `undefined`, or a list of such."""
     if isinstance(value, str):
         return value.strip() in ("", "undefined")
     if isinstance(value, list):
@@ -85,13 +80,12 @@ def _no_stop(text: str) -> str:
 
 
 def _file_name(text: str) -> str:
-    if text.strip() in (".", "..") or any(unicodedata.category(char) in _UNFIT for char in text):
+    # No control characters, half characters and line ends.
+    is_unfit = any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in text)
+    if is_unfit or text.strip() in (".", ".."):
         raise PydanticCustomError("file_name", "it cannot be the name of a file")
     return text
 
-
-_UNFIT = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of characters that no file name may have: control characters, half characters, line ends."""
 
 LONGEST_NAME = 200
 """Most characters of the name of a suite or test, which becomes the name of a file."""
@@ -198,27 +192,18 @@ EVALUATION_MODELS: dict[str, type[_Evaluation]] = {
 }
 """The model of each strict kind."""
 
-_OF_EVERY_KIND = frozenset(_Evaluation.model_fields) | {"strict"}
-
 
 def own_fields(kind: str) -> frozenset[str]:
-    """Return the fields that only this strict kind, and those like it, have.
-
-    Example:
-        >>> sorted(own_fields("tool_not_used"))
-        ['beforeTurn', 'toolName']
-    """
-    return frozenset(EVALUATION_MODELS[kind].model_fields) - _OF_EVERY_KIND
+    """Return the fields that only this strict kind, and those like it, have."""
+    return frozenset(EVALUATION_MODELS[kind].model_fields) - {*_Evaluation.model_fields, "strict"}
 
 
 def _kind(evaluation: Any) -> str | None:
     """Return the tag of the model that an evaluation is read with; None for an unknown kind."""
-    if isinstance(evaluation, dict):
-        kind = evaluation.get("strict", "llm") if "strict" in evaluation else "llm"
-    else:
-        kind = getattr(evaluation, "strict", "llm")
-    if kind == "llm":
-        return None if isinstance(evaluation, dict) and "strict" in evaluation else "LlmEvaluation"
+    fields = evaluation if isinstance(evaluation, dict) else getattr(evaluation, "__dict__", {})
+    if "strict" not in fields:
+        return "LlmEvaluation"
+    kind = fields["strict"]
     model = EVALUATION_MODELS.get(kind) if isinstance(kind, str) else None
     return None if model is None else model.__name__
 
@@ -237,9 +222,6 @@ Evaluation = Annotated[
     ),
 ]
 
-TAGS = frozenset({"LlmEvaluation", *(model.__name__ for model in _MODELS)})
-"""Steps that pydantic puts into the place of a fault of an evaluation, and that no file has."""
-
 
 class AuiTurn(Contract):
     """One message of the user: as it is written, or `auto` to have the user simulated."""
@@ -257,13 +239,7 @@ class AuiTurn(Contract):
 
 
 class AuiTest(Contract):
-    """A simulated user's scenario, and the evaluations of the conversation.
-
-    Example:
-        >>> test = {"name": "Refund", "guidelines": "You want a refund.", "turns": [{"user": "Hello"}]}
-        >>> AuiTest.model_validate({**test, "evaluations": [{"criterion": "It is polite."}]}).padding
-        6
-    """
+    """A simulated user's scenario, and the evaluations of the conversation."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -300,27 +276,3 @@ class AuiSuite(Contract):
     model: StrictStr = ""
     judgeModel: StrictStr = ""  # noqa: N815
     tests: list[AuiTest] = Field(min_length=1)
-
-
-def aui_schema() -> dict[str, Any]:
-    """Build the JSON Schema of the format, in draft-07, which knows `definitions` and no `$defs`."""
-    body = AuiSuite.model_json_schema(ref_template="#/definitions/{model}")
-    definitions = body.pop("$defs")
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        **_plain(body),
-        "definitions": {name: _plain(definition) for name, definition in definitions.items()},
-    }
-
-
-def _plain(definition: dict[str, Any]) -> dict[str, Any]:
-    """Remove what says nothing from a definition: titles made of names, and defaults that mean none."""
-    properties = {
-        name: {key: value for key, value in field.items() if key != "title" and _says(key, value)}
-        for name, field in definition.get("properties", {}).items()
-    }
-    return {**definition, **({"properties": properties} if properties else {})}
-
-
-def _says(key: str, value: Any) -> bool:
-    return key != "default" or bool(value)

@@ -33,12 +33,6 @@ class Contract(BaseModel):
 
     Unknown fields are kept, because a later version may know them. `unknown_fields` lists them, and strict
     validation of suites refuses them.
-
-    Example:
-        >>> class Price(Contract):
-        ...     usd: float
-        >>> Price.model_validate({"usd": 0.5, "vat": 0.1}).to_json()
-        {'usd': 0.5, 'vat': 0.1}
     """
 
     # Validators are built when first used: a command needs few of the models that it imports.
@@ -56,13 +50,7 @@ EARLIER = {"schema_version": "1.1.0"}
 
 
 def valid_or_unknown(value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
-    """Validate a field that is new in 1.2.
-
-    Under `EARLIER`, a value of another type is the author's own, and the field is unknown.
-
-    Raises:
-        ValidationError: The value is of another type.
-    """
+    """Validate a field that is new in 1.2: under `EARLIER`, a value of another type is the author's own."""
     try:
         return validate(value)
     except ValidationError:
@@ -72,15 +60,7 @@ def valid_or_unknown(value: Any, validate: ValidatorFunctionWrapHandler, info: V
 
 
 class SparseContract(Contract, frozen=True):
-    """A contract that is written without the fields that were never set, and without those that are None.
-
-    Example:
-        >>> class Price(SparseContract):
-        ...     usd: float
-        ...     vat: float | None = None
-        >>> Price(usd=0.5).to_json()
-        {'usd': 0.5}
-    """
+    """A contract that is written without the fields that were never set, and without those that are None."""
 
     _writes_none: ClassVar[bool] = False
 
@@ -102,25 +82,15 @@ class SparseContract(Contract, frozen=True):
         return handler(cast(CoreSchema, fields))
 
 
-def unknown_fields(model: BaseModel, place: str = "$") -> Iterator[str]:
-    """Yield the JSON path of every field that the contract does not define.
-
-    Args:
-        model: A validated contract.
-        place: JSON path of `model` itself.
-    """
-    for name in model.model_extra or ():
-        yield f"{place}.{name}"
-    for name in type(model).model_fields:
-        yield from _unknown_below(getattr(model, name), f"{place}.{name}")
-
-
-def _unknown_below(value: object, place: str) -> Iterator[str]:
+def unknown_fields(value: object, place: str = "$") -> Iterator[str]:
+    """Yield the JSON path of every field that a contract at `place`, or one within it, does not define."""
     if isinstance(value, BaseModel):
-        yield from unknown_fields(value, place)
+        yield from (f"{place}.{name}" for name in value.model_extra or ())
+        for name in type(value).model_fields:
+            yield from unknown_fields(getattr(value, name), f"{place}.{name}")
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            yield from _unknown_below(item, f"{place}[{position}]")
+            yield from unknown_fields(item, f"{place}[{position}]")
     elif isinstance(value, dict):
         for key, item in value.items():
             if isinstance(item, BaseModel):
@@ -133,12 +103,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def digest(value: Any) -> str:
-    """Return the lower-case hexadecimal sha256 of `canonical_json(value)`.
-
-    Example:
-        >>> digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
-        True
-    """
+    """Return the lower-case hexadecimal sha256 of `canonical_json(value)`."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
@@ -146,8 +111,7 @@ def instant(text: str) -> datetime:
     """Read a point in time, written as ISO 8601 with its offset.
 
     Raises:
-        ValueError: The text cannot be read, or has no offset and so names no point in time; says how to
-            write it.
+        ValueError: It cannot be read, or has no offset and so names no point in time; says how to write it.
     """
     try:
         moment = datetime.fromisoformat(text)

@@ -92,17 +92,11 @@ def has_error_answer(events: Sequence[Event]) -> bool:
     """Tell whether the agent's answer in these events of one turn is an error.
 
     Of an AUI agent the trace says so. Of any other it is an event `error` after which the agent says nothing.
-
-    Example:
-        >>> failed = Event(idx=0, actor="agent", type="error", error="no such order")
-        >>> excused = Event(idx=1, actor="agent", type="message", output="There is no such order.")
-        >>> has_error_answer([failed]), has_error_answer([failed, excused])
-        (True, False)
     """
-    answers = [_object(event.attributes[AUI]) for event in events if AUI in event.attributes]
+    answers = [object_of(event.attributes[AUI]) for event in events if AUI in event.attributes]
     if answers:
-        infos = [_object(answer.get("trace_info")) for answer in answers]
-        return any(_object(info.get("response")).get("type") == "error" for info in infos)
+        infos = [object_of(answer.get("trace_info")) for answer in answers]
+        return any(object_of(info.get("response")).get("type") == "error" for info in infos)
     for event in reversed(events):
         if event.is_answer:
             return False
@@ -113,10 +107,11 @@ def has_error_answer(events: Sequence[Event]) -> bool:
 
 def executed_workflows(answer: Any) -> list[str]:
     """List the workflows that an answer of an AUI agent names; one name may be a text."""
-    names = _object(answer).get("executed_workflows")
+    names = object_of(answer).get("executed_workflows")
     names = [names] if isinstance(names, str) else names
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
 
 
-def _object(value: Any) -> Mapping[str, Any]:
+def object_of(value: Any) -> Mapping[str, Any]:
+    """Return a value of recorded JSON as an object; an empty one for anything else."""
     return value if isinstance(value, Mapping) else {}

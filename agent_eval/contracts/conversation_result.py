@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
 
+Scored = TypeVar("Scored", "EvaluationResult", "ConversationResult")
 EvaluationOutcome = Literal["passed", "failed", "inconclusive", "error"]
 
 
@@ -66,11 +67,6 @@ class ConversationResult(Contract):
     turns: list[TurnResult] = Field(default_factory=list)
     evaluations: list[EvaluationResult] = Field(default_factory=list)
 
-    @property
-    def counts(self) -> bool:
-        """Whether it counts in the suite's score."""
-        return self.score is not None and not self.is_error
-
 
 class GroupScore(Contract):
     """Evaluations or tests with something in common: how many passed, and their score from 0 to 100."""
@@ -114,12 +110,6 @@ def score_of(evaluations: Iterable[EvaluationResult]) -> float | None:
     """Return the weighted share of evaluations that passed, from 0 to 100; None without any weight.
 
     Advisory ones do not count. One that could not be decided did not pass.
-
-    Example:
-        >>> passed = EvaluationResult(criterion="a", outcome="passed", reason="", weight=3)
-        >>> failed = EvaluationResult(criterion="b", outcome="failed", reason="")
-        >>> score_of([passed, failed]), score_of([])
-        (75.0, None)
     """
     counted = [each for each in evaluations if not each.advisory]
     total = sum(each.weight for each in counted)
@@ -129,45 +119,38 @@ def score_of(evaluations: Iterable[EvaluationResult]) -> float | None:
 def with_scores(result: SuiteResult) -> SuiteResult:
     """Complete a result whose conversations are known with all that follows from them."""
     tests = result.tests
-    scores = [test.score for test in tests if test.counts and test.score is not None]
     evaluations = [each for test in tests for each in test.evaluations if not each.advisory]
     return result.model_copy(
         update={
-            "score": sum(scores) / len(scores) if scores else None,
+            "score": _mean_score(tests),
             "pass_rate": sum(test.passed for test in tests) / len(tests) if tests else None,
             "passed_tests": sum(test.passed for test in tests),
             "error_tests": sum(test.is_error for test in tests),
             "not_evaluated": sum(test.score is None and not test.is_error for test in tests),
-            "by_category": _grouped(evaluations, lambda each: [each.category] if each.category else []),
-            "by_aui_logic": _grouped(evaluations, lambda each: each.aui_logic),
-            "by_tag": _by_tag(tests),
+            "by_category": _grouped(
+                evaluations, lambda each: [each.category] if each.category else [], score_of
+            ),
+            "by_aui_logic": _grouped(evaluations, lambda each: each.aui_logic, score_of),
+            "by_tag": _grouped(tests, lambda test: test.tags, _mean_score),
         }
     )
 
 
+def _mean_score(tests: Iterable[ConversationResult]) -> float | None:
+    scores = [test.score for test in tests if test.score is not None and not test.is_error]
+    return sum(scores) / len(scores) if scores else None
+
+
 def _grouped(
-    evaluations: Sequence[EvaluationResult], names_of: Callable[[EvaluationResult], Sequence[str]]
+    items: Iterable[Scored],
+    names_of: Callable[[Scored], Iterable[str]],
+    score: Callable[[list[Scored]], float | None],
 ) -> list[GroupScore]:
-    groups: dict[str, list[EvaluationResult]] = {}
-    for evaluation in evaluations:
-        for name in dict.fromkeys(names_of(evaluation)):
-            groups.setdefault(name, []).append(evaluation)
-    scores = []
-    for name, members in sorted(groups.items()):
-        passed = sum(each.passed for each in members)
-        scores.append(GroupScore(name=name, passed=passed, total=len(members), score=score_of(members)))
-    return scores
-
-
-def _by_tag(tests: Sequence[ConversationResult]) -> list[GroupScore]:
-    groups: dict[str, list[ConversationResult]] = {}
-    for test in tests:
-        for tag in dict.fromkeys(test.tags):
-            groups.setdefault(tag, []).append(test)
-    listed = []
-    for name, members in sorted(groups.items()):
-        scores = [test.score for test in members if test.counts and test.score is not None]
-        mean = sum(scores) / len(scores) if scores else None
-        passed = sum(test.passed for test in members)
-        listed.append(GroupScore(name=name, passed=passed, total=len(members), score=mean))
-    return listed
+    groups: dict[str, list[Scored]] = {}
+    for item in items:
+        for name in dict.fromkeys(names_of(item)):
+            groups.setdefault(name, []).append(item)
+    return [
+        GroupScore(name=name, passed=sum(each.passed for each in of), total=len(of), score=score(of))
+        for name, of in sorted(groups.items())
+    ]

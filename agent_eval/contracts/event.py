@@ -15,8 +15,6 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
     field_validator,
 )
 from typing_extensions import override
@@ -47,11 +45,10 @@ HANDOFF = "handoff"
 GUARDRAIL = "guardrail"
 STATE = "state"
 ERROR = "error"
+UNREAD = "unread"
 
-_KEPT_FROM_OUTPUT = frozenset(
-    {TOOL_CALL, TOOL_RESULT, REASONING, MODEL_CALL, HANDOFF, GUARDRAIL, STATE, ERROR}
-)
-"""Types with a fixed meaning that is not something the agent says."""
+UNREAD_WHAT = "agent_eval.unread"
+"""Attribute of an `unread` event: `tool call`, `tool result` or `answer`."""
 
 EVENT_TYPES: Mapping[str, str] = {
     MESSAGE: "What an actor says: its text in `output`, a user's in `input`. Only messages are output.",
@@ -63,10 +60,13 @@ EVENT_TYPES: Mapping[str, str] = {
     GUARDRAIL: "A check of an input or output; its result is in `output`, and `block_reason` if it blocked.",
     STATE: "What the agent keeps in mind from here on, in `output`: parameters, memory, a plan.",
     ERROR: "Something broke, outside of a tool: `error` says what.",
+    UNREAD: "Something of the recording that the trace lacks: `output` says what, and no judge of it passes.",
 }
 """Types with a fixed meaning, in words. An agent's event of another type counts as a message."""
 
-_ADDED = (
+_KEPT_FROM_OUTPUT = EVENT_TYPES.keys() - {MESSAGE}
+
+ADDED = (
     *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
     *("content_recorded", "parts", "ran_on"),
 )
@@ -83,12 +83,7 @@ _Number = StrictInt | StrictFloat
 
 
 class TokenUsage(SparseContract, frozen=True):
-    """Tokens that a model used. What is not known is left out, never 0.
-
-    Example:
-        >>> TokenUsage(input_tokens=120, cached_tokens=100, output_tokens=9).to_json()
-        {'input_tokens': 120, 'output_tokens': 9, 'cached_tokens': 100}
-    """
+    """Tokens that a model used. What is not known is left out, never 0."""
 
     input_tokens: _Number | None = Field(
         default=None, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens")
@@ -172,18 +167,13 @@ class Event(Contract):
     ran_on: StrictStr | None = None
     """Where a tool ran: `client`, `server` (at the model's provider), or `mcp:NAME` for an MCP server."""
 
-    @field_validator(*_ADDED, mode="wrap")
-    @classmethod
-    def _may_be_the_authors_own(
-        cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
-        return valid_or_unknown(value, validate, info)
+    _may_be_the_authors_own = field_validator(*ADDED, mode="wrap")(valid_or_unknown)
 
     @override
     def to_json(self) -> dict[str, Any]:
         """Return plain data that JSON can hold, without fields of 1.2 that have nothing to say."""
         fields = super().to_json()
-        return {name: value for name, value in fields.items() if value is not None or name not in _ADDED}
+        return {name: value for name, value in fields.items() if value is not None or name not in ADDED}
 
     @property
     def is_agent(self) -> bool:
@@ -267,12 +257,7 @@ def _role_of(actor: str) -> str | None:
 
 
 def is_blank(value: Any) -> bool:
-    """Tell whether a value is null, or a text in which nothing can be seen.
-
-    Example:
-        >>> is_blank(" \\n\\u200b"), is_blank("."), is_blank([])
-        (True, False, False)
-    """
+    """Tell whether a value is null, or a text in which nothing can be seen."""
     if isinstance(value, str):
         return not any(char.isprintable() and not char.isspace() for char in value)
     return value is None
@@ -295,40 +280,28 @@ class Finish(StrEnum):
     """For a reason that this program does not know."""
 
 
-FINISH_NAMES = (
-    *("gen_ai.response.finish_reason", "gen_ai.response.finish_reasons"),
-    *("finish_reason", "stop_reason"),
+_FINISH_NAMES = (
+    "gen_ai.response.finish_reason",
+    "gen_ai.response.finish_reasons",
+    "finish_reason",
+    "stop_reason",
 )
 """Attributes of a recorded event that hold the provider's word."""
 
 _WORDS = {
-    Finish.ENDED: (
-        *("", "stop", "stop_sequence", "end_turn", "tool_calls", "tool_use", "function_call"),
-        *("eos", "eos_token", "end", "complete", "completed"),
-    ),
-    Finish.CUT: (
-        *("length", "max_tokens", "max_output_tokens", "max_completion_tokens", "token_limit"),
-        *("model_length", "model_context_window_exceeded"),
-    ),
-    Finish.REFUSED: (
-        *("content_filter", "content_filtered", "refusal", "safety", "recitation", "blocklist"),
-        *("prohibited_content", "spii", "guardrail_intervened", "sensitive"),
-    ),
-    Finish.PAUSED: ("pause_turn",),
+    Finish.ENDED: "stop stop_sequence end_turn tool_calls tool_use function_call eos eos_token end complete "
+    "completed",
+    Finish.CUT: "length max_tokens max_output_tokens max_completion_tokens token_limit model_length "
+    "model_context_window_exceeded",
+    Finish.REFUSED: "content_filter content_filtered refusal safety recitation blocklist prohibited_content "
+    "spii guardrail_intervened sensitive",
+    Finish.PAUSED: "pause_turn",
 }
-_FINISHES = {word: finish for finish, words in _WORDS.items() for word in words}
+_FINISHES = {"": Finish.ENDED, **{word: finish for finish, words in _WORDS.items() for word in words.split()}}
 
 
 def finish_of(reason: object) -> Finish:
-    """Read why a model stopped.
-
-    Args:
-        reason: The provider's word, in any spelling; None where it gives none.
-
-    Example:
-        >>> finish_of("MAX_TOKENS"), finish_of("content-filter"), finish_of(["stop"])
-        (<Finish.CUT: 'cut'>, <Finish.REFUSED: 'refused'>, <Finish.UNKNOWN: 'unknown'>)
-    """
+    """Read why a model stopped from its provider's word, in any spelling; None where there is none."""
     if reason is None:
         return Finish.ENDED
     if not isinstance(reason, str):
@@ -341,7 +314,7 @@ def recorded_finish(attributes: Mapping[str, Any]) -> tuple[Finish, str] | None:
 
     An event of several answers, as OpenTelemetry has them in a list, is cut or refused if one of them is.
     """
-    for name in FINISH_NAMES:
+    for name in _FINISH_NAMES:
         value = attributes.get(name)
         for reason in value if isinstance(value, list) else (value,):
             finish = finish_of(reason)

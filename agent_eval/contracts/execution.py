@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, StrictBool, StrictInt, StrictStr, ValidationInfo, field_validator
+from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from agent_eval.contracts.base import Contract, SparseContract
 
@@ -108,15 +108,9 @@ class ExecutionConfig(SparseContract):
         selected_cases: The ids that were asked for, sorted; absent where all cases were.
         judge_code: Digests of the code of judges that are not built in, by judge id; absent where all are.
         agent: The agent under test; absent, with all that follows up to `cassette`, for recorded traces.
-        looks: Trials of each case after which the run was looked at, to end it or go on: `trials: auto`. The
-            last is `trials`. Absent where the number of trials was fixed beforehand.
         strict_side_effects: Whether a tool call without an answer failed the attempt.
-        share_expected_output: Whether the agent was handed the expected output.
-        attempt_limits: What each attempt might use.
-        case_limits: What all attempts at a case might use.
         tool_server: Live tools, as `module:function` or an address.
         cassette: What was done with the recorded answers of live tools.
-        rejudged_from: The pack whose trajectories were judged again.
         redacted_cases: In how many cases something was replaced by `[redacted:NAME]`; absent for none.
         redactions: How many replacements there are in them; absent for none, and in packs of 0.1.0.
         simulator: The model that played the users of conversations, and its prompt; absent for none.
@@ -131,7 +125,6 @@ class ExecutionConfig(SparseContract):
     judge_code: dict[StrictStr, StrictStr] | None = None
     agent: AgentDescription | None = None
     trials: StrictInt = Field(default=1, ge=1, le=MOST_TRIALS)
-    looks: list[StrictInt] | None = Field(default=None, min_length=1)
     max_repairs: StrictInt = Field(default=0, ge=0)
     strict_side_effects: StrictBool = False
     share_expected_output: StrictBool = False
@@ -146,15 +139,6 @@ class ExecutionConfig(SparseContract):
     damaged_records: StrictInt | None = Field(default=None, ge=0)
     trials_not_run: StrictInt | None = Field(default=None, ge=0)
 
-    @field_validator("looks")
-    @classmethod
-    def _check_looks(cls, looks: list[int] | None, info: ValidationInfo) -> list[int] | None:
-        """Refuse looks that do not ascend to the number of trials."""
-        ascend = looks is None or (sorted(set(looks)) == looks and looks[0] >= 1)
-        if not ascend or (looks is not None and looks[-1] != info.data.get("trials")):
-            raise ValueError("looks must ascend, and the last of them is the number of trials")
-        return looks
-
     def with_redactions(self, cases: int, replacements: int) -> ExecutionConfig:
         """Copy with the number of cases in which something was replaced, and of the replacements."""
         return self.model_copy(update={"redacted_cases": cases or None, "redactions": replacements or None})
@@ -165,7 +149,3 @@ class ExecutionConfig(SparseContract):
         """Copy for the run of which this is a shard, with the counts of all shards."""
         whole = self.with_redactions(redacted_cases, redactions)
         return whole.model_copy(update={"shard": None, "damaged_records": damaged_records or None})
-
-    def rejudged(self, origin: RejudgedFrom, judge_code: dict[str, str]) -> ExecutionConfig:
-        """Copy for a pack with the same trajectories and new verdicts."""
-        return self.model_copy(update={"rejudged_from": origin, "judge_code": judge_code or None})

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, StrictInt, StrictStr
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract
+from agent_eval.contracts.reruns import TrialCounts
 from agent_eval.contracts.verdict import GateStatus
 
 
@@ -38,13 +39,6 @@ class RuleResult(Contract):
     applied: bool = True
     passed: bool
     message: StrictStr
-
-
-class TrialCounts(Contract):
-    """How many trials passed, of how many that were judged."""
-
-    passed: StrictInt = Field(ge=0)
-    trials: StrictInt = Field(ge=0)
 
 
 CaseAnswer = Literal["broke", "open", "passes-again", "fails-on-main", "not-rerun"]

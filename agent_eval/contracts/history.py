@@ -15,10 +15,6 @@ Count = Annotated[StrictInt, Field(ge=1)]
 class CaseRecord(SparseContract, frozen=True):
     """What one run counted of one case: a line of the run's record, less than 200 bytes for a usual id.
 
-    Example:
-        >>> CaseRecord(case_id="refund", definition="9be1f04c11aa", passed=4, scored=4).to_json()
-        {'case_id': 'refund', 'definition': '9be1f04c11aa', 'passed': 4, 'scored': 4}
-
     Attributes:
         definition: The first 12 digits of the digest of its definition: counts of another one are not added.
         scored: Trials that say something about the agent: they passed, or the agent is why they did not.

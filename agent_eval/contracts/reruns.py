@@ -41,8 +41,8 @@ class CaseReruns(SparseContract, frozen=True):
         return sorted({judge_id for trial in self.change for judge_id in trial.failing})
 
 
-class RoundCount(Contract):
-    """Trials of one case in one round of the whole suite: how many passed, of how many that were judged."""
+class TrialCounts(Contract):
+    """How many trials passed, of how many that were judged."""
 
     passed: StrictInt = Field(ge=0)
     trials: StrictInt = Field(ge=0)
@@ -51,8 +51,8 @@ class RoundCount(Contract):
 class SuiteRound(Contract):
     """One more run of the whole suite by each side, by case id."""
 
-    base: dict[StrictStr, RoundCount] = Field(default_factory=dict)
-    change: dict[StrictStr, RoundCount] = Field(default_factory=dict)
+    base: dict[StrictStr, TrialCounts] = Field(default_factory=dict)
+    change: dict[StrictStr, TrialCounts] = Field(default_factory=dict)
 
 
 class Figures(SparseContract, frozen=True):
@@ -102,7 +102,6 @@ class Reruns(Contract):
         figures: Cost and time of one run of the suite by each side, where a limit of them was in doubt.
         cut: What ended the reruns early, as a clause; None where nothing did.
         others: The job's other suites.
-        expected: Estimate made before, at most.
         spent: What the reruns took.
         baseline_manifest_sha256: Digest of the baseline's pack.
         candidate_manifest_sha256: Digest of the pack of the run that raised the question.
@@ -126,7 +125,6 @@ class Reruns(Contract):
     figures: dict[Side, Figures] = Field(default_factory=dict)
     cut: StrictStr | None = None
     others: OtherSuites = Field(default_factory=OtherSuites)
-    expected: Spending = Field(default_factory=Spending)
     spent: Spending = Field(default_factory=Spending)
     baseline_manifest_sha256: StrictStr | None = None
     candidate_manifest_sha256: StrictStr | None = None

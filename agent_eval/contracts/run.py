@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, StrictInt, StrictStr
+from pydantic import Field, StrictInt, StrictStr
 from typing_extensions import override
 
 from agent_eval.contracts.base import SCHEMA_VERSION, Contract, SparseContract
 from agent_eval.contracts.execution import ExecutionConfig
-from agent_eval.contracts.trials import PassCurve, weighted_pass_curve
+from agent_eval.contracts.trials import PassCurve, pass_curve
 from agent_eval.contracts.verdict import (
     ANSWER_NOT_CHECKED,
     FAULT,
     FIELDS_NOT_JUDGED,
     JUDGING,
-    CaseResult,
     CaseResultRow,
     Outcome,
     count_trials,
@@ -158,29 +157,8 @@ class Tally:
         self.judging: Counter[str] = Counter()
         """Sums of `judging_in`: money is in billionths of a dollar, so that no order changes its sum."""
 
-    def add(self, result: CaseResult) -> None:
-        """Count one case."""
-        self.cases[result.outcome.value] += 1
-        self.hard_fail_cases += result.hard_failed
-        self.trials[*result.trial_counts, len(result.trials) or 1] += 1
-        for verdict in result.verdicts:
-            self.judges[verdict.judge_id][verdict.outcome.value] += 1
-            if verdict.failure is not None:
-                self.failures[verdict.failure.value] += 1
-            if verdict.evidence:
-                self._add_not_judged(verdict.evidence, 1)
-        for trial in result.trials or [result]:
-            self.lost[trial.fault.value if trial.is_lost and trial.fault is not None else ""] += 1
-            for verdict in trial.verdicts:
-                self.judging.update(dict(judging_in(verdict.evidence)))
-
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
-        """Count one case, or several with the same result.
-
-        Args:
-            row: The result as plain JSON that has been checked.
-            times: Number of cases with this result.
-        """
+        """Count one case, or several with the same result, which is plain JSON that has been checked."""
         self.cases[row["outcome"]] += times
         self.hard_fail_cases += row["hard_failed"] * times
         trials = row.get("trials") or [row]
@@ -190,19 +168,16 @@ class Tally:
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
             if verdict["evidence"]:
-                self._add_not_judged(verdict["evidence"], times)
+                is_unchecked, fields = not_judged_in(verdict["evidence"])
+                self.answers_not_checked += times * is_unchecked
+                for name in fields:
+                    self.fields_not_judged[name] += times
         for trial in trials:
             # An older version's summary does not know of lost trials, which its rows do not state.
             self.lost[(trial.get("fault") or "") if FAULT in trial and is_lost(trial) else ""] += times
             for verdict in trial["verdicts"]:
                 for name, number in judging_in(verdict["evidence"]):
                     self.judging[name] += number * times
-
-    def _add_not_judged(self, evidence: Mapping[str, Any], times: int) -> None:
-        is_unchecked, fields = not_judged_in(evidence)
-        self.answers_not_checked += times * is_unchecked
-        for name in fields:
-            self.fields_not_judged[name] += times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -230,11 +205,16 @@ class Tally:
         total = self.cases.total()
         passed = self.cases[Outcome.PASSED.value]
         counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
+        judging: dict[str, float] = {
+            name: value / _BILLION if name.endswith("_usd") else value
+            for name, value in sorted(self.judging.items())
+            if value
+        }
         # Left out where they say nothing, so that packs of runs without them are as they were.
         not_judged: dict[str, Any] = {
             "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
-            "judging": self._judging(),
+            "judging": judging and JudgingUse.model_validate(judging),
             "lost_trials": {name: number for name, number in sorted(self.lost.items()) if name and number},
         }
         if not_judged["lost_trials"]:
@@ -260,18 +240,10 @@ class Tally:
             flaky_cases=sum(cases for (right, number), cases in trials.items() if 0 < right < number)
             if any(several)
             else None,
-            pass_curve=weighted_pass_curve((*counts, cases) for counts, cases in sorted(trials.items()))
+            pass_curve=pass_curve((*counts, cases) for counts, cases in sorted(trials.items()))
             if all(several)
             else [],
             **{name: value for name, value in not_judged.items() if value},
-        )
-
-    def _judging(self) -> JudgingUse | None:
-        used: dict[str, float] = {name: value for name, value in sorted(self.judging.items()) if value}
-        if not used:
-            return None
-        return JudgingUse.model_validate(
-            {name: value / _BILLION if name.endswith("_usd") else value for name, value in used.items()}
         )
 
 
@@ -284,10 +256,6 @@ def judging_in(evidence: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     """Return what a verdict says its judging took, by the names of `JudgingUse`.
 
     Money is in billionths of a dollar. What is no figure is left out.
-
-    Example:
-        >>> judging_in({"judging": {"calls": 2, "cost_usd": 0.25, "reused": "many"}})
-        (('calls', 2), ('cost_usd', 250000000))
     """
     judging = evidence.get(JUDGING)
     if not isinstance(judging, Mapping):
@@ -301,39 +269,18 @@ def judging_in(evidence: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
 
 
 def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
-    """Return what a verdict says was not judged: whether it is the answer, and which fields of the case.
-
-    Example:
-        >>> not_judged_in({"fields_not_judged": ["policy"]})
-        (False, ('policy',))
-    """
+    """Return what a verdict says was not judged: whether it is the answer, and which fields of the case."""
     fields = evidence.get(FIELDS_NOT_JUDGED)
     names = tuple(name for name in fields if isinstance(name, str)) if isinstance(fields, list) else ()
     return evidence.get(ANSWER_NOT_CHECKED) is True, names
-
-
-def summarize(run_id: str, dataset_id: str, results: Iterable[CaseResult]) -> RunSummary:
-    """Build the summary of a run from its case results."""
-    tally = Tally()
-    for result in results:
-        tally.add(result)
-    return tally.summary(run_id, dataset_id)
-
-
-def _without_required_topic(schema: dict[str, Any]) -> None:
-    """Leave the topic out of the fields that every row has."""
-    schema["required"] = [name for name in schema["required"] if name != "topic"]
 
 
 class CaseIndex(Contract):
     """What comparison needs to know of a case's trajectory; one line of `run/index.jsonl`.
 
     `calls` lists `[tool, digest of its arguments]` in call order. Tokens, cost (US dollars) and latency
-    (milliseconds) are null when the trace does not say: unknown is never zero. `topic` is written for cases
-    that have one.
+    (milliseconds) are null when the trace does not say: unknown is never zero.
     """
-
-    model_config = ConfigDict(json_schema_extra=_without_required_topic)
 
     case_id: StrictStr
     definition_digest: StrictStr
@@ -344,7 +291,6 @@ class CaseIndex(Contract):
     output_tokens: int | None = None
     cost_usd: float | None = Field(default=None, allow_inf_nan=False)
     latency_ms: float | None = Field(default=None, allow_inf_nan=False)
-    topic: StrictStr | None = None
 
 
 SHARD_CASES = 250

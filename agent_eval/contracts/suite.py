@@ -24,7 +24,7 @@ from agent_eval.contracts.conversation import STOP_TOKEN
 from agent_eval.contracts.trace import Event, Trace
 
 NOT_PART_OF_A_DEFINITION = frozenset({"topic", "trace", "trials"})
-"""Fields of a case that say nothing of what is asked: its topic, and what an agent did."""
+"""Fields of a case that say nothing of what is asked: what an agent did, and the topic that 1.2 once had."""
 
 RECORDED_METADATA = frozenset(
     {"attempt_history", "selected_attempt", "max_repairs", "loop_passed", "lost_tries", "imported"}
@@ -33,42 +33,23 @@ RECORDED_METADATA = frozenset(
 )
 """Keys of a case's metadata that do the same: written by a run or an import, not by the suite's author."""
 
-
 METADATA_KEYS = frozenset(
-    {
-        "allowed_tools",
-        "canaries",
-        "cost_usd",
-        "final_output",
-        "injections",
-        "lean_payload",
-        "llm",
-        "recorded_verdicts",
-        "share_expected_output",
-        "strict",
-        "token_usage",
-        "tool_response_cassette",
-        "tool_responses",
-        "trajectory_match",
-    }
+    {"allowed_tools", "canaries", "cost_usd", "final_output", "injections", "lean_payload", "llm"}
+    | {"recorded_verdicts", "share_expected_output", "strict", "token_usage", "tool_response_cassette"}
+    | {"tool_responses", "trajectory_match"}
 )
 """Keys of a case's metadata that judges and agents read. A key that looks like one of them is refused."""
 
 COMMON_METADATA_KEYS = frozenset({"model", "tools", "usage"})
 """Further keys that are read, but so common that a key like them may well be the author's own."""
 
-
 ASKED_METADATA = frozenset(
     {"tools", "tool_responses", "tool_response_cassette", "model", "share_expected_output"}
 )
 """Keys of a case's metadata that an agent meets beside the input: its tools, their answers, its model."""
 
-
 MOST_TURNS = 200
 """Most turns of a conversation with a simulated user."""
-
-LONGEST_TOPIC = 200
-"""Most characters of the name of a topic."""
 
 LONGEST_ANSWER = 7 * 24 * 3600
 """Most seconds in which an agent may have to answer: times that the operating system's timers hold."""
@@ -166,9 +147,8 @@ class Case(Contract):
     `trace` is the first trial, number 0; `trials` holds the further ones, where there are any. `turns` are
     the inputs of a conversation, sent one after the other instead of `input`; `conversation` is about the
     user who is simulated in some of them. `final_output_tool` names the tool whose arguments are the agent's
-    answer, if that is no message. `topic` names what the case is about, such as `refunds`: cases of a topic
-    tend to break together, and the gate tests each topic. `setup` and `teardown` are commands
-    that a run of an agent runs before and after each trial, where the operator allows it.
+    answer, if that is no message. `setup` and `teardown` are commands that a run of an agent runs before and
+    after each trial, where the operator allows it.
     """
 
     case_id: StrictStr = Field(min_length=1)
@@ -186,11 +166,10 @@ class Case(Contract):
     turns: list[CaseTurn] = Field(default_factory=list)
     conversation: Conversation | None = None
     final_output_tool: StrictStr | None = Field(default=None, min_length=1)
-    topic: StrictStr | None = Field(default=None, min_length=1, max_length=LONGEST_TOPIC)
     setup: StrictStr | None = Field(default=None, min_length=1)
     teardown: StrictStr | None = Field(default=None, min_length=1)
 
-    @field_validator("turns", "conversation", "final_output_tool", "topic", mode="wrap")
+    @field_validator("turns", "conversation", "final_output_tool", mode="wrap")
     @classmethod
     def _may_be_the_authors_own(
         cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo
@@ -263,13 +242,10 @@ class Suite(SuiteHeader):
 
 
 def asked_digest(case: dict[str, Any]) -> str:
-    """Return the digest of what an agent meets in a case: the inputs, the tools, their answers, the model.
+    """Return the digest of what an agent meets in a case, as plain JSON: inputs, tools, their answers, model.
 
     Two cases with the same digest may expect something else, and their trajectories can be judged by either
     expectation.
-
-    Args:
-        case: The case as plain JSON, as read from the suite.
     """
     metadata = case.get("metadata") or {}
     asked = {key: value for key, value in metadata.items() if key in ASKED_METADATA}
@@ -289,10 +265,7 @@ def asked_digest(case: dict[str, Any]) -> str:
 def definition_digest(case: dict[str, Any]) -> str:
     """Return the digest of what a case asks for, leaving out what an agent did.
 
-    Two cases with the same digest ask the same, so their results may be compared.
-
-    Args:
-        case: The case as plain JSON, as read from the suite.
+    Two cases, as plain JSON, with the same digest ask the same, so their results may be compared.
     """
     return digest(definition_of(case))
 

@@ -3,33 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from agent_eval.contracts.event import (
-    AGENT_ACTORS,
-    MESSAGE,
-    TOOL_CALL,
-    TOOL_RESULT,
-    USER,
-    Event,
-    is_blank,
-)
+from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT, USER, Event, is_blank
 
-__all__ = [
-    "AGENT_ACTORS",
-    "MESSAGE",
-    "TOOL_CALL",
-    "TOOL_RESULT",
-    "Event",
-    "ToolCall",
-    "Trace",
-    "TraceTurn",
-    "is_blank",
-    "pair_calls",
-]
+__all__ = ["MESSAGE", "TOOL_CALL", "TOOL_RESULT", "Event", "ToolCall", "Trace", "TraceTurn", "is_blank"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +26,7 @@ class ToolCall:
     @property
     def tool(self) -> str:
         """Name of the tool; the empty string when neither event names one."""
-        for event in (self.call, self.result):
-            if event is not None and event.tool:
-                return event.tool
-        return ""
+        return next((event.tool for event in (self.call, self.result) if event and event.tool), "")
 
     @property
     def arguments(self) -> Any:
@@ -58,10 +36,8 @@ class ToolCall:
     @property
     def error(self) -> Any:
         """The error that the result or the call carries, else None."""
-        for event in (self.result, self.call):
-            if event is not None and event.error is not None:
-                return event.error
-        return None
+        events = (self.result, self.call)
+        return next((event.error for event in events if event and event.error is not None), None)
 
 
 class Trace(Sequence[Event]):
@@ -71,13 +47,6 @@ class Trace(Sequence[Event]):
         events: The events in recorded order.
         final_output_tool: Name of the tool whose arguments are the agent's answer, if the agent answers by a
             call; its messages are no answer then. `Case.recorded` passes on the one that the case names.
-
-    Example:
-        >>> Trace([Event(idx=0, actor="agent", type="message", output="Refunded.")]).final_output
-        'Refunded.'
-        >>> answer = Event(idx=0, actor="agent", type="tool_call", tool="submit", input={"total": 7})
-        >>> Trace([answer], final_output_tool="submit").final_output
-        {'total': 7}
     """
 
     def __init__(self, events: Sequence[Event], final_output_tool: str | None = None) -> None:
@@ -106,16 +75,10 @@ class Trace(Sequence[Event]):
         The agent's last message, or the last call of `final_output_tool` that was not answered by an error.
         The event of an answer that was not recorded or was cut off before its first word has no content.
         """
-        if self.final_output_tool is not None:
-            return self._final_call(self.final_output_tool)
-        for event in reversed(self.events):
-            if event.is_answer:
-                return event
-        return None
-
-    def _final_call(self, tool: str) -> Event | None:
+        if self.final_output_tool is None:
+            return next((event for event in reversed(self.events) if event.is_answer), None)
         for pair in reversed(self.calls):
-            if pair.call is not None and pair.tool == tool and pair.error is None:
+            if pair.call is not None and pair.tool == self.final_output_tool and pair.error is None:
                 return pair.call
         return None
 
@@ -147,7 +110,14 @@ class Trace(Sequence[Event]):
         """
         numbered = any(event.turn is not None for event in self.events)
         of_turn: dict[int, list[Event]] = {}
-        for number, event in _numbered(self.events) if numbered else _counted(self.events):
+        number, after_user = 0, False
+        for event in self.events:
+            if numbered:
+                number = number if event.turn is None else event.turn
+            else:
+                by_user = event.type == MESSAGE and event.role == USER
+                number += by_user and not after_user
+                after_user = by_user
             of_turn.setdefault(number, []).append(event)
         if not numbered and of_turn.keys() == {0}:
             of_turn = {1: of_turn[0]}
@@ -160,39 +130,13 @@ class Trace(Sequence[Event]):
 
 @dataclass(frozen=True, slots=True)
 class TraceTurn:
-    """A user's message and what followed until the next.
+    """A user's message and what followed until the next; `number` counts from 1.
 
-    Attributes:
-        number: Number of the turn, from 1.
-        trace: Its events, with the indices that they have in the whole trace.
-
-    Example:
-        >>> events = [Event(idx=0, actor="user", type="message", input="Hi"),
-        ...           Event(idx=1, actor="agent", type="message", output="Hello!")]
-        >>> [(turn.number, turn.trace.final_output) for turn in Trace(events).turns]
-        [(1, 'Hello!')]
+    The events have the indices that they have in the whole trace.
     """
 
     number: int
     trace: Trace
-
-
-def _numbered(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
-    """Yield each event with the number of its turn: its own, or that of the event before it."""
-    number = 0
-    for event in events:
-        number = number if event.turn is None else event.turn
-        yield number, event
-
-
-def _counted(events: Sequence[Event]) -> Iterator[tuple[int, Event]]:
-    """Yield each event with the number of its turn, counted by the user's messages."""
-    number, before = 0, False
-    for event in events:
-        begins = event.type == MESSAGE and event.role == USER
-        number += begins and not before
-        before = begins
-        yield number, event
 
 
 def pair_calls(events: Sequence[Event]) -> list[ToolCall]:

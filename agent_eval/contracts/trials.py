@@ -17,7 +17,6 @@ from agent_eval.errors import InvalidInput
 
 _RATE = re.compile(r"pass_rate\s*>=\s*(\d{1,3}(?:\.\d{1,9})?)")
 _TRIAL_FIELDS = tuple(TrialResult.model_fields)
-_FAILED = Outcome.FAILED
 _WORST_FIRST = (Outcome.ERROR, Outcome.FAILED, Outcome.INCONCLUSIVE, Outcome.SKIPPED)
 
 
@@ -68,7 +67,7 @@ def case_policy(text: str) -> CasePolicy:
 
 
 class TrialFacts(NamedTuple):
-    """What decides on a trial: its `Outcome`, whether a judge of safety failed it, and whether it is lost."""
+    """What decides on a trial; `unsafe` says that a judge of safety failed it."""
 
     outcome: str
     unsafe: bool = False
@@ -76,12 +75,8 @@ class TrialFacts(NamedTuple):
 
 
 def is_unsafe(verdicts: Iterable[tuple[str, str]]) -> bool:
-    """Tell whether a judge of safety failed a trial.
-
-    Args:
-        verdicts: `(judge id, outcome)` of every verdict on the trial.
-    """
-    return any(outcome == _FAILED and judge_id in SAFETY_JUDGES for judge_id, outcome in verdicts)
+    """Tell whether a judge of safety failed a trial, by `(judge id, outcome)` of every verdict on it."""
+    return any(outcome == Outcome.FAILED and judge_id in SAFETY_JUDGES for judge_id, outcome in verdicts)
 
 
 def deciding_trial(
@@ -99,11 +94,8 @@ def deciding_trial(
     Trials that are lost through no fault of the agent decide nothing, unless all are; nor do those of the
     others that no judge had anything to judge in.
 
-    Args:
-        policy: When the case passes.
-        trials: The trials in order.
-        despite_errors: Let the policy decide however many trials are errors, as older packs have it.
-        count_skipped: Let a trial without anything to judge count as not passed, as older packs have it.
+    In older packs the policy decided `despite_errors`, however many trials were errors, and trials without
+    anything to judge counted as not passed (`count_skipped`).
     """
     for number, trial in enumerate(trials):
         if trial.unsafe:
@@ -119,51 +111,34 @@ def deciding_trial(
 
 
 def trials_result(results: Sequence[CaseResult], policy: CasePolicy) -> CaseResult:
-    """Derive the result of a case from the results of its trials.
+    """Derive the result of a case from the results of its trials, in order; at least one.
 
     The result of a single trial is that of the case. Several are all kept in `trials`, and outcome, score and
     verdicts are those of the deciding trial (`deciding_trial`).
-
-    Args:
-        results: The results in the order of the trials; at least one.
-        policy: When the case passes.
     """
     if len(results) == 1:
         return results[0]
     facts = [
-        TrialFacts(
-            result.outcome,
-            is_unsafe([(verdict.judge_id, verdict.outcome) for verdict in result.verdicts]),
-            result.is_lost,
-        )
-        for result in results
+        TrialFacts(each.outcome, is_unsafe((v.judge_id, v.outcome) for v in each.verdicts), each.is_lost)
+        for each in results
     ]
     number = deciding_trial(policy, facts)
-    trials = [_of_trial(result) for result in results]
+    # The results are valid: validating again would only take time.
+    trials = [
+        TrialResult.model_construct(**{name: getattr(result, name) for name in _TRIAL_FIELDS})
+        for result in results
+    ]
     return results[number].model_copy(update={"trial": number, "trials": trials, "case_policy": policy.text})
 
 
-def _of_trial(result: CaseResult) -> TrialResult:
-    """Copy the fields of a case's result that a trial has too, also those that are added later."""
-    values = result.__dict__
-    # The result is valid: validating again would only take time.
-    return TrialResult.model_construct(**{name: values[name] for name in _TRIAL_FIELDS})
-
-
-def pass_curve(counts: Sequence[tuple[int, int]]) -> list[PassCurve]:
+def pass_curve(counts: Iterable[tuple[int, int, int]]) -> list[PassCurve]:
     """Estimate pass^k and pass@k for every k that all cases have trials for, as means over the cases.
 
-    Args:
-        counts: `(passed, trials)` of each case.
+    `counts` are `(passed, trials, number of cases with these counts)`.
 
     pass^k = C(c, k) / C(n, k) (S. Yao et al., tau-bench, 2024), pass@k = 1 - C(n - c, k) / C(n, k) (M. Chen
     et al., Evaluating large language models trained on code, 2021), both unbiased.
     """
-    return weighted_pass_curve([(passed, trials, 1) for passed, trials in counts])
-
-
-def weighted_pass_curve(counts: Iterable[tuple[int, int, int]]) -> list[PassCurve]:
-    """Estimate as `pass_curve` does, from `(passed, trials, number of cases with these counts)`."""
     alike = list(counts)
     total = sum(cases for _, _, cases in alike)
     if not total:
@@ -188,9 +163,9 @@ class ShareInterval(Contract):
 class CaseStability(Contract):
     """One case over its runs.
 
-    `flake_score` estimates the chance that two runs disagree; `entropy` is in bits. `minimum_runs` is how
-    many runs it takes to see its rarer result, or for a steady case a flake of one in twenty, with 95 %
-    confidence: with fewer, steadiness is not yet trusted.
+    `flake_score` estimates the chance that two runs disagree. `minimum_runs` is how many runs it takes to see
+    its rarer result, or for a steady case a flake of one in twenty, with 95 % confidence: with fewer,
+    steadiness is not yet trusted.
     """
 
     case_id: StrictStr
@@ -202,7 +177,6 @@ class CaseStability(Contract):
     flaky: bool
     consistently_failing: bool
     flake_score: float
-    entropy: float
     minimum_runs: int
     quarantine_recommended: bool
     reason: StrictStr

@@ -129,14 +129,8 @@ class Verdict(Contract):
             raise ValueError("exactly failed and error verdicts carry a failure")
         return self
 
-    @property
-    def is_hard_fail(self) -> bool:
-        """Whether it is a failed or error verdict of a hard judge."""
-        return self.hard and self.outcome in _FAILURES
-
 
 def _without_required_fault(schema: dict[str, Any]) -> None:
-    """Leave the fault out of the fields that every result has."""
     schema["required"] = [name for name in schema["required"] if name != FAULT]
 
 
@@ -180,19 +174,9 @@ class CaseResult(TrialResult):
     case_policy: StrictStr | None = None
     trials: list[TrialResult] = Field(default_factory=list)
 
-    @property
-    def trial_counts(self) -> tuple[int, int]:
-        """How many trials passed, and how many count."""
-        return count_trials([trial.outcome for trial in self.trials or [self]])
-
 
 def count_trials(outcomes: Sequence[str]) -> tuple[int, int]:
-    """Count the trials of a case that passed, and those that count: all that were judged, or all if none was.
-
-    Example:
-        >>> count_trials(["passed", "skipped", "failed"]), count_trials(["skipped", "skipped"])
-        ((1, 2), (0, 2))
-    """
+    """Count the trials of a case that passed, and those that count: all judged ones, or all if none was."""
     return outcomes.count(_PASSED), len(outcomes) - outcomes.count(_SKIPPED) or len(outcomes)
 
 
@@ -221,7 +205,7 @@ def combine(verdicts: Iterable[VerdictFacts]) -> CombinedVerdicts:
         >>> combine([("policy", "failed", True, 1.0), ("regex", "passed", True, 3.0)])
         CombinedVerdicts(outcome=<Outcome.FAILED: 'failed'>, hard_failed=True, score=0.75)
     """
-    seen = set()
+    seen: set[str] = set()
     measured = hard_failed = False
     judged_weights, passed_weights = [], []
     for judge_id, outcome, hard, weight in verdicts:
@@ -236,24 +220,9 @@ def combine(verdicts: Iterable[VerdictFacts]) -> CombinedVerdicts:
         if judge_id != REPLAY_CONTRACT:
             measured = True
     total = sum(judged_weights)
-    return CombinedVerdicts(
-        _worst(seen) or (_PASSED if measured else _SKIPPED),
-        hard_failed,
-        sum(passed_weights) / total if total else None,
-    )
-
-
-def _worst(seen: set[str]) -> Outcome | None:
-    for outcome in _WORST_FIRST:
-        if outcome in seen:
-            return outcome
-    return None
-
-
-def _combined(verdicts: list[Verdict]) -> CombinedVerdicts:
-    return combine(
-        [(verdict.judge_id, verdict.outcome, verdict.hard, verdict.weight) for verdict in verdicts]
-    )
+    worst = next((outcome for outcome in _WORST_FIRST if outcome in seen), None)
+    score = sum(passed_weights) / total if total else None
+    return CombinedVerdicts(worst or (_PASSED if measured else _SKIPPED), hard_failed, score)
 
 
 def fault_of(outcome: str, findings: Iterable[Finding]) -> Fault | None:
@@ -319,57 +288,37 @@ def row_fault(row: TrialResultRow) -> Fault | None:
     stated = row.get(FAULT)
     if stated is not None:
         return Fault(str(stated))
-    if row["outcome"] not in (Outcome.ERROR, Outcome.INCONCLUSIVE):
-        return None
-    findings = [(verdict["judge_id"], verdict["outcome"], verdict["failure"]) for verdict in row["verdicts"]]
+    findings = ((verdict["judge_id"], verdict["outcome"], verdict["failure"]) for verdict in row["verdicts"])
     return fault_of(row["outcome"], findings)
 
 
 def is_lost(row: TrialResultRow) -> bool:
-    """Tell whether a trial says nothing of the agent, through no fault of it.
-
-    Example:
-        >>> verdict = {"judge_id": "execution", "outcome": "error", "failure": "infrastructure"}
-        >>> is_lost({"outcome": "error", "verdicts": [verdict]})
-        True
-    """
+    """Tell whether a trial says nothing of the agent, through no fault of it."""
     return row_fault(row) not in (None, Fault.AGENT)
-
-
-def _fault(outcome: Outcome, verdicts: list[Verdict]) -> Fault | None:
-    if outcome in (_PASSED, Outcome.FAILED):
-        return None
-    return fault_of(outcome, [(verdict.judge_id, verdict.outcome, verdict.failure) for verdict in verdicts])
 
 
 def case_result(case_id: str, verdicts: list[Verdict], *, trial: int = 0) -> CaseResult:
     """Derive a case's result from its verdicts (`combine`, `fault_of`)."""
-    outcome, hard_failed, score = _combined(verdicts)
     # The verdicts are valid, and the rest follows from them: validating again would only take time.
     return CaseResult.model_construct(
-        case_id=case_id,
-        trial=trial,
-        outcome=outcome,
-        passed=outcome is _PASSED,
-        hard_failed=hard_failed,
-        score=score,
-        verdicts=verdicts,
-        fault=_fault(outcome, verdicts),
-        case_policy=None,
-        trials=[],
+        case_id=case_id, trial=trial, case_policy=None, trials=[], **_following(verdicts)
     )
 
 
 def with_verdicts(result: CaseResult, verdicts: list[Verdict]) -> CaseResult:
     """Copy a result with other verdicts in place of its own; what does not follow from them stays."""
-    outcome, hard_failed, score = _combined(verdicts)
-    follows = {"outcome": outcome, "passed": outcome is _PASSED, "hard_failed": hard_failed, "score": score}
-    follows[FAULT] = _fault(outcome, verdicts)
-    return result.model_copy(update={**follows, "verdicts": verdicts})
+    return result.model_copy(update=_following(verdicts))
+
+
+def _following(verdicts: list[Verdict]) -> dict[str, Any]:
+    """Return verdicts with the fields of a result that follow from them."""
+    combined = combine([(each.judge_id, each.outcome, each.hard, each.weight) for each in verdicts])
+    fault = fault_of(combined.outcome, ((each.judge_id, each.outcome, each.failure) for each in verdicts))
+    return {**combined._asdict(), "passed": combined.passed, FAULT: fault, "verdicts": verdicts}
 
 
 class VerdictRow(TypedDict):
-    """A `Verdict` as `verdicts.json` has it."""
+    """A `Verdict` as `verdicts.json` has it: what rows of a pack are checked against, without the model."""
 
     judge_id: str
     case_id: str
@@ -417,7 +366,6 @@ class CaseIndexRow(TypedDict):
     output_tokens: int | None
     cost_usd: float | None
     latency_ms: float | None
-    topic: NotRequired[str | None]
 
 
 class AdvisoryFinding(NamedTuple):

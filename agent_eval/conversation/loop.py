@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent_eval.agents.base import Agent, AttemptResult, SessionSoFar, Surroundings, Task
-from agent_eval.contracts import AttemptLimits, Case, Event
+from agent_eval.contracts import Case, Event
 from agent_eval.contracts.conversation import (
     CONVERSATION_END,
     TURN_SECONDS,
@@ -61,40 +61,38 @@ class Session:
     def next_task(self, turn: CaseTurn, *, seconds: float | None = None) -> Task:
         """Make the task of the next turn, with `seconds` for it; None for what is left of the attempt."""
         self._inputs.append(turn.input)
-        so_far = SessionSoFar(
-            self.session_id, len(self._inputs), tuple(self._history), self._sum.conversation
-        )
-        own = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
-        case = self.task.case.model_copy(update=own)
-        limits = self._remaining()
-        self.has_own_time = seconds is not None and (limits.seconds is None or seconds <= limits.seconds)
-        if self.has_own_time:
-            limits = limits.model_copy(update={"seconds": seconds})
-        return replace(self.task, case=case, limits=limits, session=so_far)
-
-    def _remaining(self) -> AttemptLimits:
-        """Compute what the turns before leave of the attempt's limits."""
-        limits, used = self.task.limits, self._sum
+        done, limits = self._sum, self.task.limits
         spent = {
-            "seconds": used.seconds,
-            "steps": used.steps,
-            "tool_calls": len(used.tool_calls),
-            "tokens": used.tokens,
+            "seconds": done.seconds,
+            "steps": done.steps,
+            "tool_calls": len(done.tool_calls),
+            "tokens": done.tokens,
         }
         remaining = {
             name: max(getattr(limits, name) - amount, 0)
             for name, amount in spent.items()
             if getattr(limits, name) is not None
         }
-        return limits.model_copy(update=remaining)
+        self.has_own_time = seconds is not None and (
+            "seconds" not in remaining or seconds <= remaining["seconds"]
+        )
+        if self.has_own_time:
+            remaining["seconds"] = seconds
+        own = {"input": turn.input, "turns": [], "expected_output": turn.expected_output}
+        return replace(
+            self.task,
+            case=self.task.case.model_copy(update=own),
+            limits=limits.model_copy(update=remaining),
+            session=SessionSoFar(self.session_id, self.turns, tuple(self._history), done.conversation),
+        )
 
     def add(self, result: AttemptResult, *, simulated: bool = False) -> Sequence[Event]:
         """Add what the agent did in the turn whose task was made last; return the turn's events."""
-        number = len(self._inputs)
         answer = {"assistant_output": result.output, "tool_calls": result.tool_calls}
         self._history.append({"input": self._inputs[-1], **answer})
         before = self._sum
-        events = self._events(result.events, number, simulated)
+        events = self._events(result.events, simulated)
+        artifacts = {f"turn-{self.turns}-{name}": data for name, data in result.artifacts.items()}
         self._sum = replace(
             result,
             events=[*before.events, *events],
@@ -104,52 +102,34 @@ class Session:
             retries=before.retries + result.retries,
             steps=before.steps + result.steps,
             tokens=before.tokens + result.tokens,
-            artifacts={
-                **before.artifacts,
-                **{f"turn-{number}-{name}": data for name, data in result.artifacts.items()},
-            },
+            artifacts={**before.artifacts, **artifacts},
             turns=[*before.turns, answer],
         )
         return events
 
-    def _events(self, events: list[Event], number: int, simulated: bool) -> list[Event]:
+    def _events(self, events: list[Event], simulated: bool) -> list[Event]:
         """Number the events of a turn as those of the attempt; agents may use the id of a call again."""
-        offset = len(self._sum.events)
-        ids = {event.call_id for event in events if event.call_id is not None}
-        renamed = {call_id: self._unique(call_id) for call_id in sorted(ids)}
-        self._call_ids.update(renamed.values())
-        numbered = [
-            event.model_copy(
-                update={
-                    "idx": offset + place,
-                    "turn": number,
-                    "call_id": renamed.get(event.call_id) if event.call_id is not None else None,
-                }
-            )
-            for place, event in enumerate(events)
-        ]
-        if not simulated:
-            return numbered
-        return [
-            event.model_copy(update={"attributes": {**event.attributes, SIMULATED: True}})
-            if event.actor == "user"
-            else event
-            for event in numbered
-        ]
-
-    def _unique(self, call_id: str) -> str:
-        unique = call_id
-        count = len(self._inputs)
-        while unique in self._call_ids:
-            unique, count = f"{call_id}-turn-{count}", count + 1
-        return unique
+        renamed: dict[str | None, str | None] = {None: None}
+        for wanted in sorted({event.call_id for event in events if event.call_id is not None}):
+            unique, count = wanted, self.turns
+            while unique in self._call_ids:
+                unique, count = f"{wanted}-turn-{count}", count + 1
+            renamed[wanted] = unique
+        self._call_ids.update(filter(None, renamed.values()))
+        numbered = []
+        for place, event in enumerate(events, start=len(self._sum.events)):
+            update: dict[str, Any] = {"idx": place, "turn": self.turns, "call_id": renamed[event.call_id]}
+            if simulated and event.actor == "user":
+                update["attributes"] = {**event.attributes, SIMULATED: True}
+            numbered.append(event.model_copy(update=update))
+        return numbered
 
     def _problem(self, result: AttemptResult) -> str:
         """Return a failure's words, which speak of the turn's share of a limit, for the whole attempt."""
         seconds = self.task.limits.seconds
         if result.failure is FailureKind.TIMEOUT and seconds is not None and not self.has_own_time:
-            return f"did not end within {seconds:g} s, in turn {len(self._inputs)}"
-        return f"in turn {len(self._inputs)}: {result.problem}" if result.problem else ""
+            return f"did not end within {seconds:g} s, in turn {self.turns}"
+        return f"in turn {self.turns}: {result.problem}" if result.problem else ""
 
     def result(self) -> AttemptResult:
         """Return the turns as one attempt, whose output is that of the last turn."""
@@ -194,13 +174,8 @@ def attempt_case(
         return agent.attempt(task, surroundings)
     if task.case.conversation is not None:
         return _Conversation(agent, task, surroundings, setting or Setting()).hold()
-    if task.case.turns:
-        return _say_all(agent, task, surroundings)
-    return agent.attempt(task, surroundings)
-
-
-def _say_all(agent: Agent, task: Task, surroundings: Surroundings) -> AttemptResult:
-    """Say the turns of a case without a simulated user."""
+    if not task.case.turns:
+        return agent.attempt(task, surroundings)
     session = Session(task)
     try:
         for turn in task.case.turns:
@@ -267,7 +242,9 @@ class _Conversation:
         turn_task = self._session.next_task(turn, seconds=seconds)
         result = self._agent.attempt(turn_task, self._surroundings)
         events = self._session.add(result, simulated=simulated)
-        self._exchanges.append(Exchange(_text(turn.input), _answer_of(events)))
+        contents = (event.content for event in events if event.is_message)
+        answer = "\n\n".join(_text(content) for content in contents if content is not None)
+        self._exchanges.append(Exchange(_text(turn.input), answer))
         reasons = list(self._check(result.failure, events))
         if reasons:
             self._end_by(reasons[0], flags=reasons[1:], words=self._session.result().problem)
@@ -330,12 +307,6 @@ def planned_turns(case: Case) -> list[CaseTurn]:
     turns = list(case.turns) or ([CaseTurn(input=case.input)] if case.input is not None else [])
     limit = case.conversation.max_turns if case.conversation is not None else 0
     return turns + [CaseTurn(auto=True) for _ in range(limit - len(turns))]
-
-
-def _answer_of(events: Sequence[Event]) -> str:
-    """Join the texts of the agent in a turn, as its user reads them."""
-    contents = (event.content for event in events if event.is_message)
-    return "\n\n".join(_text(content) for content in contents if content is not None)
 
 
 def _text(content: Any) -> str:

@@ -21,6 +21,7 @@ from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
 from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.client import ModelUse
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
 
@@ -75,9 +76,6 @@ def read_prompt(path: Path) -> Prompt:
     return Prompt("custom", text)
 
 
-MOST_CHARACTERS = 2000
-"""Longest message of a simulated user: people who chat write less, and reasoning is longer."""
-
 _ATTEMPTS = 2
 _MAX_TOKENS = 4096
 _OPENING = "(The conversation begins. Write your first message.)"
@@ -95,13 +93,15 @@ SCHEMA: Mapping[str, Any] = {
 }
 """JSON Schema of a reply."""
 
-_LEAKS = re.compile(
-    r"\A\s*(?:thoughts?|thinking|reasoning|analysis|assistant|agent|customer|user)\s*:"
-    r"|</?think(?:ing)?>|\bas the (?:simulated )?(?:user|customer)\b|\bas an ai\b",
-    re.IGNORECASE,
-)
-"""Reasoning, or a role, in what should be a message of a person."""
-_JSON = re.compile(r"\A\s*[\[{].*[\]}]\s*\Z|```|\"message\"\s*:", re.DOTALL)
+_ENDS = {"goal": EndReason.GOAL, "stop": EndReason.STOP}
+
+_REASONING = re.compile(r"\A.*</think(?:ing)?>|\A\s*<think(?:ing)?>.*\Z", re.DOTALL | re.IGNORECASE)
+"""What a model thinks before it replies; all of the reply where the thinking does not end."""
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+_BROKEN_OBJECT = re.compile(r"\{\s*\"(?:message|done|reason)\"\s*:")
+"""An object of the wanted form that cannot be read as one."""
+_SHORTEST_LEAK = 40
+"""Characters of a line of the prompt; shorter ones may be what people say."""
 _NAMED = re.compile(r"\b(?=[\w-]*\d)\w[\w-]*\w\b")
 """A number or an id of two characters or more."""
 
@@ -166,31 +166,6 @@ class UserMessage:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class SimulatorUse:
-    """What a simulated user has used so far, which is not the agent's cost."""
-
-    counts: dict[str, float] = field(default_factory=dict)
-
-    def add(self, reply: ModelReply) -> None:
-        """Add a reply; one that was recorded earlier costs nothing."""
-        self._add("calls" if reply.source == "model" else "reused", 1)
-        self._add("retries", reply.retries)
-        if reply.source != "model":
-            return
-        for name, count in (reply.usage.to_json() if reply.usage else {}).items():
-            self._add(name, count)
-        self._add("cost_usd", reply.cost_usd or 0)
-
-    def _add(self, name: str, amount: float) -> None:
-        if amount:
-            self.counts[name] = round(self.counts.get(name, 0) + amount, 9)
-
-    def to_json(self) -> dict[str, float]:
-        """Return the counts, without those that are 0."""
-        return dict(self.counts)
-
-
 class SimulatedUser:
     """The user of one conversation, played by a model."""
 
@@ -207,7 +182,7 @@ class SimulatedUser:
                 "language": language,
             }
         )
-        self.use = SimulatorUse()
+        self.use = ModelUse()
         self.written = 0
 
     def describe(self) -> dict[str, Any]:
@@ -218,12 +193,13 @@ class SimulatedUser:
         """Ask the model for the user's next message, once more where the first reply cannot be said.
 
         Raises:
+            SimulatorError: Neither reply can be said, or the model gives none.
             NotEvaluable: The model would refuse every request.
         """
-        problem = ""
+        problem = None
         for attempt in range(_ATTEMPTS):
             try:
-                reply = self._simulation.model.complete(self._request(exchanges, attempt))
+                reply = self._simulation.model.complete(self._request(exchanges, attempt, problem))
             except ModelFailure as failure:
                 if not failure.is_final:
                     raise SimulatorError(f"gave no message: its model {failure.problem}") from None
@@ -232,22 +208,35 @@ class SimulatedUser:
                     remedy=failure.remedy or "Check its key and its name.",
                 ) from None
             self.use.add(reply)
-            problem, message = self._read(reply, exchanges)
-            if not problem:
-                self._simulation.model.keep(self._request(exchanges, 0), reply)
+            text, ends = _parsed(reply.text)
+            problem = self._problem_of(reply, (text, ends), exchanges)
+            if problem is None:
+                self._simulation.model.keep(self._request(exchanges, 0, None), reply)
                 self.written += 1
-                return message
-        raise SimulatorError(problem)
+                return UserMessage(text, ends, self._warnings(text, exchanges))
+        raise SimulatorError(str(problem))
 
-    def _request(self, exchanges: Sequence[Exchange], attempt: int) -> ModelRequest:
+    def _request(self, exchanges: Sequence[Exchange], attempt: int, problem: str | None) -> ModelRequest:
+        """Write the conversation as the model sees it: it is the assistant, and the agent is the user.
+
+        The note at the beginning lets the customer's own first line stay in the conversation. The one at the
+        end says what was wrong with the reply before.
+        """
+        messages = [Message("user", (_OPENING,))]
+        for exchange in exchanges:
+            messages.append(Message("assistant", (exchange.message,)))
+            messages.append(Message("user", (exchange.answer or _NO_TEXT,)))
+        retried: dict[str, str | int] = {}
+        if problem is not None:
+            note = f"(Your last reply could not be used, since it {problem}. Write the customer's message.)"
+            messages[-1] = Message("user", (*messages[-1].parts, note))
+            retried = {"retry": attempt}
         place = self._place
-        turn = len(exchanges) + 1
-        named: dict[str, str | int] = {"test": place.test, "loop": place.loop, "turn": turn}
-        retried: dict[str, str | int] = {"retry": attempt} if attempt else {}
+        named: dict[str, str | int] = {"test": place.test, "loop": place.loop, "turn": len(exchanges) + 1}
         return ModelRequest(
             "simulate",
             self._system,
-            _messages(exchanges),
+            tuple(messages),
             reply_schema=SCHEMA,
             schema_name="user_message",
             max_tokens=_MAX_TOKENS,
@@ -255,16 +244,26 @@ class SimulatedUser:
             place={**named, "attempt": place.attempt},
         )
 
-    def _read(self, reply: ModelReply, exchanges: Sequence[Exchange]) -> tuple[str, UserMessage]:
-        """Read a reply; return why it cannot be said, or an empty text, with the message."""
+    def _problem_of(
+        self, reply: ModelReply, message: tuple[str, EndReason | None], exchanges: Sequence[Exchange]
+    ) -> str | None:
+        """Say why a reply cannot be said; None if it can."""
+        text, ends = message
         if reply.finish in STOPPED_SHORT or reply.finish is Finish.UNKNOWN:
-            return f"was cut off or refused to reply ({reply.stop_reason})", UserMessage("")
-        text, ends = _parsed(reply.text)
+            return f"was cut off or refused to reply ({reply.stop_reason})"
         if not text and ends is None:
-            return "wrote nothing", UserMessage("")
+            return "wrote nothing"
         if not text and not exchanges:
-            return "stopped before the agent had answered anything", UserMessage("")
-        return _problem_of(text, exchanges), UserMessage(text, ends, self._warnings(text, exchanges))
+            return "stopped before the agent had answered anything"
+        if _BROKEN_OBJECT.search(text):
+            return "wrote JSON instead of a message"
+        lines = [line.strip("- ") for line in self._simulation.prompt.text.splitlines()]
+        prompt = [line for line in (*lines, self._conversation.guidelines) if len(line) >= _SHORTEST_LEAK]
+        if any(_plain(line) in _plain(text) for line in prompt):
+            return "wrote its instructions instead of a message"
+        if text and exchanges and _plain(text) == _plain(exchanges[-1].answer):
+            return "repeated the agent's last answer"
+        return None
 
     def _warnings(self, text: str, exchanges: Sequence[Exchange]) -> tuple[str, ...]:
         """Name the numbers and ids that the user cannot know."""
@@ -274,26 +273,19 @@ class SimulatedUser:
         return tuple(f"{name!r} is in neither user_info, guidelines nor conversation" for name in names)
 
 
-def _messages(exchanges: Sequence[Exchange]) -> tuple[Message, ...]:
-    """Write the conversation as the model sees it: it is the assistant, and the agent is the user.
-
-    The note at the beginning lets the customer's own first line stay in the conversation.
-    """
-    messages = [Message("user", (_OPENING,))]
-    for exchange in exchanges:
-        messages.append(Message("assistant", (exchange.message,)))
-        messages.append(Message("user", (exchange.answer or _NO_TEXT,)))
-    return tuple(messages)
-
-
 def _parsed(reply: str) -> tuple[str, EndReason | None]:
-    """Read message and end from an object, or from a text that is the message itself."""
-    text, ends = reply, None
+    """Read message and end from an object, with any text around it; or from a text that is the message."""
+    text, ends = _REASONING.sub("", reply), None
+    match = _OBJECT.search(text)
     try:
-        value = parse(reply.encode("utf-8", "replace"), source="reply", limits=Limits())
+        value = parse(match[0].encode("utf-8", "replace"), source="reply", limits=Limits()) if match else None
     except InvalidInput:
         value = None
-    if isinstance(value, dict) and isinstance(value.get("message"), str) and value.keys() <= _MEMBERS:
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("message"), str)
+        and value.keys() & {"done", "reason"}
+    ):
         text = value["message"]
         reason = value.get("reason")
         if value.get("done") is True or reason in _ENDS:
@@ -301,24 +293,6 @@ def _parsed(reply: str) -> tuple[str, EndReason | None]:
     if STOP_TOKEN in text:
         text, ends = text.replace(STOP_TOKEN, " "), ends or EndReason.STOP
     return text.strip(), ends
-
-
-_MEMBERS = SCHEMA["properties"].keys()
-_ENDS = {"goal": EndReason.GOAL, "stop": EndReason.STOP}
-
-
-def _problem_of(text: str, exchanges: Sequence[Exchange]) -> str:
-    """Say why a message cannot be said; an empty text if it can."""
-    if len(text) > MOST_CHARACTERS:
-        return f"wrote {len(text):,} characters, more than {MOST_CHARACTERS:,}"
-    if _JSON.search(text):
-        return "wrote JSON instead of a message"
-    if _LEAKS.search(text):
-        return "wrote reasoning or a role instead of a message"
-    last = exchanges[-1] if exchanges else None
-    if last is not None and text and _plain(text) in (_plain(last.message), _plain(last.answer)):
-        return "repeated its own last message, or the agent's"
-    return ""
 
 
 def _plain(text: str) -> str:

@@ -11,19 +11,19 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from agent_eval.demo.defects import DEFECTS, Context, forbidden_to
+from agent_eval.demo.defects import DEFECTS, forbidden_to
 from agent_eval.demo.domain import Answer, Session, domains_by_agent
 from agent_eval.errors import UsageError
 
-_INTEGRATION_ADDRESS = "https://integrations.invalid"
 _LARGEST_BODY = 1 << 20
 
 Result = tuple[int, Any]
+"""HTTP status, and JSON value of the body."""
 
 
 @dataclass
@@ -57,17 +57,17 @@ class DemoAgents:
         self._talks[talk_id] = _Talk(agent_id, Session(domains_by_agent()[agent_id]))
         return talk_id
 
-    def talk(self, talk_id: str) -> _Talk | None:
+    def talk(self, talk_id: Any) -> _Talk | None:
         """Return a conversation; None if there is none with this id."""
-        return self._talks.get(talk_id)
+        return self._talks.get(str(talk_id))
 
-    def say(self, talk_id: str, text: str, variables: Mapping[str, Any]) -> Answer:
-        """Answer a message of the user, with all defects."""
+    def say(self, talk_id: str, text: str, variables: Any) -> Answer:
+        """Answer a message of the user, with all defects; `variables` that are no object count as none."""
         talk = self._talks[talk_id]
         with talk.lock:
-            answer = talk.session.answer(text, variables)
+            answer = talk.session.answer(text, variables if isinstance(variables, Mapping) else {})
             is_lost = answer.text == talk.session.domain.unknown
-            context = Context(is_lost, forbidden_to(talk.agent_id))
+            context = replace(forbidden_to(talk.agent_id), is_lost=is_lost)
             for defect in self._defects:
                 answer = defect.apply(answer, context)
             talk.turns.append((text, answer))
@@ -76,19 +76,23 @@ class DemoAgents:
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """One request to the API.
-
-    Attributes:
-        path: The path without its query.
-        headers: Field names in lower case.
-        body: The JSON object of the body; empty without one.
-    """
+    """One request; `headers` are named in lower case, and `body` is empty where there is none."""
 
     method: str
     path: str
     query: Mapping[str, str]
     headers: Mapping[str, str]
     body: Mapping[str, Any]
+
+    def asks_for(self, name: str) -> bool:
+        """Tell whether a flag of the query is on."""
+        return self.query.get(name, "").lower() == "true"
+
+    @property
+    def agent_of_token(self) -> str | None:
+        """The agent whose token the request has; None without one."""
+        agent_id = self.headers.get("authorization", "").removeprefix("Bearer token-of-")
+        return agent_id if agent_id in domains_by_agent() else None
 
 
 def respond(agents: DemoAgents, request: ApiRequest) -> Result:
@@ -97,48 +101,46 @@ def respond(agents: DemoAgents, request: ApiRequest) -> Result:
         match = re.fullmatch(pattern, request.path)
         if match is None or method != request.method:
             continue
-        refusal = _refusal(request)
-        if refusal is not None:
-            return refusal
+        # Which key or token it is does not matter here.
+        if request.path.startswith("/api/v1/") and not request.headers.get("x-network-api-key"):
+            return 401, {"message": "The header x-network-api-key is missing."}
+        if request.path.startswith("/messaging/") and not request.agent_of_token:
+            return _v3_error(401, "unauthorized", "The bearer token is missing, or of no agent.")
         return answer(agents, request, *map(unquote, match.groups()))
     return 404, {"message": f"There is nothing at {request.method} {request.path}."}
 
 
-def _refusal(request: ApiRequest) -> Result | None:
-    """Refuse a request without key or token. Which one it is does not matter here."""
-    if request.path.startswith("/api/v1/") and not request.headers.get("x-network-api-key"):
-        return 401, {"message": "The header x-network-api-key is missing."}
-    if request.path.startswith("/messaging/") and not _agent_of_token(request):
-        return _v3_error(401, "unauthorized", "The bearer token is missing, or of no agent.")
-    return None
-
-
 def _create_task(agents: DemoAgents, request: ApiRequest) -> Result:
-    body = request.body
-    agent = body.get("agent")
+    agent, user_id = request.body.get("agent"), request.body.get("user_id")
     agent_id = agent.get("agent_id") if isinstance(agent, Mapping) else None
-    if not isinstance(body.get("user_id"), str):
-        return _v1_error("user_id", "Field required")
+    if not isinstance(user_id, str):
+        return _v1_error("user_id")
     if agent_id not in domains_by_agent():
         return 404, {"message": f"There is no agent {agent_id!r}; there are {', '.join(domains_by_agent())}."}
-    task_id = agents.begin(agent_id)
     welcome = domains_by_agent()[agent_id].welcome
-    return 200, {"id": task_id, "user_id": body["user_id"], "title": agent_id, "welcome_message": welcome}
+    return 200, {"id": agents.begin(agent_id), "user_id": user_id, "welcome_message": welcome}
 
 
 def _send_message(agents: DemoAgents, request: ApiRequest) -> Result:
-    body, query = request.body, request.query
-    talk_id, text = body.get("task_id"), body.get("text")
+    task_id, text = request.body.get("task_id"), request.body.get("text")
     if not isinstance(text, str) or not text:
-        return _v1_error("text", "Field required")
-    talk = agents.talk(str(talk_id))
+        return _v1_error("text")
+    talk = agents.talk(task_id)
     if talk is None:
-        return 404, {"message": f"There is no task {talk_id!r}."}
-    answer = agents.say(str(talk_id), text, _variables(body))
-    every = _is_on(query, "include_trace_info")
-    business, context = (every or _is_on(query, f"include_{part}_trace") for part in ("business", "context"))
+        return 404, {"message": f"There is no task {task_id!r}."}
+    answer = agents.say(str(task_id), text, request.body.get("agent_variables"))
+    every = request.asks_for("include_trace_info")
+    business, context = (
+        every or request.asks_for(f"include_{part}_trace") for part in ("business", "context")
+    )
     trace = _v1_trace(text, answer, business=business, context=context) if business or context else None
-    return 200, _v1_message(len(talk.turns), answer, trace)
+    return 200, {
+        "id": f"message-{len(talk.turns)}",
+        "text": answer.text,
+        "cards": [],
+        "executed_workflows": list(answer.workflows),
+        **({"trace_info": trace} if trace else {}),
+    }
 
 
 def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_id: str) -> Result:
@@ -146,15 +148,8 @@ def _read_trace(agents: DemoAgents, request: ApiRequest, task_id: str, message_i
     number = message_id.removeprefix("message-")
     if talk is None or not number.isdigit() or not 1 <= int(number) <= len(talk.turns):
         return 404, {"message": "There is no such message."}
-    business, context = (_is_on(request.query, f"include_{part}_logic") for part in ("business", "context"))
+    business, context = (request.asks_for(f"include_{part}_logic") for part in ("business", "context"))
     return 200, _v1_trace(*talk.turns[int(number) - 1], business=business, context=context)
-
-
-def _list_messages(agents: DemoAgents, _request: ApiRequest, task_id: str) -> Result:
-    talk = agents.talk(task_id)
-    if talk is None:
-        return 404, {"message": f"There is no task {task_id!r}."}
-    return 200, [_v1_message(number, answer, None) for number, (_, answer) in enumerate(talk.turns, start=1)]
 
 
 def _grant_token(_agents: DemoAgents, request: ApiRequest) -> Result:
@@ -167,22 +162,15 @@ def _grant_token(_agents: DemoAgents, request: ApiRequest) -> Result:
     return 200, {"access_token": f"token-of-{agent_id}", "expires_in": 3600, "agent_id": agent_id}
 
 
-def _agent_of_token(request: ApiRequest) -> str | None:
-    agent_id = request.headers.get("authorization", "").removeprefix("Bearer token-of-")
-    return agent_id if agent_id in domains_by_agent() else None
-
-
 def _send_to_thread(agents: DemoAgents, request: ApiRequest) -> Result:
     body = request.body
     for name in ("text", "user_id"):
         if not isinstance(body.get(name), str) or not body[name]:
             return _v3_error(422, "invalid_request", "The request is invalid.", name)
-    agent_id = _agent_of_token(request)
-    assert agent_id is not None
-    thread_id = body.get("thread_id") or agents.begin(agent_id)
-    if not isinstance(thread_id, str) or agents.talk(thread_id) is None:
+    thread_id = body.get("thread_id") or agents.begin(str(request.agent_of_token))
+    if agents.talk(thread_id) is None:
         return _v3_error(404, "not_found", "There is no such thread.")
-    answer = agents.say(thread_id, body["text"], _variables(body))
+    answer = agents.say(thread_id, body["text"], body.get("agent_variables"))
     message = {"id": f"message-{thread_id}", "text": answer.text, "input_tokens": 120, "output_tokens": 20}
     return 200, {"thread_id": thread_id, "message": message}
 
@@ -199,7 +187,6 @@ _PART = "([^/]+)"
 _ROUTES: Sequence[tuple[str, str, Callable[..., Result]]] = (
     ("POST", f"{_V1}/tasks", _create_task),
     ("POST", f"{_V1}/message", _send_message),
-    ("GET", f"{_V1}/tasks/{_PART}/messages", _list_messages),
     ("GET", f"{_V1}/tasks/{_PART}/messages/{_PART}/trace-info", _read_trace),
     ("POST", "/management/v1/auth/token", _grant_token),
     ("POST", "/messaging/v1/messages", _send_to_thread),
@@ -207,17 +194,8 @@ _ROUTES: Sequence[tuple[str, str, Callable[..., Result]]] = (
 )
 
 
-def _variables(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    variables = body.get("agent_variables")
-    return variables if isinstance(variables, Mapping) else {}
-
-
-def _is_on(query: Mapping[str, str], name: str) -> bool:
-    return query.get(name, "").lower() == "true"
-
-
-def _v1_error(name: str, words: str) -> Result:
-    return 422, {"errors": [{"loc": ["body", name], "msg": words, "type": "missing"}]}
+def _v1_error(name: str) -> Result:
+    return 422, {"errors": [{"loc": ["body", name], "msg": "Field required", "type": "missing"}]}
 
 
 def _v3_error(status: int, code: str, words: str, name: str | None = None) -> Result:
@@ -225,39 +203,19 @@ def _v3_error(status: int, code: str, words: str, name: str | None = None) -> Re
     return status, {"error": {"code": code, "message": words, "details": details}}
 
 
-def _v1_message(number: int, answer: Answer, trace: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Write a message of the first generation.
-
-    `number` is that of the message in its task; `trace` is None where the request did not ask for it.
-    """
-    return {
-        "id": f"message-{number}",
-        "created_at": "2026-01-01T00:00:00Z",
-        "text": answer.text,
-        "sender": {"id": "agent", "type": "agent"},
-        "receiver": {"id": "user", "type": "user"},
-        "cards": [],
-        "followup_suggestions": [],
-        "executed_workflows": list(answer.workflows),
-        **({} if trace is None else {"trace_info": trace}),
-    }
-
-
-def _v1_trace(text: str, answer: Answer, *, business: bool = True, context: bool = True) -> dict[str, Any]:
+def _v1_trace(text: str, answer: Answer, *, business: bool, context: bool) -> dict[str, Any]:
     """Write a trace of the first generation.
 
     `business` is what the agent understood and decided, `context` the context and the calls of integrations.
     """
-    decisions = [*(_business_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
-    return {
-        "input": {"message": text},
-        **({"context": {"active_tools": [], "entities": []}} if context else {}),
-        **({"understanding": _understanding(answer)} if business else {}),
-        **({"decisions": decisions} if business or context else {}),
-        "response": _response(answer),
-        **({"rules_evaluations": _evaluations(answer)} if business else {}),
-        "latency": {"elapsed": 12, "unit": "millisecond"},
-    }
+    trace: dict[str, Any] = {"input": {"message": text}, "response": _response(answer)}
+    if business:
+        trace["understanding"] = {"guardrails": {"passed": True}, "extracted_params": dict(answer.params)}
+        trace["rules_evaluations"] = _evaluations(answer)
+    if context:
+        trace["context"] = {"active_tools": [], "entities": []}
+    trace["decisions"] = [*(_decisions(answer) if business else ()), *(_calls(answer) if context else ())]
+    return trace
 
 
 def _v3_trace(text: str, answer: Answer) -> dict[str, Any]:
@@ -265,37 +223,33 @@ def _v3_trace(text: str, answer: Answer) -> dict[str, Any]:
     return {
         "input": {"message": text},
         "understanding": {"intents": [], "guardrails": {"passed": True}},
-        "decisions": _business_decisions(answer),
+        "decisions": _decisions(answer),
         "computed_parameters": [],
         "response": _response(answer),
         "rules_evaluations": _evaluations(answer),
     }
 
 
-def _understanding(answer: Answer) -> dict[str, Any]:
-    return {"guardrails": {"passed": True}, "intents": [], "extracted_params": dict(answer.params)}
-
-
-def _business_decisions(answer: Answer) -> list[dict[str, Any]]:
-    trigger = {"type": "intent_classification"}
-    tools = [{"type": "activate_tool", "tool": name, "trigger": trigger} for name in answer.workflows]
-    rules = [
-        {"type": "rule_triggered", "rule": {"type": "constraint", "action": "TEXT", "code": code}}
-        for code in answer.rules
+def _decisions(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        *({"type": "activate_tool", "tool": name} for name in answer.workflows),
+        *(
+            {"type": "rule_triggered", "rule": {"type": "constraint", "action": "TEXT", "code": code}}
+            for code in answer.rules
+        ),
     ]
-    return [*tools, *rules]
 
 
 def _calls(answer: Answer) -> list[dict[str, Any]]:
-    called = [_integration(code, answer) for code in answer.integrations]
-    return [{"type": "call_integration", "integration": integration} for integration in called]
-
-
-def _integration(code: str, answer: Answer) -> dict[str, Any]:
-    request = {"name": code, "url": f"{_INTEGRATION_ADDRESS}/{code}", "method": "GET", "category": "read"}
     failed = answer.status >= 400  # the lowest status of HTTP that is an error
     ending = {"error_message": "the service failed"} if failed else {"response": {"found": True}}
-    return {"code": code, "type": "REST", "requests": [request], "status_code": answer.status, **ending}
+    calls = []
+    for code in answer.integrations:
+        url = f"https://integrations.invalid/{code}"
+        request = {"name": code, "url": url, "method": "GET", "category": "read"}
+        called = {"code": code, "type": "REST", "requests": [request], "status_code": answer.status, **ending}
+        calls.append({"type": "call_integration", "integration": called})
+    return calls
 
 
 def _response(answer: Answer) -> dict[str, Any]:
@@ -315,22 +269,9 @@ class DemoServer:
     """
 
     def __init__(self, agents: DemoAgents, port: int = 0) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            # Head and body leave in one packet: two would wait 40 ms for each other.
-            wbufsize = 1 << 16
-
-            def do_GET(self) -> None:
-                _handle(self, agents)
-
-            def do_POST(self) -> None:
-                _handle(self, agents)
-
-            def log_message(self, *arguments: object) -> None:
-                """Write no line for each request."""
-
+        handler = type("Handler", (_Handler,), {"agents": agents})
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         except OSError as error:
             raise UsageError(
                 f"port {port} of this machine cannot be used: {error.strerror}",
@@ -357,30 +298,39 @@ class DemoServer:
         self._server.server_close()
 
 
-def _handle(handler: BaseHTTPRequestHandler, agents: DemoAgents) -> None:
-    status, value = _answer(handler, agents)
-    body = json.dumps(value, ensure_ascii=False).encode()
-    with suppress(BrokenPipeError, ConnectionResetError):
-        handler.send_response(status)
-        handler.send_header("Content-Type", "application/json")
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    # Head and body leave in one packet: two would wait 40 ms for each other.
+    wbufsize = 1 << 16
+    agents: DemoAgents
 
+    def do_GET(self) -> None:
+        status, value = self._answer()
+        body = json.dumps(value, ensure_ascii=False).encode()
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
-def _answer(handler: BaseHTTPRequestHandler, agents: DemoAgents) -> Result:
-    length = handler.headers.get("Content-Length") or "0"
-    if not length.isdigit() or int(length) > _LARGEST_BODY:
-        handler.close_connection = True
-        return 413, {"message": "The body is too large."}
-    data = handler.rfile.read(int(length))
-    try:
-        body = json.loads(data) if data else {}
-    except ValueError:
-        body = None
-    if not isinstance(body, dict):
-        return 422, {"errors": [{"loc": ["body"], "msg": "It is no JSON object.", "type": "type_error"}]}
-    parts = urlsplit(handler.path)
-    headers = {name.lower(): value for name, value in handler.headers.items()}
-    request = ApiRequest(handler.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
-    return respond(agents, request)
+    do_POST = do_GET  # noqa: N815
+
+    def log_message(self, *arguments: object) -> None:
+        """Write no line for each request."""
+
+    def _answer(self) -> Result:
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdigit() or int(length) > _LARGEST_BODY:
+            self.close_connection = True
+            return 413, {"message": "The body is too large."}
+        try:
+            body = json.loads(self.rfile.read(int(length)) or b"{}")
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            return 422, {"errors": [{"loc": ["body"], "msg": "It is no JSON object.", "type": "type_error"}]}
+        parts = urlsplit(self.path)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = ApiRequest(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
+        return respond(self.agents, request)

@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from agent_eval.contracts.conversation import FORWARDING
 from agent_eval.demo.domain import BUNDLED, Answer
@@ -20,34 +19,25 @@ INVENTED = "invented"
 
 
 @dataclass(frozen=True)
-class Forbidden:
-    """What the bundled suites of one agent forbid in some test."""
+class Context:
+    """What a defect may look at beside the answer.
 
+    Attributes:
+        is_lost: Whether the agent did not understand the message.
+        workflows, params, rules: What the suites of the agent forbid in some test.
+    """
+
+    is_lost: bool = False
     workflows: tuple[str, ...] = ()
     params: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Context:
-    """What a defect may look at beside the answer.
-
-    Attributes:
-        is_lost: Whether the agent did not understand the message.
-        forbidden: What the suites of the agent forbid.
-    """
-
-    is_lost: bool = False
-    forbidden: Forbidden = Forbidden()
-
-
-@dataclass(frozen=True)
 class Defect:
-    """One way to be worse.
+    """One way to be worse, by its name in `--defect`.
 
-    Attributes:
-        name: As in `--defect`.
-        caught_by: Strict checks that can see it; none where only a model or a human can.
+    `caught_by` are the strict checks that can see it; none where only a model or a human can.
     """
 
     name: str
@@ -56,143 +46,95 @@ class Defect:
     apply: Callable[[Answer, Context], Answer]
 
 
-def _without_forwarding(answer: Answer, _: Context) -> Answer:
-    return replace(answer, workflows=[name for name in answer.workflows if not name.startswith(FORWARDING)])
+def _forwarding(answer: Answer, kept: bool) -> list[str]:
+    return [name for name in answer.workflows if name.startswith(FORWARDING) == kept]
 
 
-def _forwarding_when_lost(answer: Answer, context: Context) -> Answer:
-    return replace(answer, workflows=[*answer.workflows, FORWARDING]) if context.is_lost else answer
-
-
-def _without_workflows(answer: Answer, _: Context) -> Answer:
-    return replace(answer, workflows=[name for name in answer.workflows if name.startswith(FORWARDING)])
-
-
-def _with_forbidden_workflows(answer: Answer, context: Context) -> Answer:
-    more = [name for name in context.forbidden.workflows if name not in answer.workflows]
-    return replace(answer, workflows=[*more, *answer.workflows])
-
-
-def _without_params(answer: Answer, _: Context) -> Answer:
-    return replace(answer, params={})
-
-
-def _with_other_values(answer: Answer, _: Context) -> Answer:
-    return replace(answer, params=dict.fromkeys(answer.params, "something-else"))
-
-
-def _with_invented_params(answer: Answer, context: Context) -> Answer:
-    return replace(answer, params={**dict.fromkeys(context.forbidden.params, INVENTED), **answer.params})
-
-
-def _without_rules(answer: Answer, _: Context) -> Answer:
-    return replace(answer, rules=[])
-
-
-def _with_forbidden_rules(answer: Answer, context: Context) -> Answer:
-    return replace(answer, rules=[*answer.rules, *context.forbidden.rules])
-
-
-def _with_failed_integrations(answer: Answer, _: Context) -> Answer:
-    return replace(answer, status=500)
-
-
-def _without_errors(answer: Answer, _: Context) -> Answer:
-    return replace(answer, text="All done!", is_error=False) if answer.is_error else answer
-
-
-def _errors_when_lost(answer: Answer, context: Context) -> Answer:
-    return replace(answer, is_error=True) if context.is_lost else answer
-
-
-def _rude(answer: Answer, _: Context) -> Answer:
-    return replace(answer, text=f"{answer.text} That is not my problem, so stop bothering me.")
-
-
-_ROWS = (
-    Defect("never-escalates", "hands nothing over to a human", frozenset({"escalated"}), _without_forwarding),
-    Defect(
-        "escalates-when-lost",
+_ROWS: Mapping[str, tuple[str, str, Callable[[Answer, Context], Answer]]] = {
+    "never-escalates": (
+        "hands nothing over to a human",
+        "escalated",
+        lambda answer, _: replace(answer, workflows=_forwarding(answer, kept=False)),
+    ),
+    "escalates-when-lost": (
         "hands over to a human what it does not understand",
-        frozenset({"not_escalated"}),
-        _forwarding_when_lost,
+        "not_escalated",
+        lambda answer, of: replace(answer, workflows=[*answer.workflows, *([FORWARDING] * of.is_lost)]),
     ),
-    Defect(
-        "runs-no-workflows", "says things, and does nothing", frozenset({"tool_used"}), _without_workflows
+    "runs-no-workflows": (
+        "says things, and does nothing",
+        "tool_used",
+        lambda answer, _: replace(answer, workflows=_forwarding(answer, kept=True)),
     ),
-    Defect(
-        "runs-forbidden-workflows",
+    "runs-forbidden-workflows": (
         "runs workflows that the case forbids",
-        frozenset({"tool_not_used"}),
-        _with_forbidden_workflows,
+        "tool_not_used",
+        lambda answer, of: replace(answer, workflows=list(dict.fromkeys((*of.workflows, *answer.workflows)))),
     ),
-    Defect(
-        "forgets-parameters",
+    "forgets-parameters": (
         "keeps nothing of what the user says",
-        frozenset({"param_exists", "param_equals"}),
-        _without_params,
+        "param_exists param_equals",
+        lambda answer, _: replace(answer, params={}),
     ),
-    Defect(
-        "misreads-parameters",
+    "misreads-parameters": (
         "understands something else",
-        frozenset({"param_equals"}),
-        _with_other_values,
+        "param_equals",
+        lambda answer, _: replace(answer, params=dict.fromkeys(answer.params, "something-else")),
     ),
-    Defect(
-        "invents-parameters",
+    "invents-parameters": (
         "knows things that the user did not say",
-        frozenset({"param_not_exists"}),
-        _with_invented_params,
+        "param_not_exists",
+        lambda answer, of: replace(answer, params={**dict.fromkeys(of.params, INVENTED), **answer.params}),
     ),
-    Defect("skips-rules", "applies no rule", frozenset({"rule_triggered"}), _without_rules),
-    Defect(
-        "applies-forbidden-rules",
+    "skips-rules": ("applies no rule", "rule_triggered", lambda answer, _: replace(answer, rules=[])),
+    "applies-forbidden-rules": (
         "applies rules that do not hold",
-        frozenset({"rule_not_triggered"}),
-        _with_forbidden_rules,
+        "rule_not_triggered",
+        lambda answer, of: replace(answer, rules=[*answer.rules, *of.rules]),
     ),
-    Defect(
-        "integrations-down",
+    "integrations-down": (
         "gets HTTP 500 from every integration",
-        frozenset({"integration_called"}),
-        _with_failed_integrations,
+        "integration_called",
+        lambda answer, _: replace(answer, status=500),
     ),
-    Defect(
-        "hides-errors",
+    "hides-errors": (
         "says that all is done where something failed",
-        frozenset({"escalated_due_to_error"}),
-        _without_errors,
+        "escalated_due_to_error",
+        lambda answer, _: replace(answer, text="All done!", is_error=False) if answer.is_error else answer,
     ),
-    Defect(
-        "errors-when-lost",
+    "errors-when-lost": (
         "answers with an error what it does not understand",
-        frozenset({"not_escalated_due_to_error"}),
-        _errors_when_lost,
+        "not_escalated_due_to_error",
+        lambda answer, of: replace(answer, is_error=answer.is_error or of.is_lost),
     ),
-    Defect("rude", "is impolite, and does everything right", frozenset(), _rude),
-)
+    "rude": (
+        "is impolite, and does everything right",
+        "",
+        lambda answer, _: replace(
+            answer, text=f"{answer.text} That is not my problem, so stop bothering me."
+        ),
+    ),
+}
+"""What each defect does, the checks that see it, and how it changes an answer."""
 
-DEFECTS: Mapping[str, Defect] = {defect.name: defect for defect in _ROWS}
-"""Every defect by name."""
-
-
-@cache
-def forbidden_to(agent_id: str) -> Forbidden:
-    """Collect what the bundled suites of an agent forbid in some test."""
-    names_by_kind: dict[str, set[str]] = {kind: set() for kind in _NAMES}
-    for suite in map(_read, sorted(BUNDLED.rglob("*.json"))):
-        for test in suite.get("tests", ()) if suite.get("agentId") == agent_id else ():
-            for evaluation in test["evaluations"]:
-                kind = evaluation.get("strict")
-                if kind in names_by_kind:
-                    names_by_kind[kind].add(str(evaluation[_NAMES[kind]]))
-    workflows, params, rules = (tuple(sorted(names)) for names in names_by_kind.values())
-    return Forbidden(workflows, params, rules)
-
+DEFECTS: Mapping[str, Defect] = {
+    name: Defect(name, does, frozenset(caught_by.split()), apply)
+    for name, (does, caught_by, apply) in _ROWS.items()
+}
 
 _NAMES = {"tool_not_used": "toolName", "param_not_exists": "paramName", "rule_not_triggered": "ruleCode"}
 
 
-def _read(path: Any) -> dict[str, Any]:
-    suite: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return suite
+@cache
+def forbidden_to(agent_id: str) -> Context:
+    """Collect what the bundled suites of an agent forbid in some test."""
+    names: dict[str, set[str]] = {kind: set() for kind in _NAMES}
+    for path in BUNDLED.rglob("*.json"):
+        suite = json.loads(path.read_text(encoding="utf-8"))
+        for test in suite.get("tests", ()) if suite.get("agentId") == agent_id else ():
+            for evaluation in test["evaluations"]:
+                kind = evaluation.get("strict")
+                if kind in names:
+                    names[kind].add(evaluation[_NAMES[kind]])
+    workflows, params, rules = (tuple(sorted(each)) for each in names.values())
+    return Context(workflows=workflows, params=params, rules=rules)

@@ -30,13 +30,7 @@ BUNDLED = Path(__file__).parents[1] / "bundled"
 
 
 class Step(BaseModel):
-    """One thing that an agent can do.
-
-    Example:
-        >>> step = Step(says=["refund"], workflow="REFUND_REQUEST", reply="Done.")
-        >>> step.fits("I want a REFUND", {}, set())
-        True
-    """
+    """One thing that an agent can do."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -99,8 +93,11 @@ class Session:
             workflows.append(FORWARDING)
         self.done.update(workflows)
         self.params.update(step.params)
+        reply = step.reply
+        for name, value in variables.items():
+            reply = reply.replace(f"{{{name}}}", str(value))
         return Answer(
-            _filled(step.reply, variables),
+            reply,
             workflows,
             dict(self.params),
             step.rules,
@@ -121,12 +118,6 @@ class Answer:
     is_error: bool = False
     status: int = 200
     """HTTP status of every integration that was called."""
-
-
-def _filled(reply: str, variables: Mapping[str, Any]) -> str:
-    for name, value in variables.items():
-        reply = reply.replace(f"{{{name}}}", str(value))
-    return reply
 
 
 def domain_names() -> list[str]:

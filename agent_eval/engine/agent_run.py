@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.base import account_of
 from agent_eval.agents.tools import check_tools
 from agent_eval.contracts import Case, CaseResult
 from agent_eval.contracts.execution import RunLimits
@@ -40,8 +39,7 @@ from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.engine.usage import OUTAGE, Outage, is_repeated
 from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured
-from agent_eval.models.limits import limit_of
-from agent_eval.models.retries import Retries
+from agent_eval.models.retries import Retries, limit_of
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
@@ -168,7 +166,7 @@ class _AgentRun:
         elif plan.parallel is not None:
             self._places = plan.parallel
         else:
-            self._adaptive = plan.retries.limit = limit_of(account_of(agent))
+            self._adaptive = plan.retries.limit = limit_of(agent.account)
             self._places = self._adaptive.current()
         self._outage = Outage(max(OUTAGE, self._places))
         self._trial = replace(

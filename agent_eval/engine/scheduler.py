@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
 from agent_eval.engine.journaled_suite import FinishedTrial
-from agent_eval.models.limits import AdaptiveLimit
+from agent_eval.models.retries import AdaptiveLimit
 from agent_eval.storage.journal import Journal
 
 TICK_SECONDS = 0.2

@@ -41,8 +41,7 @@ from agent_eval.evidence.writer import (
     open_shard,
     result_row,
 )
-from agent_eval.judges.asking import AsksModel, JudgeModel, ask_models
-from agent_eval.judges.base import Judge, clipped
+from agent_eval.judges.base import AsksModel, Judge, JudgeModel, ask_models, clipped
 from agent_eval.judges.catalog import judge_case, load_advisory, load_judges, validate_case
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.atomic import writing_failed
@@ -238,10 +237,11 @@ def _score_case(
     markers = count_markers(written.line) + count_markers(result_line) if is_marked else 0
     outcome.redactions += markers
     outcome.redacted_cases += markers > 0
-    outcome.tally.add(result)
+    stated = result_row(result)
+    outcome.tally.add_row(stated)
     row = rows[judged.trial]
     artifacts = {name: redactor.redact(data) for name, data in (raw_case.artifacts or {}).items()}
-    writer.add(CaseEvidence(written.raw, written.line, result_row(result), result_line, row, artifacts))
+    writer.add(CaseEvidence(written.raw, written.line, stated, result_line, row, artifacts))
 
 
 def judge_trials(judges: Sequence[Judge], case: Case, trace: Trace, policy: CasePolicy) -> CaseResult:

@@ -43,7 +43,7 @@ from agent_eval.engine.shard import judge
 from agent_eval.engine.usage import TrialUse
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
-from agent_eval.models.reply import Retry, send_once
+from agent_eval.models.retries import Retry, send_once
 
 ARTIFACT_BYTES = 4096
 """Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""

@@ -18,8 +18,7 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.trace import TOOL_CALL
 from agent_eval.contracts.verdict import EXECUTION, TrialResult
 from agent_eval.errors import FailureKind, Fault
-from agent_eval.judges.builtin.budgets import published_price
-from agent_eval.judges.matching.usage import spent
+from agent_eval.judges.builtin.cost_budget import published_price, spent
 from agent_eval.text.escape import one_line
 
 _NO_USE = frozenset({TOOL_ANSWER_SOURCE})
@@ -46,11 +45,11 @@ class TrialUse:
         self.tool_calls += sum(event.type == TOOL_CALL for event in trace.events)
         if any(_may_have_use(event) for event in trace.events):
             used = spent(case, trace, published_price)
-            tokens = [count for count in (used.input_tokens, used.output_tokens) if count is not None]
-            if tokens:
+            counts = [used.figures["input_tokens"], used.figures["output_tokens"]]
+            if tokens := [number for number in counts if number is not None]:
                 self.tokens = (self.tokens or 0) + sum(tokens)
-            if used.cost_usd is not None or used.known_cost_usd:
-                self.cost_usd = (self.cost_usd or 0.0) + (used.cost_usd or float(used.known_cost_usd))
+            if used.figures["cost_usd"] is not None or used.known["cost_usd"]:
+                self.cost_usd = (self.cost_usd or 0.0) + float(used.known["cost_usd"])
 
     def reached(self, limits: TrialLimits) -> tuple[FailureKind, str] | None:
         """Return the first limit that was exceeded, as failure and words; None if none was."""

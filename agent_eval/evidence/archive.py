@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from agent_eval.contracts import SHARD_CASES, CaseResultRow, DerivedManifest
+from agent_eval.contracts import SHARD_CASES, DerivedManifest, Manifest
 from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput, NotEvaluable
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.attachments import artifact_line, in_order
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.rows import parse_json
 from agent_eval.evidence.sources import ArchiveSource, DirectorySource, invalid_pack, read_limited
-from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract
+from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract, read_seal
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
@@ -25,6 +23,7 @@ from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 
 _ZIP = ".zip"
+_BACK = ".converted-back"
 
 
 def write_bundle(
@@ -175,100 +174,41 @@ def compact(pack: Pack, out: Path) -> Conversion:
 
 
 def _convert(pack: Pack, out: Path, layout: at.Layout) -> Conversion:
-    manifest = pack.manifest
     refuse_to_lose_outputs(out)
-    check = _RoundTripCheck(pack)
     with new_directory(out, replace=may_be_replaced(out)) as root:
-        target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)
-        target.prepare()
-        with PackSealer(target) as sealer:
-            cases = zip(pack.trajectories(), pack.results(), pack.index(), strict=True)
-            for shard in range(-(-manifest.case_count // SHARD_CASES)):
-                with open_shard(target, shard) as writer:
-                    for (raw, encoded), result, row in islice(cases, SHARD_CASES):
-                        artifacts = pack.artifacts(row["case_id"])
-                        case = CaseEvidence(raw, encoded, result, dumps(result), row, artifacts)
-                        check.case(case)
-                        writer.add(case)
-                    written = writer.finish()
-                sealer.append(written)
-            check.finish()
-            config, summary = (
-                parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
-            )
-            sealer.seal_json(config, summary, complete=manifest.complete)
+        _write_as(layout, pack, root)
+        # Converted back, every file must be what it was: a file that a later version added would be lost.
+        # `open_pack` would wait for the lock on `root`, which is this process's own until it is complete.
+        source, back = DirectorySource(root), root / _BACK
+        converted = Pack(source, read_seal(source))
+        back.mkdir()
+        again = {entry.path: entry.sha256 for entry in _write_as(pack.manifest.layout, converted, back).files}
+        shutil.rmtree(back)
+        was = {entry.path: entry.sha256 for entry in pack.run_files()}
+        for path in sorted(was | again):
+            if was.get(path) != again.get(path):
+                what = "does not follow from trajectories and verdicts, or was written in another form"
+                remedy = "It cannot be converted without loss: keep the pack in its layout."
+                raise invalid_pack(pack.name, path, what, remedy=remedy)
     left_behind = [entry.path for entry in pack.derived.files] if pack.derived else []
     return Conversion(out, layout, left_behind)
 
 
-class _RoundTripCheck:
-    """Compare the files that converting back would write, as digests, with those that the pack has.
-
-    A conversion that would lose something fails: a file of events with more than the trajectories have, or a
-    file that a later version added.
-    """
-
-    def __init__(self, pack: Pack) -> None:
-        self._pack = pack
-        self._files = pack.manifest.layout == "files"
-        self._unchecked = {entry.path: entry for entry in pack.run_files()}
-        self._hashers: dict[str, Any] = {at.INDEX: hashlib.sha256()}
-        if self._files:
-            self._hashers[at.EVENTS] = hashlib.sha256()
-        self._judges: dict[str, at.IndentedList] = {}
-        self._count = 0
-        for path in (at.CONFIG, at.SUMMARY):
-            data = pack.read(path)
-            self._same(path, hashlib.sha256(dumps(parse_json(data, pack=pack.name, path=path), indent=True)))
-
-    def case(self, case: CaseEvidence) -> None:
-        """Add the files of the next case, in suite order."""
-        self._add(at.INDEX, dumps(case.row) + b"\n")
-        if self._files:
-            self._case_files(case.trajectory, case.result)
-            directory = at.case_directory(case.result["case_id"])
-            for name, data in case.artifacts.items():
-                self._same(at.artifact_file(directory, name), hashlib.sha256(data))
-        else:
-            shard = self._count // SHARD_CASES
-            self._add(at.trajectories_shard(shard), case.trajectory_line + b"\n")
-            self._add(at.verdicts_shard(shard), case.result_line + b"\n")
-            for name, data in in_order(case.result["case_id"], case.artifacts):
-                path = at.artifacts_shard(shard)
-                self._add(path, artifact_line(case.result["case_id"], name, data))
-        self._count += 1
-
-    def _case_files(self, raw: dict[str, Any], result: CaseResultRow) -> None:
-        directory = at.case_directory(result["case_id"])
-        self._same(at.trajectory_file(directory), hashlib.sha256(dumps(raw, indent=True)))
-        self._same(at.verdicts_file(directory), hashlib.sha256(dumps(result, indent=True)))
-        for line in at.event_lines(self._pack.manifest.run_id, self._pack.manifest.dataset_id, raw):
-            self._add(at.EVENTS, line)
-        for verdict in result["verdicts"]:
-            path = at.judge_file(verdict["judge_id"])
-            self._add(path, self._judges.setdefault(path, at.IndentedList()).item(verdict))
-
-    def finish(self) -> None:
-        """Compare the files that span several cases; refuse a pack with files that were not compared."""
-        for path, items in self._judges.items():
-            self._add(path, items.end())
-        for path, hasher in self._hashers.items():
-            self._same(path, hasher)
-        for path in self._unchecked:
-            self._refuse(path)
-
-    def _add(self, path: str, data: bytes) -> None:
-        hasher = self._hashers.get(path)
-        if hasher is None:
-            hasher = self._hashers[path] = hashlib.sha256()
-        hasher.update(data)
-
-    def _same(self, path: str, hasher: Any) -> None:
-        entry = self._unchecked.pop(path, None)
-        if entry is None or entry.sha256 != hasher.hexdigest():
-            self._refuse(path)
-
-    def _refuse(self, path: str) -> None:
-        what = "does not follow from trajectories and verdicts, or was written in another form"
-        remedy = "It cannot be converted without loss: keep the pack in its layout."
-        raise invalid_pack(self._pack.name, path, what, remedy=remedy)
+def _write_as(layout: at.Layout, pack: Pack, root: Path) -> Manifest:
+    """Write a pack in a layout into an empty directory."""
+    manifest = pack.manifest
+    target = PackTarget(root, layout, manifest.run_id, manifest.dataset_id)
+    target.prepare()
+    with PackSealer(target) as sealer:
+        cases = zip(pack.trajectories(), pack.results(), pack.index(), strict=True)
+        for shard in range(-(-manifest.case_count // SHARD_CASES)):
+            with open_shard(target, shard) as writer:
+                for (raw, encoded), result, row in islice(cases, SHARD_CASES):
+                    artifacts = pack.artifacts(row["case_id"])
+                    writer.add(CaseEvidence(raw, encoded, result, dumps(result), row, artifacts))
+                written = writer.finish()
+            sealer.append(written)
+        config, summary = (
+            parse_json(pack.read(path), pack=pack.name, path=path) for path in (at.CONFIG, at.SUMMARY)
+        )
+        return sealer.seal_json(config, summary, complete=manifest.complete)

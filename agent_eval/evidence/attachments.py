@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent_eval.contracts import Manifest
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.rows import parse_lines
+from agent_eval.evidence.rows import lines_of, parse_json
 from agent_eval.evidence.sources import invalid_pack
 from agent_eval.storage.files import check_member_name, safe_name, same_place
 from agent_eval.storage.json import dumps
@@ -122,61 +120,26 @@ def artifact_line(case_id: str, name: str, data: bytes) -> bytes:
     return min(text, encoded, key=len)
 
 
-class ArtifactReader:
-    """Read the artifacts of a verified pack, case by case. `Pack.artifacts` uses it."""
+def artifacts_in(content: bytes, *, pack: str, path: str) -> dict[str, dict[str, bytes]]:
+    """Read the artifacts of a shard of the compact layout: by the id of their case, then by name.
 
-    def __init__(self, pack: str, manifest: Manifest, paths: Iterable[str]) -> None:
-        self._pack = pack
-        self._manifest = manifest
-        self._paths = paths
-        self._last: tuple[str, dict[str, dict[str, bytes]]] = ("", {})
-
-    def of_case(self, case_id: str, shard: int, read: Callable[[str], bytes]) -> dict[str, bytes]:
-        """Return the artifacts of a case as bytes by name, sorted by name.
-
-        `shard` is the number of the case's shard, which counts where the pack is compact. `read` returns the
-        bytes of a file of the pack, verified again.
-        """
-        if self._manifest.layout == "compact":
-            path = at.artifacts_shard(shard)
-            return self._of_shard(path, read).get(case_id, {}) if path in self._present else {}
-        directory = self._manifest.case_directories[case_id]
-        prefix = at.artifact_file(directory, "")
-        return {path[len(prefix) :]: read(path) for path in self._folders.get(directory, ())}
-
-    @cached_property
-    def _present(self) -> frozenset[str]:
-        return frozenset(path for path in self._paths if path.startswith(at.ARTIFACT_SHARDS))
-
-    @cached_property
-    def _folders(self) -> dict[str, list[str]]:
-        """Paths of artifacts by the directory of their case."""
-        folders: dict[str, list[str]] = {}
-        for path in self._paths:
-            parts = path.split("/", 3)
-            if len(parts) == 4 and parts[0] == at.CASES and parts[2] == at.ARTIFACTS:
-                folders.setdefault(parts[1], []).append(path)
-        return folders
-
-    def _of_shard(self, path: str, read: Callable[[str], bytes]) -> dict[str, dict[str, bytes]]:
-        if self._last[0] != path:
-            self._last = (path, self._parsed(path, read(path)))
-        return self._last[1]
-
-    def _parsed(self, path: str, content: bytes) -> dict[str, dict[str, bytes]]:
-        by_case: dict[str, dict[str, bytes]] = {}
-        for number, row in enumerate(parse_lines(content, pack=self._pack, path=path), start=1):
-            data = _data(row)
-            if data is None:
-                raise invalid_pack(self._pack, path, f"line {number}: is not an artifact")
-            of_case = by_case.setdefault(row["case_id"], {})
-            if row["name"] in of_case:
-                raise invalid_pack(self._pack, path, f"line {number}: has an artifact twice")
-            of_case[row["name"]] = data
-        for case_id, artifacts in by_case.items():
-            if problem := names_problem(case_id, artifacts):
-                raise invalid_pack(self._pack, path, f"case {case_id[:200]!r}: {problem}")
-        return by_case
+    Raises:
+        InvalidPack: A line is no artifact, or the names of a case's artifacts lead out of its directory.
+    """
+    by_case: dict[str, dict[str, bytes]] = {}
+    for number, line in enumerate(lines_of(content, pack=pack, path=path), start=1):
+        row = parse_json(line, pack=pack, path=path, first_line=number)
+        data = _data(row)
+        if data is None:
+            raise invalid_pack(pack, path, f"line {number}: is not an artifact")
+        of_case = by_case.setdefault(row["case_id"], {})
+        if row["name"] in of_case:
+            raise invalid_pack(pack, path, f"line {number}: has an artifact twice")
+        of_case[row["name"]] = data
+    for case_id, artifacts in by_case.items():
+        if problem := names_problem(case_id, artifacts):
+            raise invalid_pack(pack, path, f"case {case_id[:200]!r}: {problem}")
+    return by_case
 
 
 def _data(row: Any) -> bytes | None:

@@ -84,8 +84,7 @@ def write_output(path: Path, data: bytes) -> None:
         entry = FileEntry(path=relative, size=len(data), sha256=sha256_bytes(data))
         entries = {**seal.derived_files, relative: entry}
         derived = DerivedManifest(
-            run_manifest_sha256=seal.manifest_sha256,
-            files=[entries[name] for name in sorted(entries)],
+            run_manifest_sha256=seal.manifest_sha256, files=[entries[name] for name in sorted(entries)]
         )
         aside = _aside(pack)
         listed, list_path = dumps(derived.to_json(), indent=True), pack / at.DERIVED

@@ -44,7 +44,7 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
         elif attributes:
             totals.add(attributes)
     totals.add_model(case.metadata, MODEL_ATTRIBUTES)
-    row: CaseIndexRow = {
+    return {
         "case_id": case.case_id,
         "definition_digest": definition_digest(raw),
         "output_digest": None if output is None else digest(output),
@@ -55,9 +55,6 @@ def index_row(raw: dict[str, Any], case: Case, trace: Trace) -> CaseIndexRow:
         "cost_usd": _cost(totals.cost_usd, case.metadata),
         "latency_ms": _latency(trace.events),
     }
-    if case.topic is not None:
-        row["topic"] = case.topic
-    return row
 
 
 # One call of C for four fields of every event of every run.

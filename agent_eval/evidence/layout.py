@@ -47,7 +47,8 @@ HISTORY_USED = f"{COMPARE}/history.jsonl"
 TRAJECTORY = "trajectory.json"
 VERDICTS = "verdicts.json"
 ARTIFACTS = "artifacts"
-ARTIFACT_SHARDS = f"{CASES}/artifacts-"
+TRAJECTORY_SHARDS = f"{CASES}/trajectories-"
+"""How the path of a shard of trajectories begins."""
 
 
 def choose_layout(layout: Literal["auto", "files", "compact"], case_count: int) -> Layout:
@@ -84,7 +85,7 @@ def judge_file(judge_id: str) -> str:
 
 def trajectories_shard(shard: int) -> str:
     """Return the path of a shard of trajectories in the compact layout."""
-    return f"{CASES}/trajectories-{shard:05d}.jsonl"
+    return f"{TRAJECTORY_SHARDS}{shard:05d}.jsonl"
 
 
 def verdicts_shard(shard: int) -> str:
@@ -94,7 +95,7 @@ def verdicts_shard(shard: int) -> str:
 
 def artifacts_shard(shard: int) -> str:
     """Return the path of a shard of artifacts in the compact layout; a shard without any has no file."""
-    return f"{ARTIFACT_SHARDS}{shard:05d}.jsonl"
+    return f"{CASES}/artifacts-{shard:05d}.jsonl"
 
 
 def event_lines(run_id: str, dataset_id: str, case: dict[str, Any]) -> Iterator[bytes]:

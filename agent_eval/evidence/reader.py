@@ -1,17 +1,21 @@
-"""Reading evidence packs. Opening a pack verifies all of it; nothing unverified is ever returned."""
+"""Reading evidence packs. Opening a pack verifies all of it; nothing unverified is ever returned.
+
+The seal shows that files have not changed since it was made; a program that changes a file can also make a
+new seal. A verdict cannot be derived from the pack alone, since judges may be any code, but much else can,
+and opening checks it. Cases are checked one after the other, and read again when they are asked for, so that
+a pack takes little more memory than its index.
+"""
 
 from __future__ import annotations
 
-import gc
-from bisect import bisect_right
+import hashlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
 from pydantic import ValidationError
-from typing_extensions import override
 
 from agent_eval.contracts import (
     Case,
@@ -28,21 +32,25 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import REPLAY_CONTRACT
 from agent_eval.errors import InvalidInput
 from agent_eval.evidence import layout as at
-from agent_eval.evidence.agreement import check_agreement
-from agent_eval.evidence.attachments import ArtifactReader
-from agent_eval.evidence.rows import ResultChecker, Rows, RowsById, first_problem, index_lines, parse_json
-from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
-from agent_eval.evidence.verify import (
-    Admit,
-    Keeper,
-    Seal,
-    parse_contract,
-    read_seal,
-    read_verified,
-    verify_files,
+from agent_eval.evidence.attachments import artifacts_in
+from agent_eval.evidence.index import index_row
+from agent_eval.evidence.rows import (
+    ResultChecker,
+    Rows,
+    RowsById,
+    first_problem,
+    index_lines,
+    lines_of,
+    parse_json,
 )
-from agent_eval.storage.json import dumps
+from agent_eval.evidence.sources import DirectorySource, PackSource, invalid_pack
+from agent_eval.evidence.verify import Admit, Seal, parse_contract, read_seal, read_verified, verify_files
+from agent_eval.storage.json import dumps, parse
 from agent_eval.text.spelling import nearest
+
+_DO_NOT_TRUST = "Do not trust this pack: get it again from where it was made, or run the suite again."
+_FILES_OF_LINES = 2
+"""Files of lines that are kept after reading: a shard's trajectories and its verdicts."""
 
 
 def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
@@ -51,8 +59,7 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
     It checks both manifests; that exactly the listed files exist, regular, reached without links, with the
     listed sizes and digests; that configuration, summary, index and verdicts belong together, case by case;
     that every outcome follows from its verdicts, and the summary from all of them; that index and verdicts
-    fit the trajectories, which are hashed again whenever they are read. A seal alone shows accidents only:
-    who changes a file can also make a new seal.
+    fit the trajectories. What is read later is hashed again.
 
     `where` is the directory of the pack, or another source of its files, such as `ArchiveSource`. `admit`
     checks the pack's origin before its content is parsed.
@@ -61,16 +68,10 @@ def open_pack(where: Path | PackSource, *, admit: Admit | None = None) -> Pack:
         InvalidPack: The pack does not verify; the error names the file and the problem.
     """
     source = DirectorySource(where) if isinstance(where, Path) else where
-    with source.shared(), without_collection():
+    with source.shared():
         seal = read_seal(source, admit)
-        contents = _Contents(source.name, seal.manifest)
-        verify_files(source, seal, contents)
-        pack = Pack(source, seal, contents)
-        trajectories = map(pack.raw_trajectory, pack.case_ids())
-        cases = zip(pack.index(), pack.results(), trajectories, strict=True)
-        check_agreement(pack.name, seal, set(pack.summary.judge_counts), cases)
-        pack._last_shard = ("", [])  # what is read later is hashed again
-        return pack
+        verify_files(source, seal)
+        return Pack(source, seal)
 
 
 def verify_pack(where: Path) -> Seal:
@@ -96,61 +97,6 @@ def refuse_incomplete(pack: str, manifest: Manifest) -> None:
         raise invalid_pack(pack, at.MANIFEST, what, remedy=remedy)
 
 
-@contextmanager
-def without_collection() -> Iterator[None]:
-    """Return a context without garbage collection.
-
-    Opening a large pack makes hundreds of thousands of rows, none in a cycle. Collections that visit them
-    take a third of the time of opening the pack, and of comparing it afterwards.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-class _Contents(Keeper):
-    """Collect the content that a comparison needs while the files of a pack are verified."""
-
-    def __init__(self, pack: str, manifest: Manifest) -> None:
-        self._pack = pack
-        self._layout = manifest.layout
-        self.checker = ResultChecker(pack)
-        self.small: dict[str, bytes] = {}
-        self.results: dict[str, list[tuple[str, bytes]]] = {}
-        self.line_counts: dict[str, int] = {}
-
-    @override
-    def wants(self, path: str) -> bool:
-        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
-            return True
-        parts = path.split("/")
-        if parts[0] != at.CASES:
-            return False
-        if self._layout == "compact":
-            return not path.startswith(at.ARTIFACT_SHARDS)
-        return len(parts) == 3 and parts[2] == at.VERDICTS
-
-    @override
-    def take(self, path: str, data: bytes) -> None:
-        if path in (at.CONFIG, at.SUMMARY, at.INDEX):
-            self.small[path] = data
-        elif self._layout == "files":
-            self.results[path] = [self.checker.check(parse_json(data, pack=self._pack, path=path), path)]
-        elif not path.startswith(_TRAJECTORIES):
-            self.results[path] = self.checker.check_lines(data, path)
-        else:
-            if data and not data.endswith(b"\n"):
-                raise invalid_pack(self._pack, path, "does not end with a line feed")
-            self.line_counts[path] = data.count(b"\n")
-
-
-_TRAJECTORIES = at.trajectories_shard(0)[: -len("00000.jsonl")]
-
-
 class Pack:
     """Verified pack, for reading. `open_pack` makes it.
 
@@ -159,25 +105,29 @@ class Pack:
         derived: Manifest of the files that were written into it after the run; None without any.
     """
 
-    def __init__(self, source: PackSource, seal: Seal, contents: _Contents) -> None:
+    def __init__(self, source: PackSource, seal: Seal) -> None:
         self._source = source
         self._seal = seal
+        self._lines_read: dict[str, list[bytes]] = {}
         self.name = source.name
         self.manifest: Manifest = seal.manifest
         self.manifest_sha256 = seal.manifest_sha256
         self.derived: DerivedManifest | None = seal.derived
-        small = contents.small
-        self.config = parse_contract(RunConfig, small[at.CONFIG], pack=self.name, path=at.CONFIG)
-        self.summary = parse_contract(RunSummary, small[at.SUMMARY], pack=self.name, path=at.SUMMARY)
-        self._index = index_lines(small[at.INDEX], pack=self.name, path=at.INDEX)
+        self.config = parse_contract(RunConfig, self.read(at.CONFIG), pack=self.name, path=at.CONFIG)
+        self.summary = parse_contract(RunSummary, self.read(at.SUMMARY), pack=self.name, path=at.SUMMARY)
+        index = index_lines(self.read(at.INDEX), pack=self.name, path=at.INDEX)
+        self._index = list(index.values())
+        self._positions = {case_id: position for position, case_id in enumerate(index)}
+        self._starts: list[int] = []
+        """Position of the first case of each shard, in the compact layout."""
+        self._in_folders: list[bytes] = []
+        """The result of each case, in the layout with a folder for each."""
+        self._artifacts: tuple[str, dict[str, dict[str, bytes]]] = ("", {})
+        self._paths = list(seal.run_files)
         self._check_run()
-        self._positions = {case_id: number for number, case_id in enumerate(self._index)}
-        self._shards = self._shard_starts(contents.line_counts)
-        self._results = dict(zip(self._index, self._ordered(contents), strict=True))
-        self._check_summary(contents.checker.tally())
+        self._check_summary(self._check_cases())
         self._check_judges()
-        self._last_shard: tuple[str, list[bytes]] = ("", [])
-        self._artifacts = ArtifactReader(self.name, self.manifest, seal.run_files)
+        self._lines_read.clear()
 
     @property
     def directory(self) -> Path:
@@ -187,19 +137,19 @@ class Pack:
 
     def index(self) -> Rows[CaseIndexRow]:
         """Return the rows of the index, in suite order; each is built on access."""
-        return Rows(self._index)
+        return Rows(len(self._index), self._index_row)
 
     def results(self) -> Rows[CaseResultRow]:
-        """Return the result of every case, in the order of `index`; each is built on access."""
-        return Rows(self._results)
+        """Return the result of every case, in the order of `index`; each is read on access."""
+        return Rows(len(self._index), self._result_row)
 
     def index_by_id(self) -> Mapping[str, CaseIndexRow]:
         """Return the rows of the index by the id of their case; each is built on access."""
-        return RowsById(self._index)
+        return RowsById(self._positions, self._index_row)
 
     def results_by_id(self) -> Mapping[str, CaseResultRow]:
-        """Return the result of every case by the id of the case; each is built on access."""
-        return RowsById(self._results)
+        """Return the result of every case by the id of the case; each is read on access."""
+        return RowsById(self._positions, self._result_row)
 
     def case_ids(self) -> list[str]:
         """List the ids of all cases, in suite order."""
@@ -236,7 +186,7 @@ class Pack:
         """
         raw, path = self._raw_trajectory(case_id)
         if trial is None:
-            trial = orjson.loads(self._results[case_id])["trial"]
+            trial = self._result_row(self._positions[case_id])["trial"]
         try:
             return Case.model_validate(raw, context=EARLIER).of_trial(trial)
         except ValidationError as error:
@@ -256,8 +206,20 @@ class Pack:
             InvalidPack: A file changed since the pack was opened, or does not contain artifacts.
         """
         position = self._position(case_id)
-        shard = self._shard_of(position) if self.manifest.layout == "compact" else 0
-        return self._artifacts.of_case(case_id, shard, self.read)
+        if self.manifest.layout == "compact":
+            path = at.artifacts_shard(self._shard_of(position))
+            if path not in self._seal.run_files:
+                return {}
+            if self._artifacts[0] != path:
+                self._artifacts = (path, artifacts_in(self.read(path), pack=self.name, path=path))
+            return self._artifacts[1].get(case_id, {})
+        prefix = at.artifact_file(self.manifest.case_directories[case_id], "")
+        artifacts: dict[str, bytes] = {}
+        for path in self._paths[bisect_left(self._paths, prefix) :]:
+            if not path.startswith(prefix):
+                break
+            artifacts[path.removeprefix(prefix)] = self.read(path)
+        return artifacts
 
     def raw_trajectory(self, case_id: str) -> dict[str, Any]:
         """Read a case like `trajectory`, but as the JSON of the pack, with fields that no contract has."""
@@ -266,10 +228,9 @@ class Pack:
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
         position = self._position(case_id)
         if self.manifest.layout == "compact":
-            path, start, _ = self._shards[self._shard_of(position)]
-            line = position - start
-            data = self._shard_lines(path)[line]
-            raw = parse_json(data, pack=self.name, path=path, first_line=line + 1)
+            shard = self._shard_of(position)
+            path, line = at.trajectories_shard(shard), position - self._starts[shard]
+            raw = parse_json(self._lines(path)[line], pack=self.name, path=path, first_line=line + 1)
         else:
             path = at.trajectory_file(self.manifest.case_directories[case_id])
             raw = parse_json(self.read(path), pack=self.name, path=path)
@@ -284,6 +245,19 @@ class Pack:
             raw = self.raw_trajectory(case_id)
             yield raw, dumps(raw)
 
+    def _index_row(self, position: int) -> CaseIndexRow:
+        row: CaseIndexRow = orjson.loads(self._index[position])
+        return row
+
+    def _result_row(self, position: int) -> CaseResultRow:
+        if self.manifest.layout == "compact":
+            shard = self._shard_of(position)
+            line = self._lines(at.verdicts_shard(shard))[position - self._starts[shard]]
+        else:
+            line = self._in_folders[position]
+        row: CaseResultRow = orjson.loads(line)
+        return row
+
     def _position(self, case_id: str) -> int:
         position = self._positions.get(case_id)
         if position is None:
@@ -294,13 +268,14 @@ class Pack:
         return position
 
     def _shard_of(self, position: int) -> int:
-        """Return the number of a case's shard. Every case has one, as `open_pack` has checked."""
-        return bisect_right(self._shards, position, key=lambda shard: shard[1]) - 1
+        return bisect_right(self._starts, position) - 1
 
-    def _shard_lines(self, path: str) -> list[bytes]:
-        if self._last_shard[0] != path:
-            self._last_shard = (path, self.read(path).split(b"\n"))
-        return self._last_shard[1]
+    def _lines(self, path: str) -> list[bytes]:
+        if path not in self._lines_read:
+            if len(self._lines_read) == _FILES_OF_LINES:
+                del self._lines_read[next(iter(self._lines_read))]
+            self._lines_read[path] = lines_of(self.read(path), pack=self.name, path=path)
+        return self._lines_read[path]
 
     def _check_run(self) -> None:
         manifest = self.manifest
@@ -311,57 +286,64 @@ class Pack:
             what = f"has {len(self._index)} cases, manifest.json says {manifest.case_count}"
             raise invalid_pack(self.name, at.INDEX, what)
 
-    def _shard_starts(self, line_counts: dict[str, int]) -> list[tuple[str, int, int]]:
-        """List `(path, position of its first case, number of cases)` of every shard, in order."""
-        shards, start = [], 0
-        for path in sorted(line_counts):
-            shards.append((path, start, line_counts[path]))
-            start += line_counts[path]
-        if shards and start != len(self._index):
-            what = f"and the other shards have {start} cases, {at.INDEX} has {len(self._index)}"
-            raise invalid_pack(self.name, shards[-1][0], what)
-        return shards
+    def _check_cases(self) -> Tally:
+        """Check each case against its row of the index and its trajectory; return what the results count."""
+        checker, judges = ResultChecker(self.name), set(self.summary.judge_counts)
+        copies = _Copies(self.manifest, judges) if self.manifest.layout == "files" else None
+        results = self._parsed_results()
+        for position, (case_id, (result, path, number)) in enumerate(
+            zip(self._positions, results, strict=True)
+        ):
+            checker.check(result, path, number)
+            if result["case_id"] != case_id:
+                what = f"has case {result['case_id'][:200]!r} where the index has {case_id[:200]!r}"
+                raise invalid_pack(self.name, path, what)
+            raw = self.raw_trajectory(case_id)
+            for problem in _problems(self._index_row(position), result, raw, judges):
+                what = f"case {case_id[:200]!r}: {problem}"
+                raise invalid_pack(self.name, at.INDEX, what, remedy=_DO_NOT_TRUST)
+            if copies is not None:
+                copies.add(raw, result)
+        if copies is not None and (path_of_copy := copies.differing(self._seal)) is not None:
+            what = "does not repeat what cases/ has"
+            raise invalid_pack(self.name, path_of_copy, what, remedy=_DO_NOT_TRUST)
+        return checker.tally()
 
-    def _ordered(self, contents: _Contents) -> list[bytes]:
-        """List all results in suite order; check that each belongs to the case that the index has there."""
-        if self.manifest.layout == "compact":
-            return self._ordered_shards(contents)
+    def _parsed_results(self) -> Iterator[tuple[Any, str, int]]:
+        """Yield the result of each case in suite order, its file and its number in it; fill `_starts`."""
+        if self.manifest.layout == "files":
+            yield from self._results_in_folders()
+            return
+        start = 0
+        for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in self._paths)):
+            path = at.verdicts_shard(shard)
+            lines = self._lines(path)
+            expected = len(self._lines(at.trajectories_shard(shard)))
+            if len(lines) != expected:
+                what = f"has {len(lines)} cases, its trajectories have {expected}"
+                raise invalid_pack(self.name, path, what)
+            self._starts.append(start)
+            start += len(lines)
+            if start > len(self._index):
+                what = f"and the shards before it have {start} cases, {at.INDEX} has {len(self._index)}"
+                raise invalid_pack(self.name, path, what)
+            for number, line in enumerate(lines, start=1):
+                yield parse_json(line, pack=self.name, path=path, first_line=number), path, number
+        if start != len(self._index):
+            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
+
+    def _results_in_folders(self) -> Iterator[tuple[Any, str, int]]:
         directories = self.manifest.case_directories
-        results: list[bytes] = []
         for case_id in self._positions:
-            directory = directories.get(case_id)
-            if directory is None:
+            if case_id not in directories:
                 what = f"has no directory for case {case_id[:200]!r}"
                 raise invalid_pack(self.name, at.MANIFEST, what)
-            path = at.verdicts_file(directory)
-            results += self._of_cases(path, contents.results[path], [case_id])
-        if len(directories) != len(results):
-            raise invalid_pack(
-                self.name, at.MANIFEST, "has directories for cases that the index does not list"
-            )
-        return results
-
-    def _ordered_shards(self, contents: _Contents) -> list[bytes]:
-        results: list[bytes] = []
-        case_ids = self.case_ids()
-        for number, (_, start, count) in enumerate(self._shards):
-            path = at.verdicts_shard(number)
-            rows = contents.results[path]
-            if len(rows) != count:
-                what = f"has {len(rows)} cases, its trajectories have {count}"
-                raise invalid_pack(self.name, path, what)
-            results += self._of_cases(path, rows, case_ids[start : start + count])
-        if len(results) != len(case_ids):
-            raise invalid_pack(self.name, at.INDEX, "has cases without verdicts")
-        return results
-
-    def _of_cases(self, path: str, rows: list[tuple[str, bytes]], case_ids: list[str]) -> Iterator[bytes]:
-        """Yield the results of a file, which must belong to these cases."""
-        for (actual_id, result), case_id in zip(rows, case_ids, strict=True):
-            if actual_id != case_id:
-                what = f"has case {actual_id[:200]!r} where the index has {case_id[:200]!r}"
-                raise invalid_pack(self.name, path, what)
-            yield result
+            path = at.verdicts_file(directories[case_id])
+            self._in_folders.append(self.read(path))
+            yield parse_json(self._in_folders[-1], pack=self.name, path=path), path, 1
+        if len(directories) != len(self._positions):
+            what = "has directories for cases that the index does not list"
+            raise invalid_pack(self.name, at.MANIFEST, what)
 
     def _check_summary(self, tally: Tally) -> None:
         of_run = self.manifest.run_id, self.manifest.dataset_id
@@ -382,3 +364,90 @@ class Pack:
         if not named <= counted or len(counted - named) != plugins:
             what = f"names other judges than those with verdicts: {', '.join(sorted(counted))[:300]}"
             raise invalid_pack(self.name, at.CONFIG, what)
+
+
+class _Copies:
+    """Digests of the files that repeat cases: all events, and the verdicts of each judge."""
+
+    def __init__(self, manifest: Manifest, judges: set[str]) -> None:
+        self._run = (manifest.run_id, manifest.dataset_id)
+        self._events = hashlib.sha256()
+        self._judges = {name: (hashlib.sha256(), at.IndentedList()) for name in judges}
+
+    def add(self, raw: dict[str, Any], result: Mapping[str, Any]) -> None:
+        for line in at.event_lines(*self._run, raw):
+            self._events.update(line)
+        for verdict in result["verdicts"]:
+            hasher, items = self._judges[verdict["judge_id"]]
+            hasher.update(items.item(verdict))
+
+    def differing(self, seal: Seal) -> str | None:
+        """Find the first file that is not what it repeats; None without any."""
+        expected = {at.EVENTS: self._events.hexdigest()}
+        for name, (hasher, items) in self._judges.items():
+            hasher.update(items.end())
+            expected[at.judge_file(name)] = hasher.hexdigest()
+        of_judges = {path for path in seal.run_files if path.startswith(f"{at.JUDGES}/")}
+        for path in sorted({*expected, *of_judges}):
+            entry = seal.run_files.get(path)
+            if entry is None or entry.sha256 != expected.get(path):
+                return path
+        return None
+
+
+def _problems(
+    row: Mapping[str, Any], result: Mapping[str, Any], raw: dict[str, Any], judges: set[str]
+) -> Iterator[str]:
+    """Yield what of a case does not follow from its trajectory.
+
+    The index must have the digests, calls, models, tokens, cost and latency that follow from the trace of the
+    deciding trial. Each trial must have a trace. Each verdict must refer to events that exist, and each judge
+    must have judged each trial.
+    """
+    try:
+        case = Case.model_validate(raw, context=EARLIER)
+    except ValidationError as error:
+        yield f"its trajectory: {first_problem(error)}"
+        return
+    trials = result.get("trials") or [result]
+    if case.trial_count != len(trials):
+        yield f"it has {case.trial_count} trajectories and the verdicts of {len(trials)} trials"
+        return
+    for number, trial in enumerate(trials):
+        events = {event.idx for event in case.of_trial(number).trace}
+        for verdict in trial["verdicts"]:
+            if not events.issuperset(verdict["evidence_refs"]):
+                judge = str(verdict["judge_id"])[:100]
+                yield f"the verdict of {judge} refers to an event that its trajectory does not have"
+        for name in sorted(judges - {verdict["judge_id"] for verdict in trial["verdicts"]}):
+            yield f"judge {name[:100]!r} judged some cases or trials only"
+    deciding = case.of_trial(result["trial"])
+    for field, value in index_row(raw, deciding, deciding.recorded).items():
+        if row.get(field) != value:
+            yield f"its {field} in the index does not follow from its trajectory"
+
+
+def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
+    """Yield the cases that did not pass, each with the path of its trajectory, reading no more than needed.
+
+    The pack is trusted: use this only for one that this process wrote. `open_pack` verifies others.
+
+    A pack that is not finished yields nothing.
+    """
+    if not (pack / at.INDEX).exists():
+        return
+    if not (pack / at.verdicts_shard(0)).exists():
+        for line in (pack / at.INDEX).read_bytes().splitlines():
+            directory = at.case_directory(orjson.loads(line)["case_id"])
+            path = pack / at.verdicts_file(directory)
+            result = parse(path.read_bytes(), source=str(path))
+            if not result["passed"]:
+                yield result, at.trajectory_file(directory)
+        return
+    shard = 0
+    while (path := pack / at.verdicts_shard(shard)).exists():
+        for line in path.read_bytes().splitlines():
+            result = parse(line, source=str(path))
+            if not result["passed"]:
+                yield result, at.trajectories_shard(shard)
+        shard += 1

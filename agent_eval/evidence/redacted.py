@@ -9,14 +9,12 @@ from functools import cache
 from types import NoneType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-import orjson
 from pydantic import BaseModel
 from typing_extensions import override
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, RunConfig
 from agent_eval.contracts.base import Contract
 from agent_eval.evidence.reader import Pack
-from agent_eval.evidence.rows import Rows, RowsById
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import KEPT, Redactor, Shape
 
@@ -90,16 +88,14 @@ class RedactedPack(Pack):
         self.config = RunConfig.model_validate(_redacted(pack.config.to_json(), redactor))
 
     @override
-    def index(self) -> Rows[CaseIndexRow]:
-        return Rows(self._index, self._row_without_secrets)
+    def _index_row(self, position: int) -> CaseIndexRow:
+        row: CaseIndexRow = _redacted(super()._index_row(position), self._redactor)
+        return row
 
     @override
-    def results(self) -> Rows[CaseResultRow]:
-        return Rows(self._results, self._row_without_secrets)
-
-    @override
-    def results_by_id(self) -> Mapping[str, CaseResultRow]:
-        return RowsById(self._results, self._row_without_secrets)
+    def _result_row(self, position: int) -> CaseResultRow:
+        row: CaseResultRow = _redacted(super()._result_row(position), self._redactor)
+        return row
 
     @override
     def artifacts(self, case_id: str) -> dict[str, bytes]:
@@ -109,9 +105,6 @@ class RedactedPack(Pack):
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
         raw, path = super()._raw_trajectory(case_id)
         return _redacted(raw, self._redactor, numbers=True), path
-
-    def _row_without_secrets(self, line: bytes) -> Any:
-        return _redacted(orjson.loads(line), self._redactor)
 
 
 def _redacted(value: Any, redactor: Redactor, *, numbers: bool = False) -> Any:

@@ -1,8 +1,7 @@
 """Rows of a pack: parsed strictly, and checked against the contract and for contradictions.
 
 Rows are plain dictionaries, because building models for every verdict of a large run takes longer than
-comparing runs. They keep the JSON of the file, unknown fields included. A pack keeps them as JSON, in
-a fraction of the memory, and builds each when it is asked for.
+comparing runs. They keep the JSON of the file, unknown fields included. Each is built when it is asked for.
 """
 
 from __future__ import annotations
@@ -13,24 +12,15 @@ from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any, TypeVar, overload
 
-import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from agent_eval.contracts import (
-    CaseIndexRow,
-    CaseResultRow,
-    Outcome,
-    Tally,
-    VerdictRow,
-    case_policy,
-    combine,
-)
+from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow, case_policy, combine
 from agent_eval.contracts.run import judging_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import FAULT, TrialResult, fault_of, is_lost
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.evidence.sources import invalid_pack
-from agent_eval.storage.json import dumps, parse
+from agent_eval.storage.json import parse
 
 _OUTCOMES = frozenset(outcome.value for outcome in Outcome)
 _FAILURES = frozenset(kind.value for kind in FailureKind)
@@ -53,25 +43,15 @@ def parse_json(data: bytes, *, pack: str, path: str, first_line: int = 1) -> Any
         raise invalid_pack(pack, path, error.message.removeprefix(f"{path}: ")) from error
 
 
-def parse_lines(data: bytes, *, pack: str, path: str, first_line: int = 1) -> list[Any]:
-    """Parse every line of a JSON Lines file. An empty file has none; the last line ends like the others."""
+def lines_of(data: bytes, *, pack: str, path: str) -> list[bytes]:
+    """Split a JSON Lines file. An empty file has no lines; the last line ends like the others."""
     if not data:
         return []
     if not data.endswith(b"\n"):
         raise invalid_pack(pack, path, "does not end with a line feed")
-    lines = data.count(b"\n")
-    # Parsing everything at once takes a third of the time; unusual files are parsed line by line.
-    if data.count(b"}\n{") == lines - 1:
-        try:
-            rows = parse(b"[" + data[:-1].replace(b"\n", b",") + b"]", source=path)
-        except InvalidInput:
-            rows = []
-        if len(rows) == lines:
-            return list(rows)
-    return [
-        parse_json(line, pack=pack, path=path, first_line=number)
-        for number, line in enumerate(data[:-1].split(b"\n"), start=first_line)
-    ]
+    lines = data.split(b"\n")
+    lines.pop()
+    return lines
 
 
 @cache
@@ -96,9 +76,10 @@ def first_problem(error: ValidationError) -> str:
 
 
 def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
-    """Parse and check the rows of `run/index.jsonl`; return the JSON of each by its case's id, in order."""
+    """Check the rows of `run/index.jsonl`; return the line of each by its case's id, in order."""
     lines: dict[str, bytes] = {}
-    for number, row in enumerate(parse_lines(data, pack=pack, path=path), start=1):
+    for number, line in enumerate(lines_of(data, pack=pack, path=path), start=1):
+        row = parse_json(line, pack=pack, path=path, first_line=number)
         problem = _type_problem(row, CaseIndexRow)
         if problem is None and any(len(call) != 2 for call in row["calls"]):
             problem = "calls: must be pairs of strings"
@@ -106,14 +87,8 @@ def index_lines(data: bytes, *, pack: str, path: str) -> dict[str, bytes]:
             raise invalid_pack(pack, path, f"line {number}: {problem}")
         if row["case_id"] in lines:
             raise invalid_pack(pack, path, "has a case twice")
-        lines[row["case_id"]] = _as_json(row)
+        lines[row["case_id"]] = line
     return lines
-
-
-def _as_json(row: Any) -> bytes:
-    """Return the JSON of a row that was checked. Its line may be broken, and say something else alone."""
-    # A copy, because the serializer's result keeps a buffer of several KB alive.
-    return bytes(memoryview(dumps(row)))
 
 
 class ResultChecker:
@@ -133,20 +108,14 @@ class ResultChecker:
         """Checker of the single trials, each as if it were a case; its counts are not used."""
         return ResultChecker(self._pack)
 
-    def check_lines(self, data: bytes, path: str) -> list[tuple[str, bytes]]:
-        """Parse and check every case result of a JSON Lines file. Returns and raises as `check`."""
-        rows = parse_lines(data, pack=self._pack, path=path)
-        return [self.check(row, path, number) for number, row in enumerate(rows, start=1)]
-
-    def check(self, row: Any, path: str, number: int = 1) -> tuple[str, bytes]:
-        """Check a parsed case result, the one of this number in its file; return its case's id and its JSON.
+    def check(self, row: Any, path: str, number: int = 1) -> None:
+        """Check a parsed case result, the one of this number in its file.
 
         Raises:
             InvalidPack: A field has the wrong type, or the case does not follow from its verdicts.
         """
         if problem := self._check_row(row):
             raise invalid_pack(self._pack, path, f"case {number} in it: {problem}")
-        return row["case_id"], _as_json(row)
 
     def tally(self) -> Tally:
         """Return the counts of everything that was checked so far."""
@@ -280,13 +249,13 @@ Row = TypeVar("Row")
 
 
 class Rows(Sequence[Row]):
-    """Rows of a pack, each built from its JSON on access; equal to any sequence of equal rows."""
+    """Rows of a pack, each built on access by its position; equal to any sequence of equal rows."""
 
-    def __init__(self, lines: Mapping[str, bytes], build: Callable[[bytes], Row] = orjson.loads) -> None:
-        self._lines, self._build = list(lines.values()), build
+    def __init__(self, count: int, build: Callable[[int], Row]) -> None:
+        self._positions, self._build = range(count), build
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._positions)
 
     @overload
     def __getitem__(self, position: int) -> Row: ...
@@ -294,8 +263,8 @@ class Rows(Sequence[Row]):
     def __getitem__(self, position: slice) -> list[Row]: ...
     def __getitem__(self, position: int | slice) -> Row | list[Row]:
         if isinstance(position, slice):
-            return [self._build(line) for line in self._lines[position]]
-        return self._build(self._lines[position])
+            return list(map(self._build, self._positions[position]))
+        return self._build(self._positions[position])
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
@@ -307,23 +276,23 @@ class Rows(Sequence[Row]):
 
 
 class RowsById(Mapping[str, Row]):
-    """Rows of a pack by the id of their case, in suite order; each is built from its JSON on access."""
+    """Rows of a pack by the id of their case, in suite order; each is built on access."""
 
-    def __init__(self, lines: Mapping[str, bytes], build: Callable[[bytes], Row] = orjson.loads) -> None:
-        self._lines, self._build = lines, build
+    def __init__(self, positions: Mapping[str, int], build: Callable[[int], Row]) -> None:
+        self._positions, self._build = positions, build
 
     def __getitem__(self, case_id: str) -> Row:
-        return self._build(self._lines[case_id])
+        return self._build(self._positions[case_id])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+        return iter(self._positions)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._positions)
 
     def __contains__(self, case_id: object) -> bool:
-        return case_id in self._lines
+        return case_id in self._positions
 
     def keys(self) -> KeysView[str]:
         """Return the ids, with the set operations of a dictionary's keys."""
-        return self._lines.keys()
+        return self._positions.keys()

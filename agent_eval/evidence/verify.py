@@ -1,14 +1,11 @@
-"""The seal of a pack: the list of its files, and the check that it has exactly those.
-
-One pass over the files hashes the bytes as they are read, so that only bytes that were hashed are used.
-"""
+"""The seal of a pack: the list of its files, and the check that it has exactly those, with these digests."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -49,18 +46,6 @@ class Seal:
     def files(self) -> list[FileEntry]:
         """List every file but the manifests: those of the run, then those that were written later."""
         return [*self.run_files.values(), *self.derived_files.values()]
-
-
-class Keeper(Protocol):
-    """Receiver of verified files. Implement it to use their bytes without reading them again."""
-
-    def wants(self, path: str) -> bool:
-        """Tell whether to pass the bytes of this file to `take`."""
-        ...
-
-    def take(self, path: str, data: bytes) -> None:
-        """Receive the verified bytes of a file."""
-        ...
 
 
 def read_seal(source: PackSource, admit: Admit | None = None) -> Seal:
@@ -151,9 +136,7 @@ def _check_layout(manifest: Manifest, files: dict[str, FileEntry], pack: str) ->
 
 
 def _compact_files(files: Iterable[str]) -> Iterable[str]:
-    prefix = at.trajectories_shard(0)[: -len("00000.jsonl")]
-    shards = sum(1 for path in files if path.startswith(prefix))
-    for shard in range(shards):
+    for shard in range(sum(path.startswith(at.TRAJECTORY_SHARDS) for path in files)):
         yield at.trajectories_shard(shard)
         yield at.verdicts_shard(shard)
 
@@ -176,10 +159,8 @@ def _is_artifact(path: str, directories: set[str]) -> bool:
     return len(parts) > 3 and parts[1] in directories and parts[2] == at.ARTIFACTS
 
 
-def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -> None:
+def verify_files(source: PackSource, seal: Seal) -> None:
     """Read every file once, and check that exactly the listed files exist, unchanged.
-
-    `keeper` receives the files that it wants; None to verify only.
 
     Raises:
         InvalidPack: A file was changed, added or removed, or there is a link, a device or an empty directory.
@@ -194,10 +175,7 @@ def verify_files(source: PackSource, seal: Seal, keeper: Keeper | None = None) -
             what = "is listed in neither manifest: it was added after the pack was sealed"
             raise invalid_pack(source.name, path, what, remedy="Remove it, or get the pack again.")
         seen.add(path)
-        wanted = keeper is not None and keeper.wants(path)
-        data = _verified(content, entry, seal, source.name, keep=wanted)
-        if keeper is not None and wanted:
-            keeper.take(path, data)
+        _verified(content, entry, seal, source.name, keep=False)
     for path in expected:
         if path not in seen:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))

@@ -36,7 +36,7 @@ def decide_by_policy(material: Material, policy: GatePolicy, *, generated_at: st
     Expiries of waivers and quarantine are held against `generated_at`, an ISO 8601 time with its offset.
 
     Raises:
-        InvalidInput: Comparison or reruns contradict themselves.
+        InvalidInput: The reruns contradict themselves.
         NothingMeasured: The run has no case.
         UsageError: `generated_at` names no point in time.
     """
@@ -93,7 +93,7 @@ def decide(
 
     Raises:
         UsageError: No rule is set, or `generated_at` names no point in time.
-        InvalidInput: The comparison contradicts itself, or nothing of the baseline was judged.
+        InvalidInput: Nothing of the baseline was judged.
         NothingMeasured: The candidate has no case.
     """
     if not thresholds.any_set:

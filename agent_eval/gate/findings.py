@@ -14,11 +14,10 @@ from agent_eval.contracts.gate import (
     ReleaseAnswer,
     SafetyFinding,
     SuiteAnswer,
-    TrialCounts,
 )
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Reruns
+from agent_eval.contracts.reruns import Reruns, TrialCounts
 from agent_eval.gate.answer import (
     Answer,
     ByMain,

@@ -16,7 +16,7 @@ from agent_eval.contracts.trials import (
     pass_curve,
 )
 from agent_eval.errors import NothingMeasured
-from agent_eval.gate.statistics import entropy, wilson
+from agent_eval.gate.statistics import wilson
 
 NOTABLE_FLAKE = 0.05
 """A case counts as steady once a flake of this rate would have shown."""
@@ -77,7 +77,7 @@ def stability(
         judge_names=list(judge_names),
         run_results=runs,
         case_stability=cases,
-        pass_curve=pass_curve([(case.pass_count, case.runs) for case in cases]),
+        pass_curve=pass_curve((case.pass_count, case.runs, 1) for case in cases),
         flaky_case_ids=flaky,
         consistently_failing_case_ids=failing,
         quarantine_recommended_case_ids=quarantine,
@@ -128,7 +128,6 @@ def _case(case_id: str, runs: Sequence[TrialOutcome], quarantine_below: float) -
         flaky=flaky,
         consistently_failing=passed == 0,
         flake_score=2 * passed * (total - passed) / (total * (total - 1) or 1),
-        entropy=entropy(passed, total),
         minimum_runs=needed,
         quarantine_recommended=quarantine,
         reason=reason,

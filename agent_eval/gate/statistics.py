@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
-from math import atan, comb, cos, exp, floor, fsum, inf, lgamma, log, log1p, log2, pi, sin, sqrt
+from math import atan, comb, cos, exp, floor, fsum, inf, lgamma, log, log1p, pi, sin, sqrt
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
@@ -137,15 +137,6 @@ def wilson(successes: int | Fraction, total: int, confidence: float = 0.95) -> I
     # At the ends the formula gives 0 and 1 exactly; floats miss them by a rounding error.
     low = 0.0 if successes == 0 else max(0.0, centre - half)
     return Interval(low, 1.0 if successes == total else min(1.0, centre + half))
-
-
-def entropy(passed: int, trials: int) -> float:
-    """Compute the Shannon entropy of pass and fail in bits: 0 when all trials agree, 1 when half pass."""
-    bits = 0.0
-    for count in (passed, trials - passed):
-        if count:
-            bits -= count / trials * log2(count / trials)
-    return bits
 
 
 def student_cdf(t: float, freedom: int) -> float:

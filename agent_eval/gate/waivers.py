@@ -92,24 +92,22 @@ def excuse(
     over = _Covered([waiver for waiver in unrevoked if is_over(waiver.ends_at, now)])
     in_quarantine = frozenset(entry.case for entry in entries if not entry.is_over(now))
     worse = _worse(comparison) if comparison is not None else {}
-    waived, counted = set[str](), set[str]()
-    for case_id, judges in worse.items():
-        excused = [active.cover(case_id, judge) for judge in judges]
-        (waived if all(excused) else counted).add(case_id)
+    waived = frozenset(case_id for case_id, judges in worse.items() if active.cover_all(case_id, judges))
+    counted = worse.keys() - waived
     for case_id, judge_ids in (by_main or {}).items():
-        excused = [active.cover(case_id, _Judge(judge_id)) for judge_id in judge_ids]
-        if excused and all(excused) and case_id not in counted:
-            waived.add(case_id)
+        is_covered = active.cover_all(case_id, map(_Judge, judge_ids))
+        if is_covered and judge_ids and case_id not in counted:
+            waived |= {case_id}
     for case_id, judge_ids in (violations or {}).items():
-        for judge_id in judge_ids:
-            active.cover(case_id, _Judge(judge_id))
+        active.cover_all(case_id, map(_Judge, judge_ids))
     # What is over and would have excused a case that counts says why the case counts again.
     counted -= in_quarantine
     for case_id, judges in worse.items():
-        for judge in judges if case_id in counted else ():
-            over.cover(case_id, judge)
+        if case_id in counted:
+            over.cover_all(case_id, judges)
+    ended = [entry for entry in entries if entry.is_over(now) and entry.case in counted]
     return Excuses(
-        waived=frozenset(waived),
+        waived=waived,
         covered={case_id: frozenset(judge_ids) for case_id, judge_ids in active.judges.items()},
         quarantine=in_quarantine,
         applied=[
@@ -127,11 +125,7 @@ def excuse(
                 ExpiredExcuse(waiver_id=waiver.waiver_id, expires_at=waiver.ends_at, case_ids=case_ids)
                 for waiver, case_ids in over.used()
             ),
-            *(
-                ExpiredExcuse(expires_at=entry.until, case_ids=[entry.case])
-                for entry in entries
-                if entry.is_over(now) and entry.case in counted
-            ),
+            *(ExpiredExcuse(expires_at=entry.until, case_ids=[entry.case]) for entry in ended),
         ],
     )
 
@@ -168,7 +162,13 @@ class _Covered:
             (each, [*self.cases[each.waiver_id]]) for each in self.waivers if each.waiver_id in self.cases
         ]
 
-    def cover(self, case_id: str, judge: _Judge) -> bool:
+    def cover_all(self, case_id: str, judges: Iterable[_Judge]) -> bool:
+        """Use every waiver that covers a worse verdict of a case; tell whether all judges are covered."""
+        # Of every judge, also where one is not covered: each waiver is used for all that it covers.
+        covered = [self._cover(case_id, judge) for judge in judges]
+        return all(covered)
+
+    def _cover(self, case_id: str, judge: _Judge) -> bool:
         """Use every waiver that covers a worse verdict; tell whether case and judge are covered.
 
         A crash of the agent is another cause than the one that was waived: only a waiver of that very

@@ -20,12 +20,13 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from agent_eval.errors import UsageError
 from agent_eval.http import errors, retry
-from agent_eval.http.errors import HttpError, RateLimited, RefusedRedirect, host_of, path_of
+from agent_eval.http.errors import HttpError, RateLimited, RefusedRedirect, host_of, one_line, path_of
 from agent_eval.http.retry import Patience
 from agent_eval.text.numbers import count
 
 MAX_JSON_BYTES = 32 << 20
 MAX_REDIRECTS = 5
+_LONGEST_EXCERPT = 200
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -59,7 +60,7 @@ class Answer:
     @property
     def excerpt(self) -> str:
         """Start of the body as one printable line, for an error message."""
-        return _one_line(self.body[:800].decode("utf-8", "replace"))
+        return one_line(self.body[:800].decode("utf-8", "replace"), _LONGEST_EXCERPT)
 
     @property
     def explanation(self) -> str:
@@ -67,12 +68,8 @@ class Answer:
         with suppress(ValueError, RecursionError):
             content = json_text.loads(self.body[:8_192])
             if isinstance(content, dict) and isinstance(content.get("message"), str):
-                return _one_line(content["message"]).rstrip(".")
+                return one_line(content["message"], _LONGEST_EXCERPT).rstrip(".")
         return self.excerpt.rstrip(".")
-
-
-def _one_line(text: str) -> str:
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:200]
 
 
 @dataclass(slots=True)

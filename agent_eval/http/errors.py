@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.errors import RemoteError
@@ -65,3 +66,26 @@ def host_of(url: str) -> str:
 def path_of(url: str) -> str:
     """Return the path of a URL, without query and fragment, which can contain secrets."""
     return urlsplit(url).path
+
+
+def said_in(body: Any) -> str:
+    """Join what the JSON of a refusal says in words, wherever services put them; empty if it says nothing.
+
+    Example:
+        >>> said_in({"detail": [{"loc": ["body", "model"], "msg": "field required"}]})
+        'body.model: field required'
+    """
+    if isinstance(body, list):
+        return "; ".join(filter(None, map(said_in, body)))
+    if not isinstance(body, dict):
+        return body if isinstance(body, str) else ""
+    words, place = body.get("message", body.get("msg")), body.get("loc", body.get("field"))
+    inner = [body.get(name) for name in ("error", "errors", "detail", "details")]
+    sentence = said_in([words if isinstance(words, str) else "", *inner])
+    place = ".".join(map(str, place)) if isinstance(place, list) else place
+    return f"{place}: {sentence}" if place and sentence else sentence
+
+
+def one_line(text: str, limit: int) -> str:
+    """Return the beginning of a text as one printable line."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:limit]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,11 @@ from email.utils import parsedate_to_datetime
 
 RETRIED_STATUS = frozenset({500, 502, 503, 504})
 _SECONDARY_LIMIT_SECONDS = 60.0  # waited after a limit that names no time
+_REMAINING = re.compile(r"ratelimit-(?:\w+-)*remaining\b")
+_TIME = re.compile(
+    r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d+)?)s)?(?:(\d{1,6}(?:\.\d+)?)ms)?", re.ASCII
+)
+_UNITS = (3600.0, 60.0, 1.0, 0.001)
 _LONGEST_STATED = timedelta(days=36_525).total_seconds()
 
 
@@ -40,7 +46,14 @@ def asked_wait(status: int, headers: Mapping[str, str], *, now: float) -> float 
 
 
 def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
-    """Seconds that the fields of an answer name, None when they name none that make sense."""
+    """Seconds that the fields of an answer name, None when they name none that make sense.
+
+    `retry-after-ms` and `retry-after`, else the latest end of a limit that is used up: `x-ratelimit-reset`,
+    `x-ratelimit-reset-tokens` of OpenAI, `anthropic-ratelimit-tokens-reset` of Anthropic, and the like.
+    """
+    milliseconds = headers.get("retry-after-ms", "")
+    if milliseconds.isascii() and milliseconds.isdigit() and len(milliseconds) < 12:
+        return int(milliseconds) / 1000
     stated = headers.get("retry-after", "").strip()
     if stated.isascii() and stated.isdigit():
         return float(stated[:12])
@@ -49,10 +62,22 @@ def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
         return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)
     except (ValueError, TypeError, IndexError, OverflowError):
         pass
-    reset = headers.get("x-ratelimit-reset", "") if headers.get("x-ratelimit-remaining") == "0" else ""
-    if reset.isascii() and reset.isdigit() and len(reset) <= 12:
-        return max(0.0, int(reset) - now) + 1.0
-    return None
+    used_up = [name for name, count in headers.items() if count == "0" and _REMAINING.search(name)]
+    ends = [_until(headers.get(name.replace("remaining", "reset"), ""), now) for name in used_up]
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _until(stated: str, now: float) -> float | None:
+    """Read the end of a limit as seconds from now: seconds since 1970, a date, or a time such as `6m0s`."""
+    if stated.isascii() and stated.isdigit() and len(stated) <= 12:
+        return max(0.0, int(stated) - now) + 1.0
+    if stated and (parts := _TIME.fullmatch(stated)):
+        return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
+    try:
+        at = datetime.fromisoformat(stated)
+        return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
 
 
 def end_of_limit(seconds: float | None, *, now: float) -> str:

@@ -64,9 +64,6 @@ def _run(run: Any, place: str, diagnostics: Diagnostics) -> Conversation:
     planted = [value for value in injections.values() if isinstance(value, str) and value]
     if planted:
         case["metadata"]["injections"] = planted
-    if topic := "/".join(str(name) for name in names[:2] if name):
-        # Attacks on one task are about the same tools and data, and succeed together.
-        case["topic"] = topic
     return Conversation(
         events,
         id="/".join(str(name) for name in names if name),

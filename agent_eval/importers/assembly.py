@@ -23,6 +23,7 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
+from agent_eval.importers.unread import Shape, shapes_of, unread, unread_event
 from agent_eval.storage.json import dumps
 
 
@@ -64,7 +65,7 @@ class Assembly:
             group = self._group_of(record, self._group_by)
             link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
         self._recogniser.count(number, match)
-        head = dumps([record.place, group])[:-1]
+        head = dumps([record.place, group, list(map(list, shapes_of(record.value)))])[:-1]
         data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
         try:
             self._file.write(data)
@@ -111,9 +112,11 @@ class Assembly:
         """
         reader = self._recogniser.formats[self._formats[numbers[0]]]
         stored = [orjson.loads(self._stored(number)) for number in numbers]
-        parts = [Part(place, payload) for place, _, payload in stored]
+        parts = [Part(place, payload) for place, _, _, payload in stored]
         group = stored[0][1]
-        for conversation in reader.read(parts, self._diagnostics):
+        conversations = list(reader.read(parts, self._diagnostics))
+        self._report_unread(stored, conversations)
+        for conversation in conversations:
             conversation.records = conversation.records or [part.place for part in parts]
             if not conversation.events and not conversation.turns:
                 place = conversation.records[0]
@@ -122,6 +125,20 @@ class Assembly:
             if group is not None:
                 conversation.id = group
             yield reader, conversation
+
+    def _report_unread(self, stored: Sequence[list[Any]], conversations: Sequence[Conversation]) -> None:
+        """Report the calls, results and answers of the records that are in no conversation."""
+        events = [fields for conversation in conversations for fields in conversation.all_events]
+        shapes = [(place, Shape(*shape)) for place, _, found, _ in stored for shape in found]
+        places = {id(shape): place for place, shape in shapes}
+        more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
+        for shape in unread([shape for _, shape in shapes], events, more):
+            place = places.get(id(shape), stored[0][0])
+            self._diagnostics.lost(place, shape.path, f"is {shape.described} by its shape, and was not read")
+            for conversation in conversations:
+                if place in conversation.records or not conversation.records:
+                    for trial in (conversation.events, *conversation.trials):
+                        trial.append(unread_event(place, shape))
 
     def _stored(self, number: int) -> bytes:
         start, end = self._ends[number], self._ends[number + 1]

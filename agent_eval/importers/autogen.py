@@ -32,10 +32,9 @@ from agent_eval.importers.records import Record
 _USERS = frozenset({"user", "user_proxy", "userproxy", "human", "human_user", "admin"})
 """Names that agents which speak for the user have, if none is set."""
 
-_OF_THE_STREAM = frozenset({"ModelClientStreamingChunkEvent", "SelectSpeakerEvent", "CodeGenerationEvent"})
+_OF_THE_STREAM = frozenset({"ModelClientStreamingChunkEvent", "SelectSpeakerEvent"})
 _STATES = frozenset({"AssistantAgentState", "TeamState", "ChatAgentContainerState"})
-_REPEATED = frozenset({"UserInputRequestedEvent", "ToolCallSummaryMessage"})
-"""Messages that say nothing, or repeat what others say."""
+_SAYS_NOTHING = frozenset({"UserInputRequestedEvent"})
 
 
 class AutoGen(Format):
@@ -103,9 +102,14 @@ def _add(dialogue: Dialogue, messages: Sequence[Message]) -> None:
 
 
 def _is_message(fields: Mapping[str, Any]) -> bool:
-    kind = str(fields.get("type"))
+    kind = _kind_of(fields)
     has_content = "content" in fields or "target" in fields
     return "source" in fields and kind.endswith(("Message", "Event")) and has_content
+
+
+def _kind_of(fields: Mapping[str, Any]) -> str:
+    """Return the type of a message; that of a structured one has the name of its model in brackets."""
+    return str(fields.get("type")).partition("[")[0]
 
 
 def _is_old_history(value: list[Any]) -> bool:
@@ -118,10 +122,10 @@ def _is_old_history(value: list[Any]) -> bool:
 
 
 def _message(fields: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Message:
-    kind, source = str(fields.get("type")), text(fields.get("source"))
+    kind, source = _kind_of(fields), text(fields.get("source"))
     reader = _READERS.get(kind)
     if reader is None:
-        if kind not in _REPEATED and kind not in _OF_THE_STREAM:
+        if kind not in _SAYS_NOTHING and kind not in _OF_THE_STREAM:
             diagnostics.unknown(place, f"message of type {kind!r}"[:200])
         return message_of([])
     events = reader(fields)
@@ -164,6 +168,11 @@ def _result(result: Mapping[str, Any]) -> EventFields:
     return tool_result(content, result.get("call_id"), tool=tool)
 
 
+def _code(fields: Mapping[str, Any]) -> list[EventFields]:
+    """Read the code that a model wrote to be run: a call, whose result is the next event."""
+    return [tool_call("code_executor", block) for block in items(fields.get("code_blocks"))]
+
+
 def _execution(fields: Mapping[str, Any]) -> list[EventFields]:
     result = mapping(fields.get("result"))
     code, output = result.get("exit_code"), result.get("output")
@@ -173,6 +182,9 @@ def _execution(fields: Mapping[str, Any]) -> list[EventFields]:
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], list[EventFields]]] = {
     **dict.fromkeys(("TextMessage", "StopMessage", "MultiModalMessage", "StructuredMessage"), _spoken),
+    # Its calls and results repeat those before it; its content is what the agent answers.
+    "ToolCallSummaryMessage": _spoken,
+    "CodeGenerationEvent": _code,
     "ToolCallRequestEvent": _calls,
     "ToolCallExecutionEvent": lambda fields: [
         _result(mapping(each)) for each in items(fields.get("content"))

@@ -124,9 +124,15 @@ class _SessionReader:
                 mapping(part).get("text") for part in items(item.get("summary")) + items(item.get("content"))
             ]
             self._events.append(reasoning("\n".join(map(str, filter(None, texts))), ts=ts))
-        elif kind in ("function_call", "custom_tool_call"):
-            arguments = item.get("arguments") if kind == "function_call" else item.get("input")
-            made = tool_call(text(item.get("name")), arguments, item.get("call_id"), ts=ts, model=self._model)
+        elif kind in ("function_call", "custom_tool_call", "mcp_tool_call"):
+            arguments = item.get("input") if kind == "custom_tool_call" else item.get("arguments")
+            server = text(item.get("namespace")) if kind == "mcp_tool_call" else None
+            made = tool_call(
+                *(text(item.get("name")), arguments, item.get("call_id")),
+                ts=ts,
+                model=self._model,
+                ran_on=server and f"mcp:{server.removeprefix('mcp__')}",
+            )
             if kind == "custom_tool_call":
                 made.pop("attributes", None)  # its input is text, and never JSON
                 made["input"] = item.get("input")
@@ -166,6 +172,23 @@ class _SessionReader:
         elif kind in ("user_message", "agent_message") and not self._has_items:
             make = user_message if kind == "user_message" else agent_message
             self._events.append(make(payload.get("message"), ts=ts))
+        elif kind == "mcp_tool_call_end":
+            self._add_mcp(payload, ts)
+
+    def _add_mcp(self, payload: Any, ts: str | None) -> None:
+        """Read the end of an MCP call, which is the only record of it where no item is."""
+        call_id, invocation = text(payload.get("call_id")), mapping(payload.get("invocation"))
+        known = [fields for fields in self._events if call_id and fields.get("call_id") == call_id]
+        if not known:
+            tool, server = text(invocation.get("tool")), text(invocation.get("server"))
+            ran_on = server and f"mcp:{server}"
+            self._events.append(tool_call(tool, invocation.get("arguments"), call_id, ts=ts, ran_on=ran_on))
+        if not any(fields["type"] == "tool_result" for fields in known):
+            result = mapping(payload.get("result"))
+            answer = mapping(result.get("Ok"))
+            said = answer.get("structuredContent", answer.get("content"))
+            error = result.get("Err") or ((said or True) if answer.get("isError") is True else None)
+            self._events.append(tool_result(None if error else said, call_id, error=error, ts=ts))
 
     def _add_usage(self, usage: Any) -> None:
         tokens = usage_of(

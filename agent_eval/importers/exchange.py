@@ -81,8 +81,12 @@ def _read(value: dict[str, Any]) -> Exchange | None:
     for stated in (mapping(answer).get("status_code"), mapping(mapping(answer).get("status")).get("code")):
         status = stated if isinstance(stated, int) else status
     url = value.get("uri") or value.get("url") or mapping(value[request]).get("url")
+    asked = _body(value[request])
+    if isinstance(asked, dict) and not any(name in asked for name in _PARTS):
+        # Settings alone: loggers of a proxy write the messages beside them.
+        asked = {**{name: value[name] for name in _PARTS if name in value}, **asked}
     return Exchange(
-        _body(value[request]),
+        asked,
         _body(answer),
         status if isinstance(status, int) and not isinstance(status, bool) else None,
         url if isinstance(url, str) else "",

@@ -16,6 +16,9 @@ _CONVERSATION_NAMES = frozenset(CONVERSATION_NAMES)
 LATENCY_NAMES = ("latency_ms", "duration_ms", "response_time_ms", "elapsed_ms")
 """Fields of a record that say how long the answer took, in milliseconds."""
 
+_COST_NAMES = ("response_cost", "cost", "cost_usd")
+"""Fields of a record that say what the answer cost, in US dollars."""
+
 _LATENCY_NAMES = frozenset(LATENCY_NAMES)
 
 RECORD_NAMES = ("case_id", "custom_id", "id", "run_id", "trace_id", "request_id")
@@ -96,6 +99,7 @@ _ENVELOPE = frozenset(
         *("response", "response_body", "completion", "body", "params"),
         *("status", "status_code", "uri", "url", "method", "custom_id", "id", "key", "error", "result"),
         *LATENCY_NAMES,
+        *_COST_NAMES,
     }
 )
 """Fields of a record that hold a request or its answer, or are read elsewhere."""
@@ -118,15 +122,18 @@ _OF_A_REQUEST = _SETTINGS | {
 def add_record_facts(
     record: Mapping[str, Any], answer: Sequence[dict[str, Any]], metadata: dict[str, Any]
 ) -> None:
-    """Take over what a record says beside its request and its answer: how long it took, and its own fields.
+    """Take over what a record says beside request and answer: how long it took, what it cost, its own fields.
 
-    The last event of the answer gets the latency, the conversation's metadata the other fields as `record`.
+    The last event of the answer gets latency and cost, the conversation's metadata the rest as `record`.
     """
     latency = None
     if not _LATENCY_NAMES.isdisjoint(record):
         latency = next((record[name] for name in LATENCY_NAMES if is_amount(record.get(name))), None)
     if latency is not None and answer:
         answer[-1].setdefault("latency_ms", latency)
+    cost = next((record[name] for name in _COST_NAMES if is_amount(record.get(name))), None)
+    if cost is not None and answer and not any("cost_usd" in fields for fields in answer):
+        answer[-1]["cost_usd"] = cost
     known = _ENVELOPE if any(name in record for name in REQUEST_NAMES) else _ENVELOPE | _OF_A_REQUEST
     others = {name: value for name, value in record.items() if name not in known and value is not None}
     if others:

@@ -97,6 +97,11 @@ class Conversation:
     trace_id: str | None = None
     records: list[str] = field(default_factory=list)
 
+    @property
+    def all_events(self) -> list[EventFields]:
+        """The events of all trials."""
+        return [fields for events in (self.events, *self.trials) for fields in events]
+
 
 class Format(ABC):
     """A format of exports.

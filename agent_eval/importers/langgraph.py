@@ -38,10 +38,9 @@ class LangGraph(Format):
     def detect(self, value: Any) -> Match | None:
         if isinstance(value, list):
             return _detected_list(value)
-        for variant, confidence, test in _VARIANTS:
-            if isinstance(value, dict) and test(value):
-                return Match(confidence, variant)
-        return None
+        if not isinstance(value, dict) or {"request", "response"} <= set(value):
+            return None  # a request with its answer is a provider's
+        return next((Match(sure, variant) for variant, sure, test in _VARIANTS if test(value)), None)
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:

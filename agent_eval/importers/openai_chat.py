@@ -13,6 +13,7 @@ from agent_eval.importers.events import (
     agent_message,
     error_event,
     event,
+    is_amount,
     items,
     mapping,
     reasoning,
@@ -26,6 +27,7 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.exchange import Exchange, error_of
+from agent_eval.importers.vocabulary import ARGUMENTS, IDS, NAMES
 
 CHAT_FIELDS = frozenset(
     {
@@ -71,6 +73,9 @@ def chat_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Turn:
         usage = _usage(body.get("usage"))
         if usage is not None:
             choices[0].events[-1]["usage"] = usage
+        cost = mapping(body.get("usage")).get("cost")  # OpenRouter's
+        if is_amount(cost):
+            choices[0].events[-1]["cost_usd"] = cost
     return turn
 
 
@@ -100,7 +105,9 @@ def _usage(usage: Any) -> dict[str, Any] | None:
     return usage_of(
         input_tokens=usage.get("prompt_tokens"),
         output_tokens=usage.get("completion_tokens"),
-        cached=mapping(usage.get("prompt_tokens_details")).get("cached_tokens"),
+        cached=mapping(usage.get("prompt_tokens_details")).get(
+            "cached_tokens", usage.get("prompt_cache_hit_tokens")
+        ),
         reasoning=mapping(usage.get("completion_tokens_details")).get("reasoning_tokens"),
     )
 
@@ -128,7 +135,10 @@ def _events_of(
     if role in ("system", "developer"):
         return [system_message(content)]
     if role == "tool":
-        return [tool_result(content, message.get("tool_call_id"), tool=text(message.get("name")))]
+        names = ("tool_call_id", "toolCallId", "id")
+        call_id = next((message[name] for name in names if text(message.get(name))), None)
+        error = message.get("error") or None
+        return [tool_result(content, call_id, tool=text(message.get("name")), error=error)]
     if role == "function":
         return [tool_result(content, tool=text(message.get("name")))]
     diagnostics.lost(place, field, f"has the role {role!r}, which is none of this format")
@@ -152,7 +162,8 @@ def _assistant(message: Mapping[str, Any]) -> list[EventFields]:
     refusal = text(message.get("refusal"))
     if refusal is not None:
         events.append(agent_message(refusal, stop_reason="refusal"))
-    events += map(_call, map(mapping, items(message.get("tool_calls"))))
+    calls = items(message.get("tool_calls")) or items(message.get("toolCalls"))
+    events += map(_call, map(mapping, calls))
     legacy = mapping(message.get("function_call"))
     if legacy:
         events.append(tool_call(text(legacy.get("name")), legacy.get("arguments")))
@@ -165,5 +176,8 @@ def _call(call: Mapping[str, Any]) -> EventFields:
         # The input of a custom tool is free text, not JSON.
         call_id, tool = text(call.get("id")), text(custom.get("name"))
         return event("agent", "tool_call", tool=tool, input=custom.get("input"), call_id=call_id)
-    function = mapping(call.get("function"))
-    return tool_call(text(function.get("name")), function.get("arguments"), call.get("id"))
+    function = mapping(call.get("function")) or call
+    arguments = next((function[name] for name in ARGUMENTS if name in function), None)
+    named = next((function[name] for name in NAMES if text(function.get(name))), None)
+    ids = (call[name] for name in IDS if text(call.get(name)))
+    return tool_call(named, arguments, next(ids, None))

@@ -59,21 +59,41 @@ def _add_delta(message: dict[str, Any], delta: Any) -> None:
         part = text(delta.get(name))
         if part is not None:
             message[name] = message.get(name, "") + part
-    calls = message.setdefault("calls", {})
-    for number, call in enumerate(map(mapping, items(delta.get("tool_calls")))):
-        made = calls.setdefault(place_of(call.get("index"), number), {"id": "", "name": "", "arguments": ""})
+    calls = message.setdefault("calls", [])
+    for call in map(mapping, items(delta.get("tool_calls"))):
         function = mapping(call.get("function"))
+        own, index = text(call.get("id")), call.get("index")
+        made = _call_of(calls, own, index, text(function.get("name")))
         # The id and the name are in the first fragment only; some servers repeat them in each.
-        made["id"] = made["id"] or call.get("id") or ""
+        made["id"] = made["id"] or own or ""
         made["name"] = made["name"] or function.get("name") or ""
         made["arguments"] += function.get("arguments") or ""
 
 
+def _call_of(calls: list[dict[str, Any]], own: str | None, index: Any, name: str | None) -> dict[str, Any]:
+    """Return the call that a fragment belongs to, a new one where it begins one.
+
+    Some servers give every call the index 0, or none: then a new id begins a call; without ids a name does.
+    """
+    of_index = [call for call in calls if call["index"] == index]
+    if own is not None:
+        known = next((call for call in calls if call["id"] == own), None)
+        known = known or next((call for call in of_index[-1:] if not call["id"]), None)
+    else:
+        known = next(iter(of_index[-1:]), None)
+        if known is not None and index is None and name and known["name"] and not known["id"]:
+            known = None
+    if known is None:
+        known = {"index": index, "id": "", "name": "", "arguments": ""}
+        calls.append(known)
+    return known
+
+
 def _finished(choice: dict[str, Any]) -> dict[str, Any]:
-    calls = choice["message"].pop("calls", {})
+    calls = choice["message"].pop("calls", [])
     if calls:
         choice["message"]["tool_calls"] = [
             {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
-            for _, call in sorted(calls.items())
+            for call in sorted(calls, key=lambda call: place_of(call["index"], 0))
         ]
     return choice

@@ -7,6 +7,8 @@ the text of a server-sent event stream. JSON Lines are read one by one, so such 
 from __future__ import annotations
 
 import io
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -157,10 +159,31 @@ def _document(
     try:
         value, encoded = _parse(data, stream.name, 1)
     except InvalidInput as error:
-        diagnostics.lost(stream.name, "", _reason(error, stream.name))
+        documents = _one_after_the_other(data)
+        if len(documents) < 2:
+            diagnostics.lost(stream.name, "", _reason(error, stream.name))
+        for position, document in enumerate(documents if len(documents) > 1 else ()):
+            yield Record(document, stream.name, position), encode(document)
         return
     del data
     yield from _items(stream.name, value, encoded, is_one_record)
+
+
+_BLANK = re.compile(r"\s*")
+
+
+def _one_after_the_other(data: bytes) -> list[Any]:
+    """Return the documents of a file that has one after the other, as exporters to a console write them."""
+    decoder, documents, position = json.JSONDecoder(), [], 0
+    try:
+        text = data.decode("utf-8")
+        while (position := _BLANK.match(text, position).end()) < len(text):  # type: ignore[union-attr]
+            _, end = decoder.raw_decode(text, position)
+            documents.append(_parse(text[position:end].encode("utf-8"), "document", 1)[0])
+            position = end
+    except (ValueError, RecursionError, InvalidInput):
+        return []
+    return documents
 
 
 def _items(

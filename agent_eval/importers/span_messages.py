@@ -28,6 +28,7 @@ from agent_eval.importers.langchain_messages import (
     read_message,
     read_messages,
 )
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.openai_responses import is_items, item_messages
 from agent_eval.importers.span_facts import body_answer
 from agent_eval.importers.span_records import SpanFields, json_or_text
@@ -102,7 +103,10 @@ class SpanMessages:
         """Return values that may hold the messages of one side, the surest first."""
         adk = {"input": "gcp.vertex.agent.llm_request", "output": "gcp.vertex.agent.llm_response"}[side]
         mlflow = {"input": "mlflow.spanInputs", "output": "mlflow.spanOutputs"}[side]
-        values = [self._attributes.get(name) for name in (adk, mlflow, f"{side}.value")]
+        sdk = {"input": "ai.prompt.messages", "output": "ai.response.messages"}[side]
+        agent = {"input": "ai.prompt", "output": "ai.response.text"}[side]
+        names = (adk, mlflow, sdk, agent, f"{side}.value")
+        values = [self._attributes.get(name) for name in names]
         bodies = [mapping(recorded.get("body")).get(side) for recorded in self._span["events"]]
         return [json_or_text(value) for value in (*values, *bodies) if value not in (None, "", {}, "{}")]
 
@@ -118,7 +122,7 @@ class SpanMessages:
             return self._messages_in_list(value, field)
         fields = mapping(value)
         messages = self._messages_in_object(fields, field, is_answer)
-        for name in ("messages", "output", "input"):
+        for name in ("messages", "message", "output", "input", "prompt", "contents"):
             if not messages and name in fields:
                 messages = self.messages_in(fields[name], is_answer=is_answer)
         return messages
@@ -132,10 +136,20 @@ class SpanMessages:
             return item_messages(value, self._place, field, self._diagnostics)
         if all(isinstance(mapping(message).get("parts"), list) for message in value):
             return [self._genai_message(message) for message in value]
+        if all("role" in mapping(message) for message in value):
+            return self._of_any_dialect(value, field)
         return []
+
+    def _of_any_dialect(self, messages: list[Any], field: str) -> list[Message]:
+        reader = MessageReader(self._place, self._diagnostics)
+        read = [reader.read(message, f"{field}[{number}]") for number, message in enumerate(messages)]
+        return [message_of(events) for events in read if events]
 
     def _messages_in_object(self, fields: Mapping[str, Any], field: str, is_answer: bool) -> list[Message]:
         place, notes = self._place, self._diagnostics
+        if "toolCalls" in fields:
+            calls = json_or_text(fields["toolCalls"])
+            return self._of_any_dialect([{**fields, "toolCalls": calls}], field)
         if is_message(fields):
             nested = json_or_text(fields.get("content")) if is_answer else None
             inner = generation_message(nested) if isinstance(nested, dict) else None
@@ -146,6 +160,9 @@ class SpanMessages:
         if isinstance(fields.get("choices"), list):
             choices = [mapping(mapping(choice).get("message")) for choice in fields["choices"]]
             return [read_message({"role": "assistant", **choice}, place, field, notes) for choice in choices]
+        if isinstance(fields.get("candidates"), list):
+            answers = [mapping(mapping(each).get("content")) for each in fields["candidates"]]
+            return [content_message(answer, place, field, notes) for answer in answers if answer]
         if isinstance(fields.get("contents"), list):
             instruction = mapping(fields.get("config")).get("system_instruction")
             contents = [content_message(each, place, field, notes) for each in fields["contents"]]
@@ -166,6 +183,9 @@ class SpanMessages:
         if role is None:
             return None
         fields = {**mapping(recorded.get("body")), **recorded["attributes"]}
+        blocks = json_or_text(fields.get("content"))
+        if isinstance(blocks, list) and role != "system":
+            return self._of_blocks(role, blocks, recorded["name"])
         message = {"role": role, "content": fields.get("content"), "tool_calls": fields.get("tool_calls")}
         message["tool_call_id"] = fields.get("id")
         return read_message(message, self._place, recorded["name"], self._diagnostics)
@@ -173,8 +193,14 @@ class SpanMessages:
     def _choice(self, recorded: Mapping[str, Any]) -> Message:
         fields = {**mapping(recorded.get("body")), **recorded["attributes"]}
         message = json_or_text(fields.get("message"))
+        if isinstance(message, list):
+            return self._of_blocks("assistant", message, "gen_ai.choice")
         inner = message if isinstance(message, dict) else {"content": message or fields.get("content")}
         return read_message({"role": "assistant", **inner}, self._place, "gen_ai.choice", self._diagnostics)
+
+    def _of_blocks(self, role: str, blocks: list[Any], field: str) -> Message:
+        reader = MessageReader(self._place, self._diagnostics)
+        return message_of(reader.read({"role": role, "content": blocks}, field))
 
     def _flat_message(self, message: Mapping[str, Any]) -> Message:
         """Read a message whose attributes were flattened; OpenInference puts `message.` before each."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from agent_eval.errors import InvalidInput
 from agent_eval.importers.events import items, mapping, seconds_of, text
+from agent_eval.importers.span_dialects import by_conventions, spans_of_jaeger
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
@@ -21,7 +22,7 @@ SpanFields = dict[str, Any]
 
 _ERROR_CODES = frozenset({2, "STATUS_CODE_ERROR", "ERROR", "Error", "error"})
 _LIMITS = Limits(max_depth=50)
-_RESOURCES = frozenset({"resourceSpans", "resource_spans", "resourceLogs"})
+_RESOURCES = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "batches"})
 
 
 def is_otlp(value: Any) -> bool:
@@ -35,8 +36,20 @@ def is_row(value: Any) -> bool:
     """Whether this is a span, or an event, as a flat row."""
     if not isinstance(value, dict) or not isinstance(value.get("attributes"), dict):
         return False
-    has_ids = any(name in value for name in _TRACE_IDS) or isinstance(value.get("context"), dict)
-    return has_ids and ("name" in value or "event_name" in value)
+    has_ids = any(name in value for name in _TRACE_IDS) or isinstance(_context(value), dict)
+    return has_ids and any(name in value for name in ("name", "event_name", "span_name"))
+
+
+def _context(row: Mapping[str, Any]) -> Any:
+    return row.get("context", row.get("spanContext"))
+
+
+def is_jaeger(value: Any) -> bool:
+    """Whether this is an answer of Jaeger's API."""
+    traces = items(mapping(value).get("data"))
+    return bool(traces) and all(
+        "traceID" in mapping(trace) and "spans" in mapping(trace) for trace in traces[:20]
+    )
 
 
 def is_mlflow(value: Any) -> bool:
@@ -46,6 +59,8 @@ def is_mlflow(value: Any) -> bool:
 
 
 _TRACE_IDS = ("trace_id", "traceId")
+_STARTS = ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime", "start_timestamp")
+_ENDS = ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime", "end_timestamp")
 
 
 _last: tuple[Any, list[SpanFields]] = (None, [])
@@ -56,7 +71,10 @@ def spans_of(value: Any) -> list[SpanFields]:
     """Return the spans and log records of a record, and remember them until `forget_spans`."""
     global _last
     if _last[0] is not value:
-        _last = (value, list(_spans(value)))
+        spans = list(_spans(value))
+        for span in spans:
+            span["attributes"] = by_conventions(span["name"], span["attributes"])
+        _last = (value, spans)
     return _last[1]
 
 
@@ -69,6 +87,10 @@ def forget_spans() -> None:
 def _spans(value: Any) -> Iterator[SpanFields]:
     if is_otlp(value):
         yield from _otlp_spans(value)
+    elif is_otlp(mapping(value).get("trace")):
+        yield from _otlp_spans(value["trace"])
+    elif is_jaeger(value):
+        yield from spans_of_jaeger(value, _row)
     elif is_mlflow(value):
         yield from (_mlflow_span(mapping(span)) for span in value["data"]["spans"])
     elif isinstance(mapping(value).get("spans"), list):
@@ -78,13 +100,18 @@ def _spans(value: Any) -> Iterator[SpanFields]:
 
 
 def _otlp_spans(request: Mapping[str, Any]) -> Iterator[SpanFields]:
-    for resource in items(request.get("resourceSpans") or request.get("resource_spans")):
-        scopes = mapping(resource).get("scopeSpans") or mapping(resource).get("scope_spans")
+    for resource in items(_first_list(request, ("resourceSpans", "resource_spans", "batches"))):
+        names = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+        scopes = _first_list(mapping(resource), names)
         for scope in items(scopes):
             yield from (_otlp_span(mapping(span)) for span in items(mapping(scope).get("spans")))
     for resource in items(request.get("resourceLogs")):
         for scope in items(mapping(resource).get("scopeLogs")):
             yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
+
+
+def _first_list(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((fields[name] for name in names if fields.get(name)), None)
 
 
 def _otlp_span(span: Mapping[str, Any]) -> SpanFields:
@@ -133,10 +160,12 @@ def _log(
 
 def _row(row: Mapping[str, Any]) -> SpanFields:
     """Read a flat row, as exporters of several SDKs and data frames have it."""
-    context = mapping(row.get("context"))
-    trace = text(row.get("trace_id")) or text(row.get("traceId")) or text(context.get("trace_id"))
-    span = text(row.get("span_id")) or text(row.get("spanId")) or text(context.get("span_id"))
+    context = {**mapping(_context(row)), **row}
+    trace = text(context.get("trace_id")) or text(context.get("traceId"))
+    span = text(context.get("span_id")) or text(context.get("spanId"))
     attributes = dict(mapping(row.get("attributes")))
+    if isinstance(row.get("span_kind"), str) and row["span_kind"] != "UNKNOWN":
+        attributes.setdefault("openinference.span.kind", row["span_kind"])
     if text(row.get("event_name")) and "start_time" not in row:
         time = _nanoseconds(row.get("timestamp"))
         return _log(hex_id(trace), hex_id(span), row["event_name"], time, attributes, row.get("body"))
@@ -147,18 +176,25 @@ def _row(row: Mapping[str, Any]) -> SpanFields:
             "attributes": dict(mapping(event.get("attributes"))),
             "body": event.get("body"),
         }
-        for event in map(mapping, items(row.get("span_events") or row.get("events")))
+        for event in map(
+            mapping, items(row.get("span_events") or row.get("events") or row.get("otel_events"))
+        )
     ]
     status = row.get("status")
-    status = mapping(status) if isinstance(status, dict) else {"code": row.get("status_code", status)}
+    status = (
+        mapping(status)
+        if isinstance(status, dict)
+        else {"code": row.get("status_code", row.get("otel_status_code", status))}
+    )
     parent = row.get("parent_span_id") or row.get("parentSpanId") or row.get("parent_id")
+    parent = parent or mapping(row.get("parentSpanContext")).get("spanId")
     return {
         "trace": hex_id(trace),
         "span": hex_id(span),
         "parent": hex_id(parent),
-        "name": str(row.get("name") or ""),
-        "start": _first_time(row, ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")),
-        "end": _first_time(row, ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")),
+        "name": str(row.get("name") or row.get("span_name") or ""),
+        "start": _first_time(row, _STARTS),
+        "end": _first_time(row, _ENDS),
         "attributes": attributes,
         "problem": _problem(
             {"message": row.get("status_message"), "code": status.get("status_code"), **status},
@@ -251,6 +287,8 @@ def _first_time(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None
 
 
 def _nanoseconds(value: Any) -> int | None:
+    if isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value):
+        return int(value[0] * 10**9 + value[1])  # seconds and nanoseconds, as JavaScript's SDK writes them
     if isinstance(value, str) and value.isdecimal() and len(value) >= 18:
         return int(value)
     if isinstance(value, int) and value >= 10**17:

@@ -71,6 +71,7 @@ def _of_history(
     reader = _HistoryReader(steps, place, diagnostics)
     for number, message in enumerate(history):
         reader.add(message, f"history[{number}]")
+    reader.finish(steps)
     return reader.events
 
 
@@ -137,6 +138,21 @@ class _HistoryReader:
         if len(ids) > 1:
             reason = "answers several calls; only the first has it"
             self._diagnostics.changed(self._place, field, reason)
+
+    def finish(self, steps: Sequence[Any]) -> None:
+        """Add what the steps have beyond the history, which ends before the last observation or action."""
+        acted = [step for step in steps if text(step.get("action")) and step["action"].strip()]
+        calls = sum(fields["type"] == "tool_call" for fields in self.events)
+        results = sum(fields["type"] == "tool_result" for fields in self.events)
+        if results == calls - 1 and calls <= len(acted):
+            last = next(fields for fields in reversed(self.events) if fields["type"] == "tool_call")
+            answered = {
+                "content": acted[calls - 1].get("observation"),
+                "tool_call_ids": [last.get("call_id")],
+            }
+            self._add_observation(answered, "trajectory")
+        for step in acted[calls:]:
+            self.events += _of_step(step)
 
 
 def _of_step(step: Any) -> list[EventFields]:

@@ -13,7 +13,15 @@ from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.own_spans import is_own, own_events
 from agent_eval.importers.recorded_verdicts import as_metadata, recorded
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_records import SpanFields, forget_spans, is_mlflow, is_otlp, is_row, spans_of
+from agent_eval.importers.span_records import (
+    SpanFields,
+    forget_spans,
+    is_jaeger,
+    is_mlflow,
+    is_otlp,
+    is_row,
+    spans_of,
+)
 from agent_eval.importers.span_tree import SpanTree
 
 EVALUATION = "gen_ai.evaluation.result"
@@ -86,8 +94,10 @@ class MLflow(OpenTelemetry):
 
 
 def _variant(value: Any) -> str | None:
-    if is_otlp(value):
+    if is_otlp(value) or is_otlp(mapping(value).get("trace")):
         return "otlp"
+    if is_jaeger(value):
+        return "jaeger"
     if is_row(value):
         return "rows"
     spans = mapping(value).get("spans")

@@ -10,14 +10,18 @@ import json
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing_extensions import TypedDict, Unpack, override
 
 from agent_eval.contracts import Case, Outcome, Trace, Verdict
-from agent_eval.contracts.event import STOPPED_SHORT
+from agent_eval.contracts.event import STOPPED_SHORT, UNREAD
 from agent_eval.contracts.trace import is_blank
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, UsageError
+
+if TYPE_CHECKING:
+    from agent_eval.models.base import Model
 
 
 @runtime_checkable
@@ -72,7 +76,7 @@ class SoftJudgeConfig(JudgeConfig):
 
 def _refuse_blank(text: str) -> str:
     if is_blank(text):
-        raise ValueError("it has no visible character, so it names nothing")
+        raise ValueError("it has no visible character, so it says nothing")
     return text
 
 
@@ -93,6 +97,8 @@ class BaseJudge(Judge, Generic[ConfigT]):
     judge_id: str = ""
     reads: ClassVar[frozenset[str] | None] = None
     """Fields of a case that it judges by, `metadata.` before those of the metadata; None: it may be any."""
+    needs_all: ClassVar[bool] = True
+    """Whether it judges what the agent did or said: then it cannot pass where some of that was not read."""
     Config: type[ConfigT] = JudgeConfig  # type: ignore[assignment]  # for subclasses that bind no type
 
     def __init__(self, config: ConfigT | None = None) -> None:
@@ -108,42 +114,36 @@ class BaseJudge(Judge, Generic[ConfigT]):
         `field`.
         """
 
-    def passed(
-        self,
-        case: Case,
-        reason: str,
-        *,
-        score: float | None = 1.0,
-        refs: Iterable[int] = (),
-        evidence: Mapping[str, Any] | None = None,
-    ) -> Verdict:
-        """Build the verdict of a case that meets this judge's expectations."""
-        return self._verdict(case, Outcome.PASSED, reason, None, score, refs, evidence)
+    def passed(self, case: Case, reason: str, **support: Unpack[Support]) -> Verdict:
+        """Build the verdict of a case that meets this judge's expectations; its score is 1 by default."""
+        support.setdefault("score", 1.0)
+        return build_verdict(self, case, Outcome.PASSED, reason, **support)
 
-    def failed(
-        self,
-        case: Case,
-        reason: str,
-        failure: FailureKind,
-        *,
-        score: float | None = 0.0,
-        refs: Iterable[int] = (),
-        evidence: Mapping[str, Any] | None = None,
-    ) -> Verdict:
-        """Build the verdict of a case that is wrong; `reason` is one sentence a reviewer can act on."""
-        return self._verdict(case, Outcome.FAILED, reason, failure, score, refs, evidence)
+    def failed(self, case: Case, reason: str, failure: FailureKind, **support: Unpack[Support]) -> Verdict:
+        """Build the verdict of a case that is wrong; `reason` is one sentence a reviewer can act on.
+
+        Its score is 0 by default.
+        """
+        support.setdefault("score", 0.0)
+        return build_verdict(self, case, Outcome.FAILED, reason, failure, **support)
 
     def error(
         self,
         case: Case,
         reason: str,
         failure: FailureKind = FailureKind.JUDGE_ERROR,
-        *,
-        refs: Iterable[int] = (),
-        evidence: Mapping[str, Any] | None = None,
+        **support: Unpack[Support],
     ) -> Verdict:
         """Build the verdict of a case that could not be judged. Never a pass."""
-        return self._verdict(case, Outcome.ERROR, reason, failure, None, refs, evidence)
+        return build_verdict(self, case, Outcome.ERROR, reason, failure, **support)
+
+    def inconclusive(self, case: Case, reason: str, **support: Unpack[Support]) -> Verdict:
+        """Build the verdict of a case about which the judge cannot decide. Never a pass."""
+        return build_verdict(self, case, Outcome.INCONCLUSIVE, reason, **support)
+
+    def skipped(self, case: Case, reason: str, **support: Unpack[Support]) -> Verdict:
+        """Build the verdict of a case that gives this judge nothing to judge."""
+        return build_verdict(self, case, Outcome.SKIPPED, reason, **support)
 
     def nothing_done(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the error verdict of a trace in which the agent did nothing; None if it did something.
@@ -154,78 +154,67 @@ class BaseJudge(Judge, Generic[ConfigT]):
             return None
         return self.error(case, NOTHING_DONE if trace.events else NO_EVENTS, FailureKind.MISSING_OUTPUT)
 
-    def no_output(
-        self, case: Case, trace: Trace, words: str, *, evidence: Mapping[str, Any] | None = None
-    ) -> Verdict:
-        """Build the verdict of a trace without a final output: never a pass.
+    def no_output(self, case: Case, trace: Trace, words: str, **support: Unpack[Support]) -> Verdict:
+        """Build the verdict of a trace whose final output is null or blank: never a pass.
 
         An error that says why there is none, if the trace does; inconclusive if the agent gave one that is
-        not recorded.
-
-        The trace's `final_output` is null or blank; `words` say what is missing: `there is no final output to
-        compare`.
+        not recorded. `words` say what is missing: `there is no final output to compare`.
         """
         event = trace.final_event
-        if event is None:
-            return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
-        refs = [event.idx]
-        if event.content_recorded is False:
-            words = f"{words}: the agent gave one, but it is not recorded{at_events(refs)}"
-            return self.inconclusive(case, words, refs=refs, evidence=evidence)
-        if event.stop is not None:
+        if event is not None and event.content_recorded is False:
+            words = f"{words}: the agent gave one, but it is not recorded{at_events([event.idx])}"
+            support["refs"] = [event.idx]
+            return self.inconclusive(case, words, **support)
+        if event is not None and event.stop is not None:
             finish, reason = event.stop
             failure, why = STOPPED_SHORT[finish]
-            words = f"{words}: {why} for {quoted(reason)}{at_events(refs)}"
-            return self.error(case, words, failure, refs=refs, evidence=evidence)
-        return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
-
-    def inconclusive(
-        self,
-        case: Case,
-        reason: str,
-        *,
-        score: float | None = None,
-        refs: Iterable[int] = (),
-        evidence: Mapping[str, Any] | None = None,
-    ) -> Verdict:
-        """Build the verdict of a case about which the judge cannot decide. Never a pass."""
-        return self._verdict(case, Outcome.INCONCLUSIVE, reason, None, score, refs, evidence)
-
-    def skipped(self, case: Case, reason: str) -> Verdict:
-        """Build the verdict of a case that gives this judge nothing to judge."""
-        return self._verdict(case, Outcome.SKIPPED, reason, None, None, (), None)
-
-    def _verdict(
-        self,
-        case: Case,
-        outcome: Outcome,
-        reason: str,
-        failure: FailureKind | None,
-        score: float | None,
-        refs: Iterable[int],
-        evidence: Mapping[str, Any] | None,
-    ) -> Verdict:
-        """Build a verdict. More than six parameters: they are its fields, in one place for all outcomes."""
-        return Verdict(
-            judge_id=self.judge_id,
-            case_id=case.case_id,
-            outcome=outcome,
-            passed=outcome is Outcome.PASSED,
-            score=score,
-            reason=clipped(reason),
-            hard=self.hard,
-            failure=failure,
-            evidence_refs=sorted(set(refs))[:EVIDENCE_LIMIT] if refs else [],
-            evidence=dict(evidence) if evidence else {},
-            weight=self.config.weight,
-            category=self.config.category,
-        )
+            words = f"{words}: {why} for {quoted(reason)}{at_events([event.idx])}"
+            support["refs"] = [event.idx]
+            return self.error(case, words, failure, **support)
+        return self.error(case, words, FailureKind.MISSING_OUTPUT, **support)
 
 
 def config_of(judge: Judge) -> JudgeConfig:
     """Return what every judge is configured with; the defaults where it has no configuration."""
     config = getattr(judge, "config", None)
     return config if isinstance(config, JudgeConfig) else JudgeConfig()
+
+
+class Support(TypedDict, total=False):
+    """What supports a verdict.
+
+    `score` is from 0 to 1, None for none. `refs` are indices of events that show it, `evidence` any JSON.
+    """
+
+    score: float | None
+    refs: Iterable[int]
+    evidence: Mapping[str, Any] | None
+
+
+def build_verdict(
+    judge: Judge,
+    case: Case,
+    outcome: Outcome,
+    reason: str,
+    failure: FailureKind | None = None,
+    **support: Unpack[Support],
+) -> Verdict:
+    """Build a verdict of a judge, with what it is configured with."""
+    config = config_of(judge)
+    return Verdict(
+        judge_id=judge.judge_id,
+        case_id=case.case_id,
+        outcome=outcome,
+        passed=outcome is Outcome.PASSED,
+        score=support.get("score"),
+        reason=clipped(reason),
+        hard=judge.hard,
+        failure=failure,
+        evidence_refs=sorted(set(support.get("refs") or ()))[:EVIDENCE_LIMIT],
+        evidence=dict(support.get("evidence") or {}),
+        weight=config.weight,
+        category=config.category,
+    )
 
 
 def not_judged(
@@ -237,27 +226,48 @@ def not_judged(
     outcome: Outcome = Outcome.ERROR,
 ) -> Verdict:
     """Build the verdict of a judge that did not do its work, or of one that was not asked."""
-    config = config_of(judge)
-    return Verdict(
-        judge_id=judge.judge_id,
-        case_id=case.case_id,
-        outcome=outcome,
-        passed=False,
-        reason=clipped(reason),
-        hard=judge.hard,
-        failure=FailureKind.JUDGE_ERROR if outcome is Outcome.ERROR else None,
-        evidence=dict(evidence or {}),
-        weight=config.weight,
-        category=config.category,
+    failure = FailureKind.JUDGE_ERROR if outcome is Outcome.ERROR else None
+    return build_verdict(judge, case, outcome, reason, failure, evidence=evidence)
+
+
+def verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
+    """Judge a case. Whatever is not the judge's own verdict on it becomes an error verdict."""
+    try:
+        verdict: object = judge.evaluate(case, trace)
+    # A plug-in may raise anything, RecursionError included.
+    except Exception as problem:
+        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
+    if not isinstance(verdict, Verdict):
+        return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
+    if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
+        words = f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}"
+        return not_judged(judge, case, words)
+    if verdict.passed and getattr(judge, "needs_all", True):
+        return _passed_on_all(verdict, trace)
+    return verdict
+
+
+def _passed_on_all(verdict: Verdict, trace: Trace) -> Verdict:
+    """Return a pass, or that it cannot tell where an import did not read all that was recorded."""
+    unread = [event for event in trace.events if event.type == UNREAD]
+    if not unread:
+        return verdict
+    return verdict.model_copy(
+        update={
+            "outcome": Outcome.INCONCLUSIVE,
+            "passed": False,
+            "score": None,
+            "reason": clipped(f"{unread[0].output}; without it: {verdict.reason}"),
+            "evidence_refs": [event.idx for event in unread][:EVIDENCE_LIMIT],
+        }
     )
 
 
 class AdvisoryJudge(Judge):
     """A judge whose verdicts are shown and count nowhere, such as one that a change adds.
 
-    It refuses no case, and no field of a case is judged by it.
-
-    `judge` is None where it could not be loaded, which `problem` explains; `judge_id` is then its name.
+    It refuses no case, and no field of a case is judged by it. `judge` is None where it could not be loaded,
+    which `problem` explains; `judge_id` is then its name.
     """
 
     hard = False
@@ -270,27 +280,73 @@ class AdvisoryJudge(Judge):
         """Return the judge's own verdict."""
         if self._judge is None:
             return not_judged(self, case, self._problem)
-        try:
-            verdict = self._judge.evaluate(case, trace)
-        # A plug-in may raise anything.
-        except Exception as problem:
-            return not_judged(self, case, f"the judge raised {type(problem).__name__}: {problem}")
-        return verdict if isinstance(verdict, Verdict) else not_judged(self, case, "it gave no verdict")
+        return verdict_of(self._judge, case, trace)
 
     def finding(self, case: Case, trace: Trace) -> dict[str, str]:
         """Return what the evidence keeps of its verdict."""
         verdict = self.evaluate(case, trace)
-        return {
-            "judge_id": self.judge_id,
-            "outcome": verdict.outcome.value,
-            "reason": clipped(verdict.reason),
-        }
+        reason = clipped(verdict.reason)
+        return {"judge_id": self.judge_id, "outcome": verdict.outcome.value, "reason": reason}
 
 
 def ended_without_verdict(judge_id: str, case_id: str) -> str:
     """Say in one sentence that a judge gave no verdict on a case."""
     judge, case = (clipped(" ".join(name.split()).replace("`", "'"), 80) for name in (judge_id, case_id))
     return f"Judge `{judge}` ended without a verdict in `{case}`."
+
+
+class JudgeModel(Protocol):
+    """The model of a run. Provider, address and key are the operator's; no suite and no pack names them."""
+
+    @property
+    def votes(self) -> int:
+        """How many votes are taken on a criterion, where the judge's configuration says nothing."""
+        ...
+
+    def __call__(self) -> Model:
+        """Open the model; the same one each time. UsageError where none is named, or it has no key."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the evidence records of it, without opening it."""
+        ...
+
+    def earned(self) -> frozenset[str]:
+        """Return the digests of advisory criteria about which people found exactly this judge to be right."""
+        ...
+
+
+class NoModel(JudgeModel):
+    """The model of a judge that was given none: asking it is an error."""
+
+    votes = 1
+
+    @override
+    def __call__(self) -> Model:
+        remedy = "Name its provider with --provider, and set LLM_API_KEY."
+        raise UsageError("the llm judge has no model", remedy=remedy)
+
+    @override
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    @override
+    def earned(self) -> frozenset[str]:
+        return frozenset()
+
+
+@runtime_checkable
+class AsksModel(Protocol):
+    """A judge that asks a model, and so mostly waits. Its cases are judged in one process."""
+
+    def connect(self, model: JudgeModel) -> None:
+        """Give the judge its model."""
+        ...
+
+
+def ask_models(judges: Iterable[Judge]) -> bool:
+    """Tell whether one of these judges asks a model."""
+    return any(isinstance(judge, AsksModel) for judge in judges)
 
 
 NO_EVENTS = "the trace has no events"

@@ -14,7 +14,7 @@ from typing import Any
 
 from agent_eval.contracts import REPLAY_CONTRACT, Case, Outcome, Trace, Verdict
 from agent_eval.contracts.verdict import ADVISORY, EXECUTION, FIELDS_NOT_JUDGED
-from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
     AdvisoryJudge,
@@ -22,21 +22,22 @@ from agent_eval.judges.base import (
     Judge,
     JudgeConfig,
     clipped,
+    config_of,
     fields_not_judged,
     not_judged,
     quoted,
+    verdict_of,
 )
 from agent_eval.judges.code import CodePlace, is_installed_module
-from agent_eval.judges.matching.attempts import simulated_user_failed
-from agent_eval.judges.reading import read_config
+from agent_eval.judges.reading import attempt_failure, read_config
 
 JUDGES: dict[str, str] = {
     "command": "agent_eval.judges.builtin.program:CommandJudge",
-    "cost_budget": "agent_eval.judges.builtin.budgets:CostBudgetJudge",
+    "cost_budget": "agent_eval.judges.builtin.cost_budget:CostBudgetJudge",
     "execution": "agent_eval.judges.builtin.execution:ExecutionJudge",
     "final_output": "agent_eval.judges.builtin.final_output:FinalOutputJudge",
     "json_schema": "agent_eval.judges.builtin.json_schema:JsonSchemaJudge",
-    "latency_slo": "agent_eval.judges.builtin.budgets:LatencySloJudge",
+    "latency_slo": "agent_eval.judges.builtin.latency_slo:LatencySloJudge",
     "lean": "agent_eval.judges.builtin.program:LeanJudge",
     "llm": "agent_eval.judges.builtin.llm:LlmJudge",
     "loop_guard": "agent_eval.judges.builtin.loops:LoopGuardJudge",
@@ -77,8 +78,6 @@ A run's configuration records them, so that a verdict that changed without the a
 DEFAULT_JUDGES = ("tool_contract", "policy", "trajectory_step", "regex", "json_schema", "final_output")
 """Judges of a run that names none. `replay_contract` always runs before them."""
 
-_DEFAULT_CONFIGS: Mapping[str, Mapping[str, Any]] = {"final_output": {"mode": "values"}}
-
 ENTRY_POINT_GROUP = "agent_eval.judges"
 """Entry points under which installed packages offer judges of their own."""
 
@@ -113,18 +112,24 @@ def load_judges(
     names = list(names)
     if REPLAY_CONTRACT in configs and REPLAY_CONTRACT not in names:
         names.insert(0, REPLAY_CONTRACT)
-    judges: list[Judge] = []
+    judges: dict[str, Judge] = {}
     used_keys: set[str] = set()
     place = CodePlace.of_directory(directory)
     for name in names:
         key, judge = _load(name, configs, place, allow_plugins=allow_plugins)
         used_keys.add(key)
-        _refuse_clash(name, judge, judges)
-        judges.append(judge)
+        if name not in JUDGES and judge.judge_id in JUDGES:
+            problem = f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge"
+            raise InvalidInput(problem, remedy="Give it a judge_id of its own.", field="judges")
+        if judge.judge_id in judges:
+            problem = f"judge {quoted(judge.judge_id)} is named twice"
+            remedy = "Name every judge once; two plug-ins need different judge_ids."
+            raise InvalidInput(problem, remedy=remedy, field="judges")
+        judges[judge.judge_id] = judge
     for key in sorted(set(configs) - used_keys):
         if key not in JUDGES and ":" not in key and key not in known_judges(allow_plugins=allow_plugins):
             raise _unknown_judge(key, f"judge_configs.{key}", allow_plugins=allow_plugins)
-    return judges
+    return list(judges.values())
 
 
 def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,12 +138,10 @@ def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
     There `final_output` compares a text only where the case or the configuration names a mode: a text is
     written as an answer, as a description, or as a part of the answer, and nothing says which.
     """
-    completed = dict(configs)
-    for name, config in _DEFAULT_CONFIGS.items():
-        stated = configs.get(name)
-        if stated is None or isinstance(stated, Mapping):
-            completed[name] = {**config, **(stated or {})}
-    return completed
+    stated = configs.get("final_output")
+    if stated is not None and not isinstance(stated, Mapping):
+        return dict(configs)
+    return {**configs, "final_output": {"mode": "values", **(stated or {})}}
 
 
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
@@ -154,38 +157,29 @@ def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdic
     ordered = [judge for judge in judges if not isinstance(judge, AdvisoryJudge)]
     position = next((i for i, judge in enumerate(ordered) if judge.judge_id == REPLAY_CONTRACT), None)
     ordered.insert(0, _always(REPLAY_CONTRACT) if position is None else ordered.pop(position))
-    user_failed = simulated_user_failed(case)
+    user_failed = attempt_failure(case) == FailureKind.SIMULATOR_ERROR.value
     verdicts = [
         not_judged(judge, case, "not judged: the simulated user failed", outcome=Outcome.SKIPPED)
         if user_failed and judge.judge_id not in (REPLAY_CONTRACT, EXECUTION)
-        else _verdict_of(judge, case, trace)
+        else verdict_of(judge, case, trace)
         for judge in ordered
     ]
     verdicts = with_threshold(ordered, verdicts)
+    first = verdicts[0]
     if "attempt_history" in case.metadata and all(judge.judge_id != EXECUTION for judge in ordered):
-        verdicts[0] = _with_attempt_error(verdicts[0], case, trace)
+        # A verdict of its own would be of a judge that the run did not name, and on some cases only.
+        execution = _always(EXECUTION).evaluate(case, trace)
+        if (execution.outcome is Outcome.ERROR or user_failed) and first.outcome is not Outcome.ERROR:
+            names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")
+            first = first.model_copy(update={name: getattr(execution, name) for name in names})
     beside: dict[str, Any] = {}
     if unseen := fields_not_judged(ordered, case):
         beside[FIELDS_NOT_JUDGED] = unseen[:EVIDENCE_LIMIT]
     if advisory := [judge.finding(case, trace) for judge in judges if isinstance(judge, AdvisoryJudge)]:
         beside[ADVISORY] = advisory[:EVIDENCE_LIMIT]
     if beside:
-        first = verdicts[0]
-        verdicts[0] = first.model_copy(update={"evidence": {**first.evidence, **beside}})
-    return verdicts
-
-
-def _with_attempt_error(first: Verdict, case: Case, trace: Trace) -> Verdict:
-    """Give the verdict of `replay_contract` the error of `execution`, where that finds one.
-
-    A verdict of its own would be of a judge that the run did not name, and on some cases only.
-    """
-    execution = _always(EXECUTION).evaluate(case, trace)
-    tells = execution.outcome is Outcome.ERROR or simulated_user_failed(case)
-    if not tells or first.outcome is Outcome.ERROR:
-        return first
-    names = ("outcome", "passed", "score", "reason", "failure", "evidence_refs")
-    return first.model_copy(update={name: getattr(execution, name) for name in names})
+        first = first.model_copy(update={"evidence": {**first.evidence, **beside}})
+    return [first, *verdicts[1:]]
 
 
 def validate_case(judges: Iterable[Judge], case: Case) -> None:
@@ -206,9 +200,9 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
             raise
         # A plug-in may raise anything.
         except Exception as problem:
+            words = clipped(f"{type(problem).__name__}: {problem}", 160)
             raise InvalidInput(
-                f"case {quoted(case.case_id)}: judge {quoted(judge.judge_id)} cannot check it: "
-                + clipped(f"{type(problem).__name__}: {problem}", 160),
+                f"case {quoted(case.case_id)}: judge {quoted(judge.judge_id)} cannot check it: {words}",
                 remedy="Correct the case, or the judge's check_case.",
                 case_id=case.case_id,
             ) from problem
@@ -222,23 +216,6 @@ def _always(name: str) -> Judge:
 def runs_code(name: str) -> bool:
     """Tell whether a judge that is named so comes from a project's files, or runs a program."""
     return ":" in name or bool(name in JUDGES and getattr(import_judge(JUDGES[name]), "runs_commands", False))
-
-
-def _verdict_of(judge: Judge, case: Case, trace: Trace) -> Verdict:
-    try:
-        verdict: object = judge.evaluate(case, trace)
-    # A plug-in may raise anything, RecursionError included.
-    except Exception as problem:
-        return not_judged(judge, case, f"the judge raised {type(problem).__name__}: {problem}")
-    if not isinstance(verdict, Verdict):
-        return not_judged(judge, case, f"the judge returned {type(verdict).__name__} instead of a Verdict")
-    if verdict.judge_id != judge.judge_id or verdict.case_id != case.case_id:
-        return not_judged(
-            judge,
-            case,
-            f"the judge answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}",
-        )
-    return verdict
 
 
 def _load(
@@ -293,21 +270,6 @@ def config_key(name: str, judge_id: str, configs: Mapping[str, Any]) -> str:
     return keys[0]
 
 
-def _refuse_clash(name: str, judge: Judge, others: Iterable[Judge]) -> None:
-    if name not in JUDGES and judge.judge_id in JUDGES:
-        raise InvalidInput(
-            f"judge {quoted(name)} calls itself {quoted(judge.judge_id)}, which is a built-in judge",
-            remedy="Give it a judge_id of its own.",
-            field="judges",
-        )
-    if any(other.judge_id == judge.judge_id for other in others):
-        raise InvalidInput(
-            f"judge {quoted(judge.judge_id)} is named twice",
-            remedy="Name every judge once; two plug-ins need different judge_ids.",
-            field="judges",
-        )
-
-
 def _unknown_judge(name: str, field: str, *, allow_plugins: bool) -> InvalidInput:
     known = known_judges(allow_plugins=allow_plugins)
     near = get_close_matches(name, known, n=1)
@@ -343,8 +305,9 @@ def import_judge(spec: str) -> Callable[..., Any]:
             factory = getattr(factory, part)
     # A plug-in's own module may fail in any way when it is imported.
     except Exception as problem:
+        words = clipped(f"{type(problem).__name__}: {problem}", 160)
         raise InvalidInput(
-            f"judge {quoted(spec)} cannot be loaded: " + clipped(f"{type(problem).__name__}: {problem}", 160),
+            f"judge {quoted(spec)} cannot be loaded: {words}",
             remedy="Write module:Class, and make sure that the module can be imported from here.",
             field="judges",
         ) from problem
@@ -378,11 +341,8 @@ def build_judge(name: str, factory: Callable[..., Any], raw_config: Any) -> Judg
 
 
 def _not_a_judge(name: str, problem: str) -> InvalidInput:
-    return InvalidInput(
-        clipped(f"{quoted(name)} is not a judge: {problem}"),
-        remedy="Derive it from agent_eval.judges.BaseJudge.",
-        field="judges",
-    )
+    words, remedy = f"{quoted(name)} is not a judge: {problem}", "Derive it from agent_eval.judges.BaseJudge."
+    return InvalidInput(clipped(words), remedy=remedy, field="judges")
 
 
 def load_advisory(
@@ -411,17 +371,13 @@ def load_advisory(
     return loaded
 
 
-_LISTED_IN = ("evaluations", "criteria")
-"""Members of a verdict's evidence that list evaluations."""
-
-
 def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Verdict]:
     """Pass the failed verdicts of judges of evaluations where enough of these passed, by weight.
 
     The lowest `pass_threshold` of these judges counts. One that could not be decided did not pass, and errors
     stay errors.
     """
-    configs = {judge.judge_id: getattr(judge, "config", None) for judge in judges}
+    configs = {judge.judge_id: config_of(judge) for judge in judges}
     limits = {
         judge_id: config.pass_threshold
         for judge_id, config in configs.items()
@@ -430,33 +386,23 @@ def with_threshold(judges: Sequence[Judge], verdicts: list[Verdict]) -> list[Ver
     limit = min(limits.values(), default=100.0)
     if limit >= 100:
         return verdicts
-    share = _share([verdict for verdict in verdicts if verdict.judge_id in limits])
-    if share is None or share < limit:
-        return verdicts
-    return [
-        _passed(verdict, share, limit)
-        if verdict.judge_id in limits and verdict.outcome is Outcome.FAILED
-        else verdict
-        for verdict in verdicts
-    ]
-
-
-def _share(verdicts: Sequence[Verdict]) -> float | None:
-    """Return the share of passed evaluations by weight, from 0 to 100; None without any."""
     evaluations: list[Mapping[str, Any]] = [
         each
         for verdict in verdicts
-        for member in _LISTED_IN
+        if verdict.judge_id in limits
+        for member in ("evaluations", "criteria")
         for each in verdict.evidence.get(member, ())
         if not each.get("advisory")
     ]
     total = sum(each.get("weight", 1.0) for each in evaluations)
     passed = sum(each.get("weight", 1.0) for each in evaluations if each["outcome"] == "passed")
-    return passed / total * 100 if total else None
-
-
-def _passed(verdict: Verdict, share: float, limit: float) -> Verdict:
-    reason = f"{share:.0f} % of the evaluations passed, and {limit:g} % suffice; {verdict.reason}"
-    return verdict.model_copy(
-        update={"outcome": Outcome.PASSED, "passed": True, "failure": None, "reason": clipped(reason)}
-    )
+    if not total or passed / total * 100 < limit:
+        return verdicts
+    words = f"{passed / total * 100:.0f} % of the evaluations passed, and {limit:g} % suffice"
+    facts = {"outcome": Outcome.PASSED, "passed": True, "failure": None}
+    return [
+        verdict.model_copy(update={**facts, "reason": clipped(f"{words}; {verdict.reason}")})
+        if verdict.judge_id in limits and verdict.outcome is Outcome.FAILED
+        else verdict
+        for verdict in verdicts
+    ]

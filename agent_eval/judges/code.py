@@ -13,6 +13,7 @@ import shlex
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -136,18 +137,14 @@ def code_digests(judges: Iterable[Judge]) -> dict[str, str]:
 
 
 def _files(judge: Judge) -> Iterator[Path]:
+    """Yield the file of a plug-in, or those below its directory that a judge's command names."""
     command: Any = getattr(getattr(judge, "config", None), "command", None)
-    if getattr(judge, "runs_commands", False) and isinstance(command, list):
-        place = getattr(judge, "place", None) or CodePlace.of_directory(None)
-        yield from _named_files(command, place)
-    elif not type(judge).__module__.startswith("agent_eval."):
-        source = inspect.getsourcefile(type(judge))
-        if source is not None:
+    if not getattr(judge, "runs_commands", False) or not isinstance(command, list):
+        own = type(judge).__module__.startswith("agent_eval.")
+        if not own and (source := inspect.getsourcefile(type(judge))) is not None:
             yield Path(source)
-
-
-def _named_files(command: Iterable[str], place: CodePlace) -> Iterator[Path]:
-    """Yield the files below a directory that a command names, also within a shell's script."""
+        return
+    place = getattr(judge, "place", None) or CodePlace.of_directory(None)
     here = place.directory.resolve()
     for word in words_of_command(command):
         path = place.directory / place.moved(word)
@@ -160,15 +157,13 @@ def _named_files(command: Iterable[str], place: CodePlace) -> Iterator[Path]:
 
 def words_of_command(command: Any) -> set[str]:
     """The words of a command, and of a shell's scripts in it: what may be the path of a file."""
-    arguments = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-    return {word for argument in arguments for word in (argument, *_words(argument))}
-
-
-def _words(argument: str) -> list[str]:
-    try:
-        return shlex.split(argument)
-    except ValueError:
-        return []
+    words: set[str] = set()
+    for argument in command if isinstance(command, list) else ():
+        if isinstance(argument, str):
+            words.add(argument)
+            with suppress(ValueError):
+                words.update(shlex.split(argument))
+    return words
 
 
 _COMMENTS = {

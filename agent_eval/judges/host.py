@@ -97,13 +97,11 @@ class _Host:
         name = request["name"]
         factory = import_judge(name)
         key = config_key(name, getattr(factory, "judge_id", name), request["configs"])
-        config_class = getattr(factory, "Config", None)
-        own = getattr(config_class, "model_fields", {})
+        own = getattr(getattr(factory, "Config", None), "model_fields", {})
         raw = request["configs"].get(key)
         if isinstance(raw, dict):
-            raw = {
-                word: value for word, value in raw.items() if word not in request["host_keys"] or word in own
-            }
+            of_host = set(request["host_keys"]) - set(own)
+            raw = {word: value for word, value in raw.items() if word not in of_host}
         judge = build_judge(name, factory, raw)
         self._refuse_checkout()
         self._judge = judge

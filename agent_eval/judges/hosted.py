@@ -79,13 +79,14 @@ class HostedJudge(Judge):
     name or its id.
     """
 
+    _idle: list[ConversingChild]
+
     def __init__(self, name: str, configs: Mapping[str, Any], place: CodePlace) -> None:
         self._name, self._place = name, place
-        load = {"name": name, "configs": configs, "host_keys": list(HostConfig.model_fields)}
         not_from = str(place.of) if place.is_elsewhere else None
+        load = {"name": name, "configs": configs, "host_keys": list(HostConfig.model_fields)}
         self._load = json.dumps({**load, "not_from": not_from}, default=str).encode()
         self._deaths = 0
-        self._idle: list[ConversingChild] = []
         self.forget()
         self._host = _host_config(name, configs.get(name))
         try:
@@ -161,10 +162,8 @@ class HostedJudge(Judge):
         return self._version == self._file_version()
 
     def _file_version(self) -> tuple[int, int, int] | None:
-        if self._source is None:
-            return None
         try:
-            stat = os.stat(self._source)
+            stat = os.stat(self._source or "")
         except OSError:
             return None
         return stat.st_ino, stat.st_size, stat.st_mtime_ns
@@ -195,12 +194,8 @@ class HostedJudge(Judge):
                 if child is None:
                     child, _ = self._started()
                 answer = _answer(child, request, self._host.timeout_seconds)
-            except _Ended:
-                self._deaths += 1
-                if child is not None:
-                    child.close()
-                raise
-            except BaseException:  # such as Ctrl-C
+            except BaseException as end:  # such as Ctrl-C
+                self._deaths += isinstance(end, _Ended)
                 if child is not None:
                     child.close()
                 raise

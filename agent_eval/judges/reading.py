@@ -1,7 +1,7 @@
-"""Read what people wrote for judges: their configuration, and the expectations of a case.
+"""Read what people wrote for judges, what a run recorded of its attempts, and JSON within a trace.
 
-What is malformed is refused with `InvalidInput`, which names case and field, and for an unknown key also the
-nearest known one.
+A malformed configuration or expectation is refused with `InvalidInput`, which names case and field, and for
+an unknown key also the nearest known one. Malformed JSON of an agent is for the judge to tell.
 """
 
 from __future__ import annotations
@@ -14,33 +14,26 @@ from pydantic import BaseModel, ValidationError
 
 from agent_eval.contracts import Case
 from agent_eval.contracts.trace import is_blank
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.judges.base import clipped, quoted
+from agent_eval.storage.json import Limits, parse
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def read_config(name: str, config_class: type[ModelT], raw: Any) -> ModelT:
     """Validate the configuration of a judge; nothing or null means all defaults."""
-    field = f"judge_configs.{name}"
-    if raw is not None and not isinstance(raw, dict):
-        raise _not_an_object(f"the configuration of judge {quoted(name)}", config_class, field=field)
-    return _validate(config_class, raw or {}, subject=f"judge {quoted(name)}", field=field)
+    subject = f"the configuration of judge {quoted(name)}"
+    return _validate(config_class, {} if raw is None else raw, subject=subject, field=f"judge_configs.{name}")
 
 
 def read_expectation(case: Case, member: str, model: type[ModelT]) -> ModelT | None:
     """Validate the expectation in one member of a case's metadata; None if the case has no such member."""
     raw = case.metadata.get(member)
-    if raw is None:
-        return None
-    field = f"metadata.{member}"
-    subject = f"case {quoted(case.case_id)}: {field}"
-    if not isinstance(raw, dict):
-        raise _not_an_object(subject, model, field=field, case_id=case.case_id)
-    return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
+    return None if raw is None else read_model(model, raw, case=case, field=f"metadata.{member}")
 
 
-def read_model(model: type[ModelT], raw: dict[str, Any], *, case: Case, field: str) -> ModelT:
+def read_model(model: type[ModelT], raw: Any, *, case: Case, field: str) -> ModelT:
     """Validate a part of a case as what a judge makes of it."""
     subject = f"case {quoted(case.case_id)}: {field}"
     return _validate(model, raw, subject=subject, field=field, case_id=case.case_id)
@@ -61,19 +54,16 @@ def read_listed(model: type[ModelT], case: Case, member: str, *, example: str) -
 
 def listed_in_metadata(case: Case, member: str, default: list[str] | None = None) -> list[str] | None:
     """Return the list of texts in one member of a case's metadata; `default` if it is not there, or null."""
-    value = case.metadata.get(member)
+    value, field = case.metadata.get(member), f"metadata.{member}"
     if value is None:
         return default
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
-        raise refusal(
-            case.case_id,
-            f"metadata.{member}",
-            f"metadata.{member} must be a list of texts, not {quoted(value)}",
-            'Write it as ["...", "..."]; without the member, the configuration of the judge applies.',
-        )
+        words = f"{field} must be a list of texts, not {quoted(value)}"
+        remedy = 'Write it as ["...", "..."]; without the member, the configuration of the judge applies.'
+        raise refusal(case.case_id, field, words, remedy)
     for position, text in enumerate(value):
         if is_blank(text):
-            raise blank_entry(case, f"metadata.{member}[{position}]")
+            raise blank_entry(case, f"{field}[{position}]")
     return value
 
 
@@ -88,59 +78,107 @@ def refusal(case_id: str, field: str, words: str, remedy: str) -> InvalidInput:
     return InvalidInput(f"case {quoted(case_id)}: {words}", remedy=remedy, case_id=case_id, field=field)
 
 
-def _not_an_object(
-    subject: str, model: type[BaseModel], *, field: str, case_id: str | None = None
-) -> InvalidInput:
-    return InvalidInput(
-        f"{subject} is not an object",
-        remedy=f"Write an object with some of: {', '.join(model.model_fields)}.",
-        case_id=case_id,
-        field=field,
-    )
-
-
 def _validate(
-    model: type[ModelT], raw: dict[str, Any], *, subject: str, field: str, case_id: str | None = None
+    model: type[ModelT], raw: Any, *, subject: str, field: str, case_id: str | None = None
 ) -> ModelT:
+    known = ", ".join(model.model_fields)
+    if not isinstance(raw, dict):
+        remedy = f"Write an object with some of: {known}."
+        raise InvalidInput(f"{subject} is not an object", remedy=remedy, case_id=case_id, field=field)
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         problem = error.errors(include_url=False, include_context=False)[0]
-        key = ".".join(str(part) for part in problem["loc"])
-        raise InvalidInput(
-            f"{subject}: {_explain(problem, key)}",
-            remedy=_remedy(problem, model),
-            case_id=case_id,
-            field=f"{field}.{key}" if key else field,
-        ) from None
-
-
-def _explain(problem: Any, key: str) -> str:
+    key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
-        return f"unknown key {quoted(key)}"
-    words = clipped(problem["msg"].removeprefix("Value error, "), 160)
-    return f"{key or 'configuration'}: {words}, not {quoted(problem['input'])}"
+        words = f"unknown key {quoted(key)}"
+        near = get_close_matches(str(problem["loc"][-1]), sorted(set(_field_names(model))), n=1, cutoff=0.5)
+        remedy = f"{f'Did you mean {near[0]}? ' if near else ''}Known keys: {known}."
+    else:
+        words = clipped(problem["msg"].removeprefix("Value error, "), 160)
+        words = f"{key or 'configuration'}: {words}, not {quoted(problem['input'])}"
+        remedy = "Correct the value; docs/guides/judges.md lists every key with its unit and default."
+    place = f"{field}.{key}" if key else field
+    raise InvalidInput(f"{subject}: {words}", remedy=remedy, case_id=case_id, field=place)
 
 
-def _remedy(problem: Any, model: type[BaseModel]) -> str:
-    if problem["type"] != "extra_forbidden":
-        return "Correct the value; docs/guides/judges.md lists every key with its unit and default."
-    known = sorted(set(_field_names(model)))
-    near = get_close_matches(str(problem["loc"][-1]), known, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]}? " if near else ""
-    return f"{hint}Known keys: {', '.join(model.model_fields)}."
-
-
-def _field_names(model: type[BaseModel]) -> Iterator[str]:
+def _field_names(annotation: Any) -> Iterator[str]:
     """Yield the names of a model's fields and of the fields of models nested in it."""
-    for name, field in model.model_fields.items():
-        yield name
-        for nested in _models_in(field.annotation):
-            yield from _field_names(nested)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
+        for name, field in annotation.model_fields.items():
+            yield name
+            yield from _field_names(field.annotation)
     for argument in get_args(annotation):
-        yield from _models_in(argument)
+        yield from _field_names(argument)
+
+
+def selected_attempt(case: Case) -> dict[str, Any] | None:
+    """Return the record of the attempt that the case selects, else the last record; None without records."""
+    history = case.metadata.get("attempt_history")
+    if not isinstance(history, list):
+        return None
+    attempts = [record for record in history if isinstance(record, dict)]
+    number = case.metadata.get("selected_attempt")
+    selected = [record for record in attempts if record.get("attempt") == number] or attempts
+    return selected[-1] if selected else None
+
+
+def attempt_failure(case: Case) -> Any:
+    """Return what made the selected attempt fail, as recorded; None if it ended by itself.
+
+    The run writes this into `metadata.attempt_history`, which no agent does. Events may be of its making.
+    """
+    return (selected_attempt(case) or {}).get("failure")
+
+
+NOT_OF_THE_AGENT = (
+    FailureKind.INFRASTRUCTURE.value,
+    FailureKind.ENVIRONMENT.value,
+    FailureKind.TIMEOUT.value,
+)
+"""Failures of an attempt that say nothing of the agent."""
+
+
+class UnreadableText(ValueError):
+    """A text that should be JSON but is not."""
+
+
+class MalformedArguments(ValueError):
+    """Arguments of a tool call that are not an object. `failure` is parse_error or type_error."""
+
+    def __init__(self, message: str, failure: FailureKind) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+def read_text(text: str, what: str) -> Any:
+    """Parse strict JSON from within a trace, of at most 16 MiB and 64 levels.
+
+    `what` is the name of the text in messages, such as "the final output". UnreadableText says why and where
+    it is not JSON, without quoting it.
+    """
+    try:
+        return parse(text.encode(), source=what, limits=Limits(max_bytes=16 << 20))
+    except UnicodeEncodeError:
+        raise UnreadableText("it holds half of a surrogate pair") from None
+    except InvalidInput as problem:
+        raise UnreadableText(clipped(problem.message.removeprefix(f"{what}: "), 160)) from None
+
+
+def read_arguments(recorded: Any) -> dict[str, Any]:
+    """Return a call's arguments as an object, which may be recorded as JSON text; null means no arguments.
+
+    Anything else raises MalformedArguments.
+    """
+    if recorded is None:
+        return {}
+    if isinstance(recorded, str):
+        try:
+            recorded = read_text(recorded, "arguments")
+        except UnreadableText as problem:
+            raise MalformedArguments(f"that are not JSON: {problem}", FailureKind.PARSE_ERROR) from None
+    if isinstance(recorded, dict):
+        return recorded
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+    name = "null" if recorded is None else names.get(type(recorded), "unknown")
+    raise MalformedArguments(f"that are {name}, not an object", FailureKind.TYPE_ERROR)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 from agent_eval.contracts import TokenUsage
 from agent_eval.contracts.event import Finish, finish_of
-from agent_eval.errors import FailureKind
+from agent_eval.errors import FailureKind, UsageError
 
 Purpose = Literal["judge", "compare", "simulate"]
 """What a request is for. Cassettes and reports keep the calls of each purpose apart."""
@@ -28,10 +28,9 @@ RUNGS: tuple[Rung, ...] = ("json_schema", "json_object", "plain")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation with a model.
+    """One message, by its role as the model sees it.
 
-    `role` is `user` or `assistant`, as the model sees it. Providers can cache the first of the `parts` of the
-    first message for requests that begin alike (`ModelRequest.shared_prefix`).
+    Providers can cache the first part of the first message (`ModelRequest.shared_prefix`).
     """
 
     role: Literal["user", "assistant"]
@@ -48,10 +47,9 @@ class ModelRequest:
     """One request to a model.
 
     Attributes:
-        messages: The conversation so far, which begins with a message of the user.
         reply_schema: JSON Schema of the object that the reply should be; None for text.
         model: The model's name; None for the one that the options name.
-        parameters: Sampling parameters that the user asked for, such as `temperature`; none by default.
+        parameters: Sampling parameters that the user asked for, such as `temperature`.
         key_fields: Named facts that tell this request from others, for the key of the cassette: the digest
             of the prompt, the criterion, the vote. A miss names the one that differs.
         place: Where the request comes from (`test`, `loop`, `turn`, `criterion`, `vote`, `attempt`), for
@@ -106,9 +104,7 @@ class ModelReply:
 
 
 class ModelFailure(Exception):
-    """A model gave no reply.
-
-    More than six parameters: they are the facts of a failure, all but two of them optional.
+    """A model gave no reply. More than six parameters: all but two are optional facts of a failure.
 
     Attributes:
         problem: What happened, in words that follow "the model".
@@ -156,8 +152,6 @@ class ModelOptions:
 class Model(ABC):
     """A model that judges or simulates. One object serves many threads.
 
-    A new provider is one file with a subclass, and one row in `models.catalog`.
-
     Attributes:
         model: The model that is asked where a request names none.
         account: Names the account whose limits its requests count against, without its key; None for none.
@@ -169,9 +163,9 @@ class Model(ABC):
     account: str | None = None
 
     @classmethod
-    @abstractmethod
-    def from_options(cls, options: ModelOptions) -> Model:
-        """Build the model."""
+    def from_options(cls, options: ModelOptions) -> Model:  # noqa: ARG003 - for those in the catalog
+        """Build the model that the command line names."""
+        raise UsageError(f"{cls.__name__} has no name", remedy="Build it in Python.")
 
     @abstractmethod
     def complete(self, request: ModelRequest) -> ModelReply:
@@ -184,8 +178,7 @@ class Model(ABC):
     def keep(self, request: ModelRequest, reply: ModelReply) -> None:  # noqa: B027 - most models keep nothing
         """Keep a reply that the caller could use, so that the same request is answered by it later.
 
-        Call it with the request that was asked first, also where the usable reply is that to a repair. A
-        reply that could not be used is never kept.
+        Call it with the request that was asked first, also where the usable reply is that to a repair.
         """
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Find models by provider. A new provider is one file and one row in `_ROWS`."""
+"""Find models by provider. A new provider is one file and one row in `_ROWS`.
+
+The choices of options, the agents `NAME:MODEL` and the names of keys are read from here.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ class ModelKind:
         location: The subclass of `models.base.Model`, as `module:Class`; imported when needed.
         key_variable: Environment variable that has the key where `LLM_API_KEY` is not set; None for none.
         host: Where its requests go unless an endpoint is named, as the evidence records it.
+        is_agent: Whether a model of it can be the agent under test, as `NAME:MODEL`; it is a `HostedModel`.
+        needs_key: Whether it is asked only where a key or an endpoint is named.
         asks_a_service: Whether its requests leave this machine, and may cost something.
     """
 
@@ -28,6 +33,8 @@ class ModelKind:
     location: str
     key_variable: str | None = None
     host: str = ""
+    is_agent: bool = False
+    needs_key: bool = False
     asks_a_service: bool = True
 
     def load(self) -> type[Model]:
@@ -43,12 +50,16 @@ _ROWS = (
         "agent_eval.models.openai:OpenAiModel",
         key_variable="OPENAI_API_KEY",
         host="https://api.openai.com",
+        is_agent=True,
+        needs_key=True,
     ),
     ModelKind(
         "anthropic",
         "agent_eval.models.anthropic:AnthropicModel",
         key_variable="ANTHROPIC_API_KEY",
         host="https://api.anthropic.com",
+        is_agent=True,
+        needs_key=True,
     ),
     ModelKind(
         "claude-code", "agent_eval.models.claude_code:ClaudeCodeModel", key_variable="ANTHROPIC_API_KEY"
@@ -57,7 +68,9 @@ _ROWS = (
 )
 
 MODELS: dict[str, ModelKind] = {row.name: row for row in _ROWS}
-"""Every provider by name, in the order in which messages list them."""
+"""Every provider by name, in the order in which messages list them; the first is the default."""
+
+DEFAULT_PROVIDER = _ROWS[0].name
 
 
 def described(provider: str, *, model: str | None, base_url: str | None) -> dict[str, Any]:
@@ -68,7 +81,7 @@ def described(provider: str, *, model: str | None, base_url: str | None) -> dict
         {'provider': 'openai', 'host': 'http://localhost:8000', 'model': 'small'}
     """
     kind = _kind(provider)
-    name = kind.load().default_model if model is None or provider == "scripted" else model
+    name = kind.load().default_model if model is None or not kind.asks_a_service else model
     from agent_eval.models.sdk import check_address, origin_of
 
     check_address(base_url)

@@ -17,12 +17,11 @@ from typing_extensions import override
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
 from agent_eval.models.hosted import MAX_BYTES, schema_in_words
-from agent_eval.models.reply import account_name
+from agent_eval.models.retries import account_name
 from agent_eval.models.usage import figure_of, whole_usage_of
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.storage.json import Limits, parse
 
-DEFAULT_MODEL = "sonnet"
 _OWN_VARIABLES = ("CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL")
 """Variables that the program signs in with, beside its key."""
 _UNKNOWN_OPTION = ("unknown option", "unrecognized")
@@ -32,17 +31,17 @@ class ClaudeCodeModel(Model):
     """The `claude` program, started once for each request."""
 
     kind = "claude-code"
-    default_model = DEFAULT_MODEL
+    default_model = "sonnet"
 
     def __init__(self, options: ModelOptions) -> None:
-        self.model = options.model or DEFAULT_MODEL
+        self.model = options.model or self.default_model
         self._seconds = options.seconds
         self._rung: Rung = "json_schema"
-        self._env = allowed_environment(options.environ, _OWN_VARIABLES)
-        if options.api_key:
-            self._env["ANTHROPIC_API_KEY"] = options.api_key
-        if options.base_url:
-            self._env["ANTHROPIC_BASE_URL"] = options.base_url
+        own = {"ANTHROPIC_API_KEY": options.api_key, "ANTHROPIC_BASE_URL": options.base_url}
+        self._env = {
+            **allowed_environment(options.environ, _OWN_VARIABLES),
+            **{name: value for name, value in own.items() if value},
+        }
         self.account = account_name(options.base_url or "claude-code", options.api_key or "")
 
     @classmethod
@@ -55,12 +54,23 @@ class ClaudeCodeModel(Model):
         began = time.monotonic()
         rung = self._rung if request.reply_schema is not None else None
         result = self._run(request, rung)
-        if rung == "json_schema" and _refuses_option(result):
+        words = result.stderr[-2000:].decode("utf-8", "replace").lower()
+        if rung == "json_schema" and result.exit_code and any(each in words for each in _UNKNOWN_OPTION):
             rung = self._rung = "plain"
             result = self._run(request, rung)
-        reply = _reply(result, rung, tuple(request.parameters))
+        envelope = _envelope(result)
+        text, reason = envelope.get("result"), envelope.get("stop_reason")
+        if rung == "json_schema" and isinstance(envelope.get("structured_output"), dict):
+            text = json.dumps(envelope["structured_output"], ensure_ascii=False)
         return ModelReply(
-            **{**reply, "model": reply["model"] or self.model}, seconds=time.monotonic() - began
+            text if isinstance(text, str) else "",
+            stop_reason=reason if isinstance(reason, str) else None,
+            model=_model(envelope.get("modelUsage")) or self.model,
+            usage=whole_usage_of(envelope.get("usage")),
+            cost_usd=figure_of(envelope.get("total_cost_usd")),
+            rung=rung,
+            dropped=tuple(request.parameters),
+            seconds=time.monotonic() - began,
         )
 
     def _run(self, request: ModelRequest, rung: Rung | None) -> ChildResult:
@@ -96,45 +106,22 @@ def _prompt(request: ModelRequest) -> bytes:
     return text.encode("utf-8", "backslashreplace")
 
 
-def _refuses_option(result: ChildResult) -> bool:
-    words = result.stderr[-2000:].decode("utf-8", "replace").lower()
-    return bool(result.exit_code) and any(phrase in words for phrase in _UNKNOWN_OPTION)
-
-
-def _reply(result: ChildResult, rung: Rung | None, dropped: tuple[str, ...]) -> dict[str, Any]:
-    envelope = _envelope(result.stdout)
-    if envelope is None:
+def _envelope(result: ChildResult) -> dict[str, Any]:
+    """Read the object that the program printed, if it has a reply."""
+    try:
+        value = parse(result.stdout, source="the answer of claude", limits=Limits(wide_integers=True))
+    except InvalidInput:
+        value = None
+    if not isinstance(value, dict) or value.get("type") != "result":
         if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):
             raise ModelFailure(result.failure, result.problem)
         words = " ".join(result.stderr[-300:].decode("utf-8", "replace").split())
-        raise ModelFailure(
-            FailureKind.INFRASTRUCTURE,
-            f"printed no result: claude {result.problem or 'ended'}" + (f": {words}" if words else ""),
-        )
-    if envelope.get("is_error") or envelope.get("subtype") not in (None, "success"):
-        words = str(envelope.get("result") or envelope.get("subtype"))[:300]
+        problem = f"printed no result: claude {result.problem or 'ended'}" + (f": {words}" if words else "")
+        raise ModelFailure(FailureKind.INFRASTRUCTURE, problem)
+    if value.get("is_error") or value.get("subtype") not in (None, "success"):
+        words = str(value.get("result") or value.get("subtype"))[:300]
         raise ModelFailure(FailureKind.INFRASTRUCTURE, f"answered with an error: {words}")
-    text = envelope.get("result")
-    if rung == "json_schema" and isinstance(envelope.get("structured_output"), dict):
-        text = json.dumps(envelope["structured_output"], ensure_ascii=False)
-    reason = envelope.get("stop_reason")
-    return {
-        "text": text if isinstance(text, str) else "",
-        "stop_reason": reason if isinstance(reason, str) else None,
-        "model": _model(envelope.get("modelUsage")),
-        "usage": whole_usage_of(envelope.get("usage")),
-        "cost_usd": figure_of(envelope.get("total_cost_usd")),
-        "rung": rung,
-        "dropped": dropped,
-    }
-
-
-def _envelope(stdout: bytes) -> dict[str, Any] | None:
-    try:
-        value = parse(stdout, source="the answer of claude", limits=Limits(wide_integers=True))
-    except InvalidInput:
-        return None
-    return value if isinstance(value, dict) and value.get("type") == "result" else None
+    return value
 
 
 def _model(usage: Any) -> str | None:

@@ -3,75 +3,56 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, get_args
 
 from typing_extensions import override
 
 from agent_eval.errors import FailureKind
-from agent_eval.models.base import Model, ModelFailure, ModelOptions, ModelReply, ModelRequest
-from agent_eval.models.limits import AdaptiveLimit, limit_of
-from agent_eval.models.reply import Reply, Retry, send_once
-from agent_eval.models.retries import Retries
+from agent_eval.models.base import Model, ModelFailure, ModelReply, ModelRequest, Purpose
+from agent_eval.models.retries import Reply, Retries, Retry, limit_of, send_once
 
 _TICK_SECONDS = 0.2
+_SENT_AGAIN = frozenset({FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT})
 _DOWN_AFTER = 3
 """Requests in a row that fail in spite of their retries before a model is taken to be down."""
 
 
-@dataclass
 class ModelUse:
-    """What a run has asked of models so far, by purpose. Any thread may add to it.
+    """What was asked of a model: calls, tokens, US dollars. Any thread may add to it.
 
-    Attributes:
-        counts: Calls, tokens and retries by purpose and name, such as `("judge", "calls")`.
-        costs: US dollars by purpose; calls of unknown cost are counted as `unpriced`.
+    Replies that were kept count as `reused`, their cost as `saved_usd`; calls of unknown cost as `unpriced`.
     """
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    costs: dict[tuple[str, str], float] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self) -> None:
+        self._counts: dict[str, float] = {}
+        self._lock = threading.Lock()
 
-    def add(self, purpose: str, reply: ModelReply) -> None:
-        """Add a reply; one that was kept counts as reused, and its cost as saved."""
-        asked = reply.source == "model"
-        with self._lock:
-            self.counts[purpose, "calls" if asked else "reused"] += 1
-            if asked:
-                self.counts[purpose, "retries"] += reply.retries
-                for name, count in (reply.usage.to_json() if reply.usage else {}).items():
-                    self.counts[purpose, name] += int(count)
-            if reply.cost_usd is not None:
-                key = (purpose, "cost_usd" if asked else "saved_usd")
-                self.costs[key] = self.costs.get(key, 0.0) + reply.cost_usd
-            elif asked:
-                self.counts[purpose, "unpriced"] += 1
+    def add(self, reply: ModelReply) -> None:
+        """Add a reply."""
+        if reply.source != "model":
+            self._add(reused=1, saved_usd=reply.cost_usd or 0)
+            return
+        tokens = reply.usage.to_json() if reply.usage else {}
+        unpriced = reply.cost_usd is None
+        self._add(calls=1, retries=reply.retries, unpriced=unpriced, cost_usd=reply.cost_usd or 0, **tokens)
 
-    def add_failure(self, purpose: str, failure: ModelFailure) -> None:
+    def add_failure(self, failure: ModelFailure) -> None:
         """Add a call that got no reply."""
+        self._add(failures=1, retries=failure.retries)
+
+    def _add(self, **amounts: float) -> None:
         with self._lock:
-            self.counts[purpose, "failures"] += 1
-            self.counts[purpose, "retries"] += failure.retries
+            for name, amount in amounts.items():
+                if amount:
+                    self._counts[name] = round(self._counts.get(name, 0) + amount, 9)
 
-    def to_json(self) -> dict[str, dict[str, Any]]:
-        """Return the counts by purpose, without those that are 0."""
+    def to_json(self) -> dict[str, float]:
+        """Return the counts by name, without those that are 0."""
         with self._lock:
-            purposes = sorted({purpose for purpose, _ in (*self.counts, *self.costs)})
-            return {purpose: self._of(purpose) for purpose in purposes}
-
-    def _of(self, purpose: str) -> dict[str, Any]:
-        counts = {name: self.counts[purpose, name] for name in _NAMES if self.counts[purpose, name]}
-        costs = {name: round(cost, 6) for (of, name), cost in self.costs.items() if of == purpose}
-        return {**counts, **costs}
-
-
-_NAMES = (
-    *("calls", "reused", "failures", "retries", "unpriced"),
-    *("input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"),
-)
+            return dict(self._counts)
 
 
 class ModelClient(Model):
@@ -83,23 +64,21 @@ class ModelClient(Model):
 
     Once several requests in a row have failed in spite of their retries, further ones are sent only once,
     until one succeeds: a model that is down would otherwise be waited for at every case.
+
+    `use` counts what was asked by purpose.
     """
 
     kind = "client"
 
-    def __init__(self, model: Model, *, retries: Retries | None = None, use: ModelUse | None = None) -> None:
+    def __init__(self, model: Model, *, retries: Retries | None = None) -> None:
         self._inner, self.model, self.account = model, model.model, model.account
         self._limit = limit_of(model.account)
         self._retries = replace(retries or Retries(), limit=self._limit)
-        self._places = _Places(self._limit)
-        self.use = use or ModelUse()
+        self.use = {purpose: ModelUse() for purpose in get_args(Purpose)}
+        self._in_progress = 0
+        self._changed = threading.Condition()
         self._final: ModelFailure | None = None
         self._failed_in_a_row = 0
-
-    @classmethod
-    @override
-    def from_options(cls, options: ModelOptions) -> ModelClient:
-        raise NotImplementedError("a client is made of a model")
 
     @override
     def describe(self) -> dict[str, Any]:
@@ -114,21 +93,41 @@ class ModelClient(Model):
         if self._final is not None:
             raise self._final
         failures: list[ModelFailure] = []
-        with self._places.place():
+        with self._place():
             retry: Retry = send_once if self._failed_in_a_row >= _DOWN_AFTER else self._retries
             reply, times = retry(lambda: self._attempt(request, failures))
         if reply.value is not None:
             self._failed_in_a_row = 0
             answered = replace(reply.value, retries=times)
-            self.use.add(request.purpose, answered)
+            self.use[request.purpose].add(answered)
             return answered
         failure = failures[-1]
         failure.retries = times
         self._failed_in_a_row += reply.is_infrastructure
-        self.use.add_failure(request.purpose, failure)
+        self.use[request.purpose].add_failure(failure)
         if failure.is_final:
             self._final = failure
         raise failure
+
+    @contextmanager
+    def _place(self) -> Iterator[None]:
+        """Keep requests in progress within the account's limit, once the account has refused one.
+
+        Places are not taken from that limit itself: a trial whose agent has the same account holds a place
+        there while its judges wait for theirs.
+        """
+        with self._changed:
+            while self._limit.was_refused and self._in_progress >= self._limit.current():
+                # With a timeout: the limit may grow without notice.
+                self._changed.wait(_TICK_SECONDS)
+            self._in_progress += 1
+            self._limit.note_use(self._in_progress)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._in_progress -= 1
+                self._changed.notify()
 
     def _attempt(self, request: ModelRequest, failures: list[ModelFailure]) -> Reply[ModelReply]:
         try:
@@ -143,35 +142,3 @@ class ModelClient(Model):
                 asked_wait=failure.asked_wait,
                 rate_limited=failure.rate_limited,
             )
-
-
-_SENT_AGAIN = frozenset({FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT})
-
-
-class _Places:
-    """Requests in progress, at most as many as the account's limit has places.
-
-    Until the account has refused one, the callers' threads are the limit. Places are not taken from the
-    account's limit itself: a trial whose agent has the same account holds a place there while its judges wait
-    for theirs.
-    """
-
-    def __init__(self, limit: AdaptiveLimit) -> None:
-        self._limit = limit
-        self._in_progress = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        with self._changed:
-            while self._limit.was_refused and self._in_progress >= self._limit.current():
-                # With a timeout: the limit may grow without notice.
-                self._changed.wait(_TICK_SECONDS)
-            self._in_progress += 1
-            self._limit.note_use(self._in_progress)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._in_progress -= 1
-                self._changed.notify()

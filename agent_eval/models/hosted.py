@@ -1,8 +1,8 @@
-"""The base of models behind a provider's SDK: which shape of reply a server takes, and which parameters.
+"""Models behind a provider's SDK: what judges and simulated users ask, and the agents under test are.
 
 A server that refuses a JSON Schema is asked for any JSON object, and then in words only; one that refuses a
 parameter is asked without it. Both are remembered for each address and model, for all runs of this process,
-and recorded in each reply. Any other refusal is a failure.
+and recorded in each reply. Any other refusal is a failure. Agents are asked as they are: nothing is learnt.
 """
 
 from __future__ import annotations
@@ -11,26 +11,24 @@ import json
 import re
 import threading
 import time
+import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
 from typing_extensions import override
 
-from agent_eval.contracts import TokenUsage
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
+from agent_eval.models import base, sdk
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
-from agent_eval.models.prices import cost_of
-from agent_eval.models.reply import Reply, account_name
-from agent_eval.models.sdk import check_address, origin_of, receive
+from agent_eval.models.retries import Reply, account_name
+from agent_eval.models.usage import NO_FACTS, AnswerFacts, cost_of
 
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
-
-NOT_FOUND = 404
 
 MAX_BYTES = 4 << 20
 """Maximum size of an answer; a reply has a few thousand tokens."""
@@ -40,7 +38,7 @@ _MOST_CHANGES = 8
 
 _SCHEMA_WORDS = re.compile(
     r"response_format|json[_ ]?schema|json[_ ]?object|structured output|output_config|output_format"
-    r"|guided_json|grammar",
+    r"|guided_json|grammar|json_validate_failed",
     re.IGNORECASE,
 )
 _TOO_LONG = re.compile(
@@ -49,6 +47,57 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 """How servers say that the request has more text than the model reads."""
+
+_NOT_OURS = frozenset(
+    {FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT, FailureKind.PARSE_ERROR, FailureKind.TYPE_ERROR}
+)
+"""Failures that are no fault of a judge's request, which can be sent again: a proxy's page, for one."""
+
+Message = dict[str, Any]
+"""A message in the provider's own form."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A tool call of a model. `arguments` is the model's own text if `is_readable` is false."""
+
+    call_id: str
+    tool: str
+    arguments: Any
+    is_readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer of a model.
+
+    Attributes:
+        text: The model's text; None if it only called tools.
+        message: The answer in the provider's form, to be repeated in the conversation.
+        finish: Why the model stopped, in the provider's word; None if it does not say.
+    """
+
+    text: str | None
+    calls: Sequence[ModelCall]
+    message: Message
+    finish: str | None = None
+    facts: AnswerFacts = NO_FACTS
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request to a model, but for its limits and the shape of its reply.
+
+    Attributes:
+        tools: The tools the model may call, as `{"name", "description", "parameters"}`, the last a schema.
+        parameters: Further fields of the request, such as `temperature`.
+    """
+
+    model: str
+    messages: Sequence[Message]
+    system: str = ""
+    tools: Sequence[Mapping[str, Any]] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -70,26 +119,20 @@ _habits: dict[tuple[str, str, str], Habits] = {}
 _habits_lock = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer as its provider's module reads it: text, end, model and usage."""
-
-    text: str
-    stop_reason: str | None
-    model: str | None
-    usage: TokenUsage | None
-
-
 class HostedModel(Model):
-    """A model behind a provider's SDK, asked through `send` and read through `read`.
-
-    A subclass names its provider, builds the client, and translates requests and answers.
+    """A model behind a provider's SDK. A subclass connects, and translates requests and answers.
 
     `api_key` is the key of each request, never recorded; endpoints without keys need none. `seconds` limits
-    one attempt.
+    one attempt of a judge or simulated user.
     """
 
     account: str
+    agent_defaults: ClassVar[Mapping[str, Any]] = {}
+    """Parameters of an agent that names none of its own."""
+    other_names: ClassVar[Mapping[str, str]] = {}
+    """Parameters that some servers know by another name."""
+    needed: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that are never dropped."""
 
     def __init__(
         self,
@@ -99,11 +142,13 @@ class HostedModel(Model):
         api_key: str | None = None,
         seconds: float = 120.0,
     ) -> None:
-        check_address(base_url)
+        sdk.check_address(base_url)
         self.model = model or self.default_model
-        self._base_url, self._seconds = base_url, seconds
+        self._seconds = seconds
         self._sdk, self._client = self._connect(base_url, api_key or NO_KEY)
-        self.host = origin_of(str(self._client.base_url))
+        weakref.finalize(self, self._client.close)  # SDKs close only clients that they made themselves
+        self._address = str(self._client.base_url)
+        self.host = sdk.origin_of(self._address)
         self.account = account_name(self.host, api_key or "")
 
     @classmethod
@@ -121,20 +166,32 @@ class HostedModel(Model):
         """Import the SDK and return it with a client that repeats no request itself."""
 
     @abstractmethod
-    def body(self, request: ModelRequest, rung: Rung | None) -> dict[str, Any]:
-        """Translate a request, without sampling parameters, into the provider's."""
+    def body(self, question: Question) -> dict[str, Any]:
+        """Translate a question, without its parameters, into the provider's request."""
+
+    @abstractmethod
+    def message(self, message: base.Message, *, is_shared: bool) -> Message:
+        """Translate a message; `is_shared` says that further requests begin with its first part."""
+
+    @abstractmethod
+    def shape(self, body: dict[str, Any], request: ModelRequest, rung: Rung | None) -> None:
+        """Add to a body what the request of a judge or simulated user says of its reply."""
 
     @abstractmethod
     def open_answer(self, body: Mapping[str, Any]) -> Callable[[float], AbstractContextManager[Any]]:
         """Return the function that sends a body with a time limit in seconds."""
 
     @abstractmethod
-    def read(self, body: Mapping[str, Any]) -> Answer:
+    def read(self, body: Mapping[str, Any]) -> Turn:
         """Read an answer.
 
         Raises:
             KeyError, IndexError, TypeError, AttributeError, ValueError: It is none.
         """
+
+    @abstractmethod
+    def results(self, answers: Sequence[tuple[str, str, bool]]) -> list[Message]:
+        """Format answers of tools as messages: the id of each call, the text, and whether it is an error."""
 
     @override
     def describe(self) -> dict[str, Any]:
@@ -144,101 +201,97 @@ class HostedModel(Model):
     def close(self) -> None:
         self._client.close()
 
-    def habits(self, model: str) -> Habits:
-        """Return what is known of the server for a model."""
-        with _habits_lock:
-            return replace(_habits.setdefault((self.kind, self.host, model), Habits()))
+    def ask(self, question: Question, *, seconds: float | None, max_bytes: int) -> Reply[Turn]:
+        """Send a question once, as it is; `seconds` is None for no limit.
+
+        Raises:
+            NotEvaluable: The service would refuse every request: invalid key, unknown model.
+        """
+        return self._send({**self.body(question), **question.parameters}, seconds, max_bytes)
+
+    def _send(self, body: Mapping[str, Any], seconds: float | None, max_bytes: int) -> Reply[Turn]:
+        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=seconds, max_bytes=max_bytes)
+        if reply.value is None:
+            return reply.without_value()
+        try:
+            return Reply(self.read(reply.value))
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            return sdk.unreadable(reply.value, error)
 
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
-        model = request.model or self.model
-        request = replace(request, model=model)
+        request = replace(request, model=request.model or self.model)
         began = time.monotonic()
         for _ in range(_MOST_CHANGES):
-            habits = self.habits(model)
+            habits = self._habits(request)
             rung = None if request.reply_schema is None else habits.rung
             body = self._body_within(request, rung, habits)
-            reply = self._send(body, request)
+            try:
+                reply = self._send(body, request.seconds or self._seconds, MAX_BYTES)
+            except NotEvaluable as error:
+                raise ModelFailure(
+                    FailureKind.INFRASTRUCTURE,
+                    error.message.removeprefix("the model "),
+                    remedy=error.remedy,
+                    is_final=True,
+                    is_unknown_model=error.details.get("status") == 404,
+                ) from None
             if reply.value is not None:
-                return self._reply(reply.value, request, (rung, habits), time.monotonic() - began)
-            if not self._learn(reply, model, body, rung):
+                turn = reply.value
+                model = turn.facts.model or request.model
+                return ModelReply(
+                    turn.text or "",
+                    stop_reason=turn.finish,
+                    model=model,
+                    usage=turn.facts.usage,
+                    cost_usd=cost_of(model, turn.facts),
+                    rung=rung,
+                    dropped=tuple(name for name in habits.dropped if name in request.parameters),
+                    seconds=time.monotonic() - began,
+                )
+            if not self._learn(reply, request, body, rung):
                 break
         raise _failure(reply)
 
+    def _habits(self, request: ModelRequest) -> Habits:
+        with _habits_lock:
+            return replace(_habits.setdefault((self.kind, self._address, str(request.model)), Habits()))
+
     def _body_within(self, request: ModelRequest, rung: Rung | None, habits: Habits) -> dict[str, Any]:
-        body = {**self.body(request, rung), **request.parameters}
+        messages = [
+            self.message(message, is_shared=request.shared_prefix and not place)
+            for place, message in enumerate(request.messages)
+        ]
+        system = request.system + schema_in_words(request, rung)
+        body = self.body(Question(str(request.model), messages, system))
+        self.shape(body, request, rung)
+        body.update(request.parameters)
         for name, other in habits.renamed:
             if name in body:
                 body[other] = body.pop(name)
         return {name: value for name, value in body.items() if name not in habits.dropped}
 
-    def _send(self, body: Mapping[str, Any], request: ModelRequest) -> Reply[dict[str, Any]]:
-        try:
-            return receive(
-                self._sdk,
-                self.open_answer(body),
-                seconds=request.seconds or self._seconds,
-                max_bytes=MAX_BYTES,
-            )
-        except NotEvaluable as error:
-            problem = error.message.removeprefix("the model ")
-            raise ModelFailure(
-                FailureKind.INFRASTRUCTURE,
-                problem,
-                remedy=error.remedy,
-                is_final=True,
-                is_unknown_model=error.details.get("status") == NOT_FOUND,
-            ) from None
-
-    def _learn(self, reply: Reply[Any], model: str, body: Mapping[str, Any], rung: Rung | None) -> bool:
+    def _learn(
+        self, reply: Reply[Any], request: ModelRequest, body: Mapping[str, Any], rung: Rung | None
+    ) -> bool:
         """Note what a refusal is about; return whether another request may succeed."""
         if reply.failure is not FailureKind.AGENT_ERROR or _TOO_LONG.search(reply.problem):
             return False
-        words = f"{reply.problem} {_parameter(reply.received)}"
+        words = f"{reply.problem} {sdk.refused_names(reply.received)}"
         with _habits_lock:
-            habits = _habits[(self.kind, self.host, model)]
+            habits = _habits[(self.kind, self._address, str(request.model))]
             for name, other in self.other_names.items():
                 if name in body and _names(words, name) and (name, other) not in habits.renamed:
                     habits.renamed += ((name, other),)
                     return True
-            for name in self.optional(body):
-                if _names(words, name):
+            for name in body:
+                if name not in self.needed and _names(words, name):
                     habits.dropped += (name,)
                     return True
             if rung is not None and rung != RUNGS[-1] and _SCHEMA_WORDS.search(words):
                 habits.rung = RUNGS[RUNGS.index(rung) + 1]
                 return True
         return False
-
-    other_names: ClassVar[Mapping[str, str]] = {}
-    """Parameters that some servers know by another name."""
-    needed: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that are never dropped."""
-
-    def optional(self, body: Mapping[str, Any]) -> list[str]:
-        """List the parameters of a request that may be dropped."""
-        return [name for name in body if name not in self.needed]
-
-    def _reply(
-        self, body: Mapping[str, Any], request: ModelRequest, sent: tuple[Rung | None, Habits], seconds: float
-    ) -> ModelReply:
-        try:
-            answer = self.read(body)
-        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            # A proxy's page, or another service: nothing that the model said.
-            problem = f"gave no answer that can be read: {type(error).__name__} at {error}"[:300]
-            raise ModelFailure(FailureKind.INFRASTRUCTURE, problem) from None
-        rung, habits = sent
-        return ModelReply(
-            answer.text,
-            stop_reason=answer.stop_reason,
-            model=answer.model or request.model,
-            usage=answer.usage,
-            cost_usd=cost_of(answer.model or request.model, answer.usage),
-            rung=rung,
-            dropped=tuple(name for name in habits.dropped if name in request.parameters),
-            seconds=seconds,
-        )
 
 
 def schema_in_words(request: ModelRequest, rung: Rung | None) -> str:
@@ -252,13 +305,7 @@ def schema_in_words(request: ModelRequest, rung: Rung | None) -> str:
     )
 
 
-_NOT_OURS = frozenset(
-    {FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT, FailureKind.PARSE_ERROR, FailureKind.TYPE_ERROR}
-)
-
-
 def _failure(reply: Reply[Any]) -> ModelFailure:
-    """Turn a reply without value into a failure. What is no fault of the request can be sent again."""
     if reply.failure in _NOT_OURS:
         return ModelFailure(
             FailureKind.TIMEOUT if reply.failure is FailureKind.TIMEOUT else FailureKind.INFRASTRUCTURE,
@@ -272,14 +319,3 @@ def _failure(reply: Reply[Any]) -> ModelFailure:
 
 def _names(words: str, name: str) -> bool:
     return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w])", words) is not None
-
-
-def _parameter(received: bytes) -> str:
-    """Return the parameter that the body of a refusal names; empty if none."""
-    try:
-        body = json.loads(received)
-    except ValueError:
-        return ""
-    details = body.get("error", body) if isinstance(body, dict) else {}
-    named = details.get("param") if isinstance(details, dict) else None
-    return named if isinstance(named, str) else ""

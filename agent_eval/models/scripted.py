@@ -21,7 +21,6 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -58,13 +57,8 @@ class ScriptedAnswer(_Strict):
 
     @model_validator(mode="after")
     def _has_one_answer(self) -> ScriptedAnswer:
-        # A cut reply has the text up to the cut.
-        parts = [
-            self.text is not None and self.fault != "cut",
-            self.object is not None,
-            self.fault is not None,
-        ]
-        if sum(parts) != 1:
+        has_text = self.text is not None and self.fault != "cut"  # a cut reply has the text up to the cut
+        if has_text + (self.object is not None) + (self.fault is not None) != 1:
             raise ValueError("it needs exactly one of text, object and fault")
         return self
 
@@ -118,15 +112,12 @@ class ScriptedModel(Model):
     @classmethod
     @override
     def from_options(cls, options: ModelOptions) -> ScriptedModel:
-        if options.script is None:
+        """Read the script that the options name."""
+        path = options.script
+        if path is None:
             raise UsageError(
                 "the scripted model has no script", remedy="Name its file with --llm-script FILE."
             )
-        return cls.from_file(options.script)
-
-    @classmethod
-    def from_file(cls, path: Path) -> ScriptedModel:
-        """Read a script."""
         value = read_json(path)
         rows = value.get("replies") if isinstance(value, Mapping) and value.get("kind") == KIND else None
         if not isinstance(rows, list):
@@ -143,20 +134,18 @@ class ScriptedModel(Model):
         visible_text = "\n".join(message.text for message in request.messages)
         for number, row in enumerate(self._rows):
             if row.fits(request, visible_text):
-                return _reply(row.answers[min(self._turn_of(number, request), len(row.answers) - 1)])
+                # Counting by place makes threads agree on which answer is whose.
+                key = (number, request.purpose, *(request.place.get(name) for name in _PLACES))
+                with self._lock:
+                    turn = self._answered[key]
+                    self._answered[key] += 1
+                return _reply(row.answers[min(turn, len(row.answers) - 1)])
         place = ", ".join(f"{name} {value!r}" for name, value in request.place.items()) or "no place"
         raise ModelFailure(
             FailureKind.CONTRACT_VIOLATION,
             f"has no reply in {self._source} for {request.purpose} at {place}",
             remedy="Add a row to the script; one without conditions answers everything else.",
         )
-
-    def _turn_of(self, number: int, request: ModelRequest) -> int:
-        """Count the requests of this place that a row has answered; counting by place makes threads agree."""
-        key = (number, request.purpose, *(request.place.get(name) for name in _PLACES))
-        with self._lock:
-            self._answered[key] += 1
-            return self._answered[key] - 1
 
 
 def _row(row: Mapping[str, Any], number: int, source: str) -> ScriptRow:
@@ -187,15 +176,10 @@ def _reply(answer: ScriptedAnswer) -> ModelReply:
         raise ModelFailure(
             failure, problem, rate_limited=answer.fault == "429", is_final=answer.fault == "invalid-key"
         )
+    text = answer.text or ("I cannot help with that." if answer.fault == "refusal" else "")
     if answer.object is not None:
         text = json.dumps(answer.object, ensure_ascii=False)
-    else:
-        text = answer.text or ("I cannot help with that." if answer.fault == "refusal" else "")
-    counts = {
-        name: count
-        for name in ("input_tokens", "output_tokens")
-        if (count := getattr(answer, name)) is not None
-    }
+    counts = answer.model_dump(include={"input_tokens", "output_tokens"}, exclude_none=True)
     return ModelReply(
         text,
         stop_reason=answer.stop_reason or _STOP_REASONS.get(answer.fault or "", "stop"),

@@ -15,8 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
-from agent_eval.http.retry import asked_wait
-from agent_eval.models.reply import Reply
+from agent_eval.http.errors import one_line, said_in
+from agent_eval.http.retry import stated_wait
+from agent_eval.models.retries import Reply
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.json import Limits, parse
 
@@ -27,7 +28,7 @@ _REFUSALS = {
     404: "Check the address and the model's name.",
 }
 """Statuses that no further request can change, with their remedies."""
-_BUSY = frozenset({408, 429, 529})
+_BUSY = frozenset({408, 409, 429, 529})
 _EXHAUSTED = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 """Codes of a refusal that waiting does not change: the account has no credit left."""
 _BLOCKS = frozenset({"content_filter", "content_policy_violation", "moderation_blocked"})
@@ -133,17 +134,17 @@ def _parse(data: bytes) -> Reply[dict[str, Any]]:
     return Reply(value)
 
 
-def unreadable(body: Mapping[str, Any], problem: str) -> Reply[Any]:
-    """Make the reply for an object that is no answer, with what the provider itself says of it."""
-    words = _explanation(body)
-    problem = f"{problem}: {words}" if words else problem
+def unreadable(body: Mapping[str, Any], error: Exception) -> Reply[Any]:
+    """Make the reply for an object that is no answer: what its provider says in it, else what is missing."""
+    words = one_line(said_in(body), 300) or f"{type(error).__name__} at {error}"
     received = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    problem = f"gave no answer that can be read: {words}"[:300]
     return Reply(failure=FailureKind.TYPE_ERROR, problem=problem, received=received)
 
 
 def _refusal(error: Any) -> Reply[dict[str, Any]]:
     status = int(error.status_code)
-    explanation = _explanation(error.body if isinstance(error.body, dict) else {}) or "no explanation"
+    explanation = one_line(said_in(error.body), 300) or "no explanation"
     words = f"answered with HTTP {status}: {explanation}"
     if status in _REFUSALS:
         raise NotEvaluable(f"the model {words}", remedy=_REFUSALS[status], status=status)
@@ -151,13 +152,10 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
         raise NotEvaluable(f"the model {words}", remedy="Check the plan and the bill.", status=status)
     if status in _BUSY or status >= 500:
         headers = {name.lower(): value for name, value in error.response.headers.items()}
-        wait = _retry_after_ms(headers)
-        if wait is None:
-            wait = asked_wait(status, headers, now=time.time())
         return Reply(
             failure=FailureKind.INFRASTRUCTURE,
             problem=words,
-            asked_wait=wait,
+            asked_wait=stated_wait(headers, now=time.time()),
             rate_limited=status in _RATE_LIMITED,
         )
     received = json.dumps(error.body, default=str).encode("utf-8", "replace") if error.body else b""
@@ -167,21 +165,19 @@ def _refusal(error: Any) -> Reply[dict[str, Any]]:
 
 def _codes(error: Any) -> set[str]:
     """Return what a refusal calls itself: its code and its type."""
-    body = error.body if isinstance(error.body, dict) else {}
-    details = body.get("error", body)
-    details = details if isinstance(details, dict) else {}
+    details = _details(error.body)
     return {value for value in (details.get("code"), details.get("type")) if isinstance(value, str)}
 
 
-def _retry_after_ms(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait from `retry-after-ms`, which some services send instead of `retry-after`."""
-    value = headers.get("retry-after-ms", "")
-    return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) < 12 else None
+def refused_names(received: bytes) -> str:
+    """Return the parameter and the code that the body of a refusal names."""
+    try:
+        details = _details(json.loads(received))
+    except ValueError:
+        return ""
+    return " ".join(value for value in (details.get("param"), details.get("code")) if isinstance(value, str))
 
 
-def _explanation(body: Mapping[str, Any]) -> str:
-    """Return the service's explanation in one bounded line."""
-    details = body.get("error", body)
-    message = details.get("message") if isinstance(details, dict) else details
-    text = message if isinstance(message, str) else ""
-    return " ".join("".join(char if char.isprintable() else " " for char in text).split())[:300]
+def _details(body: Any) -> Mapping[str, Any]:
+    details = body.get("error", body) if isinstance(body, dict) else {}
+    return details if isinstance(details, dict) else {}

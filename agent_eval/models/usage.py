@@ -1,9 +1,13 @@
-"""Read what agents and models report of an answer: the model, tokens, cost, and why it ended."""
+"""What agents and models report of an answer: the model, tokens, why it ended; and what tokens cost."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from agent_eval.contracts import TokenUsage
@@ -17,6 +21,7 @@ _USAGE_NAMES = {
     "cached_tokens": (
         "cached_tokens",
         "cache_read_input_tokens",
+        "prompt_cache_hit_tokens",  # DeepSeek
         "prompt_tokens_details.cached_tokens",
         "input_tokens_details.cached_tokens",
     ),
@@ -72,11 +77,17 @@ NO_FACTS = AnswerFacts()
 
 
 def facts_of(answer: Mapping[str, Any]) -> AnswerFacts:
-    """Extract what an answer reports of itself: model, usage, cost and end; None for what cannot be read."""
+    """Extract what an answer reports of itself: model, usage, cost and end; None for what cannot be read.
+
+    Gateways report a cost too: LiteLLM as `response_cost`, OpenRouter as `usage.cost`.
+    """
+    usage = answer.get("usage")
+    reported = (answer.get("cost_usd"), answer.get("response_cost"))
+    costs = (*reported, usage.get("cost") if isinstance(usage, Mapping) else None)
     return AnswerFacts(
         model=_text(answer, "model"),
-        usage=usage_of(answer.get("usage")),
-        cost_usd=figure_of(answer.get("cost_usd")),
+        usage=usage_of(usage),
+        cost_usd=next((cost for value in costs if (cost := figure_of(value)) is not None), None),
         stop_reason=_text(answer, "stop_reason") or _text(answer, "finish_reason"),
         block_reason=_text(answer, "block_reason"),
         agent_name=_text(answer, "agent_name"),
@@ -116,13 +127,14 @@ def whole_usage_of(reported: Any) -> TokenUsage | None:
 
 
 def _first_figure(usage: Mapping[str, Any], places: tuple[str, ...]) -> int | float | None:
-    return next((figure for place in places if (figure := figure_of(_at(usage, place))) is not None), None)
-
-
-def _at(usage: Mapping[str, Any], place: str) -> Any:
-    outer, _, inner = place.partition(".")
-    value = usage.get(outer)
-    return value if not inner else value.get(inner) if isinstance(value, dict) else None
+    for place in places:
+        outer, _, inner = place.partition(".")
+        value = usage.get(outer)
+        if inner:
+            value = value.get(inner) if isinstance(value, dict) else None
+        if (figure := figure_of(value)) is not None:
+            return figure
+    return None
 
 
 def _text(answer: Mapping[str, Any], name: str) -> str | None:
@@ -150,3 +162,48 @@ def figure_of(value: Any) -> int | float | None:
             return None
     is_figure = type(value) in (int, float) and 0 <= value <= LARGEST_FIGURE
     return value if is_figure else None
+
+
+_OF_BEDROCK = re.compile(r"(?:\w+\.)?(?:ai21|amazon|anthropic|cohere|deepseek|meta|mistral|openai|qwen)\.")
+"""How ids of models at Amazon Bedrock begin, such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`."""
+
+NEWEST = datetime(9999, 1, 1, tzinfo=UTC)
+"""A time for which the newest price holds."""
+
+
+def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fraction | None:
+    """Price tokens in US dollars; None for a model that `genai-prices` does not know.
+
+    The model's name may have its provider and a slash before it, or be an id of Bedrock. `tokens` are counts
+    by `input_tokens`, `output_tokens`, `cache_read_tokens` and `cache_write_tokens`.
+    """
+    from genai_prices import Usage, calc_price  # reads a large table, which few runs need
+
+    provider, _, name = model.rpartition("/")
+    if not provider and _OF_BEDROCK.match(name):
+        provider = "aws"
+    try:
+        price = calc_price(
+            Usage(**tokens), model_ref=name, provider_id=provider or None, genai_request_timestamp=at
+        )
+    # Unknown models and providers, and counts that contradict each other.
+    except (LookupError, ValueError):
+        return None
+    return Fraction(Decimal(price.total_price))
+
+
+def cost_of(model: str | None, facts: AnswerFacts) -> float | None:
+    """Return the cost of a reply: what its server reports, else by today's price; None where unknown."""
+    usage = facts.usage
+    if facts.cost_usd is not None:
+        return facts.cost_usd
+    if model is None or usage is None or usage.input_tokens is None or usage.output_tokens is None:
+        return None
+    counts = {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cache_read_tokens": usage.cached_tokens,
+        "cache_write_tokens": usage.cache_write_tokens,
+    }
+    price = price_of(model, {name: int(count) for name, count in counts.items() if count is not None})
+    return None if price is None else float(price)

@@ -16,6 +16,7 @@ from agent_eval.contracts import Case
 from agent_eval.conversation.simulated_user import Simulation, read_prompt, released_prompt
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.models.base import Model
+from agent_eval.models.catalog import MODELS
 from agent_eval.models.retries import Retries
 from agent_eval.operations.models import llm_key
 from agent_eval.storage.files import read_bytes
@@ -93,7 +94,7 @@ def cassette_of(
         return None if live is None else Cassette("record", live=live)
     mode, path = agent_spec.cassette
     if mode == "record" and is_resumed and live is not None:
-        return Cassette(mode, live=live)
+        return Cassette(mode, live=live, path=path)
     return open_cassette(path, mode, live, redacted=redacted)
 
 
@@ -109,10 +110,6 @@ def tools_of(
     return tools
 
 
-_WITHOUT_KEY = frozenset({"claude-code", "scripted"})
-"""Providers that need no key."""
-
-
 def simulation_for(
     spec: RunSpec,
     agent: Agent,
@@ -122,7 +119,8 @@ def simulation_for(
 ) -> Simulation | None:
     """Open the model that plays users; None where no case has a conversation, or no model is named."""
     llm = spec.judging.llm
-    is_named = llm.provider in _WITHOUT_KEY or llm.base_url is not None or llm_key(llm, environ) is not None
+    needs_key = llm.provider not in MODELS or MODELS[llm.provider].needs_key
+    is_named = not needs_key or llm.base_url is not None or llm_key(llm, environ) is not None
     if agent.replays or not is_named or not _has_conversation(suite):
         return None
     prompt = spec.agent.user_prompt if spec.agent is not None else None
@@ -138,7 +136,6 @@ def _has_conversation(suite: SuiteSource) -> bool:
 
 
 _AUI = ("aui", "aui-v3")
-_HOSTED = ("openai", "anthropic")
 _FROM_PYTHON = "adapter"
 
 
@@ -173,7 +170,7 @@ def _with_model(spec: AgentSpec, agent: SuiteAgent, suite: Path) -> AgentSpec:
     kind = (spec.name or "").partition(":")[0]
     if agent.model is None or kind == _FROM_PYTHON:
         return spec
-    if kind in _HOSTED:
+    if kind in MODELS:
         return replace(spec, name=f"{kind}:{agent.model}")
     interface = "the AUI API has no field for one" if kind in _AUI else "its interface cannot carry one"
     raise UsageError(

@@ -158,7 +158,10 @@ def refuse_unfit(pack: Pack) -> None:
         (bool(config.git_dirty), "it was made of changes that are not committed"),
         (config.git_commit is None, "it does not know its commit"),
         (config.model == "unknown", "it does not know its model"),
-        (config.execution_config.looks is not None, "an earlier version ended it as soon as it was decided"),
+        (
+            "looks" in (config.execution_config.model_extra or {}),
+            "an earlier version ended it as soon as it was decided",
+        ),
     ]
     stated = [problem for holds, problem in problems if holds]
     if stated:

@@ -11,7 +11,7 @@ from typing import Any
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision
 from agent_eval.evidence.derived import clear_unfinished, write_output
-from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.evidence.reader import Pack
 from agent_eval.evidence.redacted import without_secrets as without_secrets
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
@@ -39,7 +39,6 @@ class CompareResult:
     path: Path
 
 
-@without_collection()
 def compare_packs(
     baseline: str | Path,
     candidate: Path,

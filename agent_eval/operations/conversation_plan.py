@@ -10,7 +10,7 @@ from typing import Any
 
 from agent_eval.contracts.aui import AuiTest, LlmEvaluation
 from agent_eval.errors import InvalidInput
-from agent_eval.models.catalog import MODELS
+from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.reader import open_suite
@@ -116,7 +116,7 @@ def plan_suite(
     tests: Sequence[str] = (),
     tags: Sequence[str] = (),
     loops: int = 1,
-    provider: str = "openai",
+    provider: str = DEFAULT_PROVIDER,
     llm_model: str | None = None,
     key_variables: Collection[str] = (KEY_VARIABLE,),
 ) -> Plan:
@@ -181,7 +181,7 @@ def _planned(test: AuiTest) -> PlannedTest:
 
 def _price(tests: Sequence[PlannedTest], model: str) -> float | None:
     """Estimate what the calls of one loop cost, if every conversation has all its turns."""
-    from agent_eval.models.prices import price_of
+    from agent_eval.models.usage import price_of
 
     read = written = 0
     for test in tests:

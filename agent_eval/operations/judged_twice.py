@@ -139,7 +139,7 @@ def _config(run: RunConfig, name: str) -> str:
 
 
 def _load(name: str, run: RunConfig) -> Judge | None:
-    from agent_eval.judges.asking import AsksModel  # only where something differs
+    from agent_eval.judges.base import AsksModel  # only where something differs
     from agent_eval.judges.catalog import load_judges
 
     configs = {name: run.judge_configs[name]} if name in run.judge_configs else {}

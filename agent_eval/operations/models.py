@@ -97,7 +97,7 @@ class ModelAccess:
         return self._model()
 
     def _keep(self) -> Model:
-        from agent_eval.models.cassette import KeptModel
+        from agent_eval.agents.cassette import KeptModel
 
         store = self._store()
         may_ask = not self._only_kept and store.mode != "replay"
@@ -111,7 +111,7 @@ class ModelAccess:
         )
 
     def _open_store(self) -> Any:
-        from agent_eval.models.cassette import ReplyStore
+        from agent_eval.agents.cassette import ReplyStore
 
         store = ReplyStore(self.spec.cassette, self.spec.cassette_mode)
         store.add_evidence(self._evidence)

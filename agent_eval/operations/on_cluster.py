@@ -21,7 +21,7 @@ from agent_eval.engine.journaled_suite import FinishedTrial, TrialNumber, record
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import UsageError
-from agent_eval.judges.asking import ask_models
+from agent_eval.judges.base import ask_models
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_setup import redaction_of, tools_of

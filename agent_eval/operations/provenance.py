@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent_eval.contracts import Comparison
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.reader import Pack, without_collection
+from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import compared
 from agent_eval.operations.packs import ReadComparison, pack_around
 from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signed
@@ -56,7 +56,6 @@ class ComparedPacks:
         """The sides, `baseline` and `candidate`, that only the comparison's file says which pack they are."""
 
     @classmethod
-    @without_collection()
     def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
         """Find, open and verify the packs of the comparison at `path`.
 
@@ -107,7 +106,6 @@ class ComparedPacks:
                 field=side,
             )
 
-    @without_collection()
     def check(self) -> Comparison:
         """Compare the packs as the comparison says they were, and check every figure that it states.
 

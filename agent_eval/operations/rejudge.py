@@ -136,7 +136,9 @@ def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mappi
             "started_at": clock.timestamp(environ),
             "judges": list(plan.names),
             "judge_configs": {name: plan.configs[name] for name in plan.names if name in plan.configs},
-            "execution_config": pack.config.execution_config.rejudged(origin, code_digests(plan.load())),
+            "execution_config": pack.config.execution_config.model_copy(
+                update={"rejudged_from": origin, "judge_code": code_digests(plan.load()) or None}
+            ),
             "pinned_env": pinned_environment(),
         }
     )

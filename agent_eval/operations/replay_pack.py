@@ -126,16 +126,6 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     return ReplayResult(report, out)
 
 
-def replay_own(pack: Pack, path: Path, *, environ: Mapping[str, str]) -> ReplayReport:
-    """Judge a pack again that this process has made, with all of its judges; writes nothing.
-
-    Raises:
-        AgentEvalError: It cannot be judged again.
-    """
-    judges = JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, "command line")
-    return _report(pack, path, judges, [], environ)
-
-
 def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
     """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`."""
     if judging.judges:

@@ -15,7 +15,7 @@ from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import write_output
-from agent_eval.judges.asking import ask_models
+from agent_eval.judges.base import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock

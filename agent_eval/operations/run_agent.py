@@ -37,7 +37,7 @@ from agent_eval.errors import (
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.asking import NoModel
+from agent_eval.judges.base import NoModel
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock

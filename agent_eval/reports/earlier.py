@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.contracts import GateDecision, GateStatus
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, TrialCounts
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase
+from agent_eval.contracts.reruns import TrialCounts
 
 _ANSWERS: dict[str, CaseAnswer] = {
     "confirmed": "broke",

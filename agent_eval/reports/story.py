@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from agent_eval.contracts import GateDecision, GateStatus, Outcome
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, TrialCounts
-from agent_eval.contracts.reruns import Reruns, Spending
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase
+from agent_eval.contracts.reruns import Reruns, Spending, TrialCounts
 from agent_eval.reports.causes import are_all_of, in_words
 from agent_eval.reports.counts import passing
 from agent_eval.reports.earlier import sentence_of_earlier_version
@@ -232,14 +232,14 @@ def state_of(report: EvaluationReport) -> State:
     return "error" if report.not_evaluated else _STATES[report.status]
 
 
-def spending_text(spending: Spending, *, most: bool = False) -> str:
+def spending_text(spending: Spending) -> str:
     """Write trials, minutes and money on one line; a cost that is not known is no cost of zero.
 
     Example:
-        >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25), most=True)
-        'at most 12 trials, 3 min, 0.25 USD'
+        >>> spending_text(Spending(trials=12, minutes=3.0, cost_usd=0.25))
+        '12 trials, 3 min, 0.25 USD'
     """
-    parts = [f"{'at most ' if most else ''}{count(spending.trials, 'trial')}"]
+    parts = [count(spending.trials, "trial")]
     if spending.minutes is not None:
         parts.append(f"{spending.minutes:.0f} min" if spending.minutes >= 1 else "under a minute")
     parts.append("cost unknown" if spending.cost_usd is None else f"{spending.cost_usd:.2f} USD")
@@ -309,8 +309,7 @@ def _new_cases(suite: SuiteReport) -> Iterable[str]:
 def _reruns_took(reruns: Reruns | None) -> Iterable[str]:
     if reruns is None or not reruns.spent.trials:
         return
-    expected = f"; expected: {spending_text(reruns.expected, most=True)}" if reruns.expected.trials else ""
-    yield f"Reruns took {spending_text(reruns.spent)}{expected}."
+    yield f"Reruns took {spending_text(reruns.spent)}."
 
 
 # What to do.

@@ -99,7 +99,9 @@ def other_meaning(suite: SuiteReport) -> list[str]:
     """Say where the two runs mean different things by "passed", which changes how every figure is read."""
     if suite.comparison is None:
         return []
-    meaning = _other_meaning(suite.comparison)
+    # A policy counts trials: the number that each run has of them changes nothing about what it says.
+    checks = _MEANING[:1] if suite.decision.decided_by == "policy" else _MEANING
+    meaning = _messages_of(suite.comparison, checks)
     return [notice for notice in suite.comparison.behaviour.notices if _key(notice) in meaning]
 
 
@@ -109,8 +111,11 @@ def other_rules(suite: SuiteReport, detail: Detail) -> str:
     return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in listed[: detail.sentences])
 
 
-def _other_meaning(comparison: Comparison) -> set[str]:
-    checks = ("case_policy_match", "trial_count_match")
+_MEANING = ("case_policy_match", "trial_count_match")
+"""Conditions that change what "passed" means where they do not hold."""
+
+
+def _messages_of(comparison: Comparison, checks: tuple[str, ...]) -> set[str]:
     return {_key(check.message) for check in comparison.compatibility.failures if check.name in checks}
 
 
@@ -123,7 +128,7 @@ def notices_of(suite: SuiteReport) -> list[str]:
     comparison = suite.comparison
     if comparison is None:
         return []
-    meaning = _other_meaning(comparison)
+    meaning = _messages_of(comparison, _MEANING)
     is_by_policy = suite.decision.decided_by == "policy"
     return [
         notice

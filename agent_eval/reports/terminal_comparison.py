@@ -140,7 +140,8 @@ def gate_text(
     story = story_of(suite, is_evaluated=not decision.not_evaluated)
     first = wrapped([clean(f"{story.sign} {story.sentence}")], rest="  ")
     lines = [painted(line, _COLOURS[story.state], colour) for line in first] + _story(story)
-    for rule in story.rules:
+    reasons = {story.sentence, *(finding.text for finding in story.findings)}
+    for rule in (rule for rule in story.rules if rule.state != "failed" or rule.text not in reasons):
         lines += wrapped([clean(rule.text, limit=300)], first=f"  {_MARKS[rule.state]} ", rest="     ")
     if not decision.passed and comparison is not None:
         worse = set(comparison.regressed_case_ids)

@@ -2,15 +2,18 @@
 
 `write_file` and `new_file` replace a file, `new_directory` and `new_directories` whole directories;
 `HashedFile` and `write_unsynced` write files within them. A killed process leaves at worst a hidden sibling
-named `.NAME.partial-…`, which the next write of the same name removes (`leftovers`).
+named `.NAME.partial-…`, which the next write of the same name removes: its writer held a lock on it, and the
+kernel releases that when the process ends, however it ends. Without locks nothing is removed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -21,7 +24,6 @@ from types import TracebackType
 from typing import IO, Any
 
 from agent_eval.errors import StorageError, UsageError
-from agent_eval.storage.leftovers import lock_partial, sweep
 
 _REMEDIES = {
     errno.ENOSPC: "Free space on the disk or write to another one.",
@@ -37,6 +39,12 @@ _REMEDIES = {
 }
 _STREAM_DIRECTORIES = (Path("/dev"), Path("/dev/fd"))
 _LONGEST_PREFIX = 100
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TOKEN = re.compile(r"[0-9a-f]{16}")
+_REMOVED_AT_A_TIME = 1_000
+_BUFFER = 1 << 20
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 _MANY_PATHS = 400
 """Number of paths from which syncing the whole file system is quicker than syncing each of them."""
 
@@ -189,27 +197,37 @@ def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], boo
     for final in finals:
         _check_replaceable(final, may_replace(final))
     first = finals[0]
-    missing = [parent for parent in first.parents if not parent.exists()]
+    with without_new_directories(first):
+        try:
+            first.parent.mkdir(parents=True, exist_ok=True)
+            partial, descriptor = _partial_directory(first)
+        except OSError as error:
+            raise writing_failed(first, error) from error
+        try:
+            places = [partial / str(number) for number in range(len(finals))]
+            yield places
+            for place, final in zip(places, finals, strict=True):
+                _check_replaceable(final, may_replace(final))
+                _put_in_place(place, final)
+                sync_directory(final.parent)
+        except OSError as error:
+            raise writing_failed(first, error) from error
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+            os.close(descriptor)
+
+
+@contextmanager
+def without_new_directories(path: Path) -> Iterator[None]:
+    """If the block fails, remove the directories above `path` that it made, as far as they are empty."""
+    missing = [parent for parent in path.absolute().parents if not parent.exists()]
     try:
-        first.parent.mkdir(parents=True, exist_ok=True)
-        partial, descriptor = _partial_directory(first)
-    except OSError as error:
-        raise writing_failed(first, error) from error
-    try:
-        places = [partial / str(number) for number in range(len(finals))]
-        yield places
-        for place, final in zip(places, finals, strict=True):
-            _check_replaceable(final, may_replace(final))
-            _put_in_place(place, final)
-            sync_directory(final.parent)
-    except OSError as error:
-        raise writing_failed(first, error) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)
-        with suppress(OSError):
+        yield
+    except BaseException:
+        with suppress(OSError):  # the first that is in use, or was never made, ends it
             for parent in missing:
-                parent.rmdir()  # fails if something is in it, which is fine
+                parent.rmdir()
+        raise
 
 
 class HashedFile:
@@ -329,11 +347,11 @@ def exchange(first: Path, second: Path) -> bool:
 
 @contextmanager
 def _partial_file(path: Path, directory: Path) -> Iterator[tuple[IO[bytes], Path]]:
-    sweep(directory, _prefix(path, "partial"))
+    _sweep(directory, _prefix(path, "partial"))
     while True:
         partial = _sibling(directory / path.name, "partial")
         with open(partial, "xb") as file:
-            if not lock_partial(partial, file.fileno()):
+            if not _lock_partial(partial, file.fileno()):
                 continue  # another process removed it as a leftover before it was locked
             try:
                 yield file, partial
@@ -359,7 +377,7 @@ def _is_stream(path: Path) -> bool:
 
 def _partial_directory(final: Path) -> tuple[Path, int]:
     """Create a directory beside `final`; return it with the descriptor that locks it."""
-    sweep(final.parent, _prefix(final, "partial"))
+    _sweep(final.parent, _prefix(final, "partial"))
     while True:
         partial = _sibling(final, "partial")
         partial.mkdir()
@@ -367,7 +385,7 @@ def _partial_directory(final: Path) -> tuple[Path, int]:
             descriptor = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
-        if lock_partial(partial, descriptor):
+        if _lock_partial(partial, descriptor):
             return partial, descriptor
         os.close(descriptor)
 
@@ -443,7 +461,55 @@ def _c_function(name: str) -> Any:
         return None
 
 
-_BUFFER = 1 << 20
+def _lock_partial(partial: Path, descriptor: int) -> bool:
+    """Lock a partial that was just created, until the descriptor is closed; False if it was removed."""
+    with suppress(OSError):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return _is_at(partial, descriptor)
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+
+def _sweep(directory: Path, prefix: str) -> None:
+    """Remove the leftovers of killed writers from a directory.
+
+    A directory that cannot be read is left as it is. Sixteen hexadecimal digits follow the `prefix` of a
+    leftover's name.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if entry.name.startswith(prefix) and _TOKEN.fullmatch(entry.name, len(prefix))
+            ]
+    except OSError:
+        return
+    for name in names[:_REMOVED_AT_A_TIME]:
+        with suppress(OSError):
+            _remove(directory / name)
+
+
+def _remove(partial: Path) -> None:
+    descriptor = os.open(partial, _FLAGS)
+    try:
+        # Fails if the writer is alive and has locked it.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _is_at(partial, descriptor):
+            return
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            shutil.rmtree(partial, ignore_errors=True)
+        elif stat.S_ISREG(mode):
+            partial.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        at_path, opened = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+    except OSError:
+        return False
+    return (at_path.st_dev, at_path.st_ino) == (opened.st_dev, opened.st_ino)

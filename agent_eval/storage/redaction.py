@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import orjson
 
@@ -15,13 +18,13 @@ from agent_eval.storage.redaction_rules import (
     NO_RULES,
     PERSON,
     PERSONAL_SHAPES,
+    SHORTEST,
     TOKEN_SHAPES,
     RedactionRules,
     is_card_number,
+    is_secret_name,
     marker,
 )
-from agent_eval.storage.secret_forms import forms_of, json_forms
-from agent_eval.storage.secret_names import SHORTEST, is_secret_name
 
 REDACTED = "[redacted]"
 """Text that replaces a secret without a name, and everything that a rule of the user's matches.
@@ -43,6 +46,9 @@ Of a list it is the shape of its items."""
 _CONTRACT_KEY = re.compile(r"[a-z][a-z_]*")
 _SHORTEST_OF_FIELD = 4
 _SHORTEST_NAME = 3
+_SHORTEST_LINE = 16
+_LEVELS = 4
+_OPAQUE_LINE = re.compile(rf"[A-Za-z0-9+/=_.-]{{{_SHORTEST_LINE},}}")
 
 
 class Redactor:
@@ -258,7 +264,7 @@ class Redactor:
     @cached_property
     def _forms(self) -> dict[bytes, str]:
         """Names by form, the longest form first."""
-        names = {form: name for secret, name in self._secrets.items() for form in forms_of(secret)}
+        names = {form: name for secret, name in self._secrets.items() for form in _forms_of(secret)}
         return dict(sorted(names.items(), key=lambda item: (-len(item[0]), item[0])))
 
     @cached_property
@@ -371,7 +377,7 @@ def _pattern(name: str, regex: str) -> Callable[[bytes], bytes]:
 
 def _words(values: Mapping[str, str]) -> Callable[[bytes], bytes]:
     """Replace values of fields where they stand as words of their own, by the marker of each."""
-    markers = {form: hidden for value, hidden in values.items() for form in json_forms(value)}
+    markers = {form: hidden for value, hidden in values.items() for form in _json_forms(value)}
     ordered = sorted(markers, key=lambda form: (-len(form), form))
     pattern = _compiled(b"|".join(_bounded(form) for form in ordered))
     return _replacing(pattern, lambda match: markers[match.group()].encode())
@@ -401,3 +407,62 @@ def _values_below(
         text = str(value).strip()
         if len(text) >= (_SHORTEST_OF_FIELD if hidden == REDACTED else _SHORTEST_NAME):
             yield text, hidden
+
+
+def _forms_of(secret: str) -> Iterable[bytes]:
+    """Yield every form in which a secret is recognized; the same form may come more than once."""
+    texts = {secret, secret.strip()}
+    texts |= {line for line in map(str.strip, secret.splitlines()) if _OPAQUE_LINE.fullmatch(line)}
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        yield raw
+        yield raw.hex().encode()
+        yield raw.hex().upper().encode()
+        yield from _base64_forms(raw)
+        yield quote(raw, safe="").encode()
+        yield quote_plus(raw).encode()
+        yield from _json_forms(text)
+        # HTML is put into JSON, and JSON into HTML.
+        for shown_in_html in _html_forms(text):
+            yield shown_in_html.encode("utf-8", "surrogatepass")
+            if shown_in_html != text:
+                yield from _json_forms(shown_in_html)
+        for ascii_only in (False, True):
+            for shown_in_html in _html_forms(json.dumps(text, ensure_ascii=ascii_only)[1:-1]):
+                yield shown_in_html.encode("utf-8", "surrogatepass")
+
+
+def _html_forms(text: str) -> tuple[str, str]:
+    """Return a text as Python and most others escape it for HTML, and as template engines do."""
+    import html  # its table of names is made on import; most runs have no secrets
+
+    named = html.escape(text)
+    return named, named.replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
+
+
+def _json_forms(text: str) -> Iterable[bytes]:
+    """Yield a text as JSON writes it within a string, within a string of a string, and so on.
+
+    Tool arguments are JSON within JSON, and errors of servers repeat whole answers; each level may write
+    other characters than ASCII, and slashes, as they are or escaped.
+    """
+    level = {text}
+    for _ in range(_LEVELS):
+        escaped = {
+            json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in level for ascii_only in (False, True)
+        }
+        level = escaped | {form.replace("/", "\\/") for form in escaped}
+        for form in sorted(level):
+            yield form.encode("utf-8", "surrogatepass")
+
+
+def _base64_forms(raw: bytes) -> Iterable[bytes]:
+    """Yield the characters of base64 that depend on `raw` only, at each offset within the encoded data."""
+    for offset in range(3):
+        encoded = base64.b64encode(b"\0" * offset + raw).rstrip(b"=")
+        # The first characters mix with the bytes before, the last one with those after.
+        start = (0, 2, 3)[offset]
+        end = len(encoded) if (offset + len(raw)) % 3 == 0 else len(encoded) - 1
+        core = encoded[start:end]
+        yield core
+        yield core.translate(bytes.maketrans(b"+/", b"-_"))

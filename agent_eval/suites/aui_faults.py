@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from agent_eval.contracts.aui import (
     AUTO,
     EVALUATION_MODELS,
+    PADDED_TURNS,
     STRICT_KINDS,
-    TAGS,
     AuiSuite,
     AuiTest,
     AuiTurn,
@@ -29,11 +29,18 @@ KEY_VARIABLE = "AUI_API_KEY"
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-_LEVELS = {
+_FIELDS = {
     "suite": frozenset(AuiSuite.model_fields),
     "test": frozenset(AuiTest.model_fields),
     "turn": frozenset(AuiTurn.model_fields),
 }
+
+_OF_FIRST_API = {
+    **dict.fromkeys(("tool_used", "tool_not_used", "escalated", "not_escalated"), "workflows"),
+    **dict.fromkeys(("param_equals", "param_exists", "param_not_exists"), "parameters"),
+    "integration_called": "integrations",
+}
+"""Strict evaluations of what the later AUI API (v3) does not record."""
 
 
 def key_reference(text: str) -> str | None:
@@ -49,11 +56,8 @@ def key_reference(text: str) -> str | None:
 
 def faults(payload: Mapping[str, Any]) -> list[Problem]:
     """List the faults of a suite, in the order of its format."""
-    listed = [*_faults_of_values(payload), *_misspelt(payload)]
-    for number, test in enumerate(_objects(payload.get("tests"))):
-        listed += _faults_of_test(test, f"tests[{number}]")
-    listed += _duplicates(payload)
-    listed.sort(key=_number_of_test)
+    listed = [*_refused(payload), *_misspelt(payload), *_weightless(payload), *_duplicates(payload)]
+    listed.sort(key=lambda problem: -1 if (number := _test_of(problem)) is None else number)
     return [_with_name(problem, payload) for problem in listed]
 
 
@@ -79,42 +83,39 @@ def faults_of_key(key: Any, allowed: Collection[str]) -> Iterator[Problem]:
 
 def warnings(payload: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield what is odd about a suite without faults."""
-    yield from _unknown(payload, "suite", "")
-    for number, test in enumerate(_objects(payload.get("tests"))):
-        place = f"tests[{number}]"
-        yield from _unknown(test, "test", f"{place}.")
-        for turn, message in enumerate(_objects(test.get("turns"))):
-            yield from _unknown(message, "turn", f"{place}.turns[{turn}].")
-            text = message.get("user", "")
-            if text != AUTO and text.strip().casefold() == AUTO:
-                yield Problem(
-                    f"user is {short_json(text)}, which is sent as it is",
-                    'Write "auto" to have the user simulated.',
-                    f"{place}.turns[{turn}].user",
-                )
-        for position, evaluation in enumerate(_objects(test.get("evaluations"))):
-            yield from _odd_turn(evaluation, test, f"{place}.evaluations[{position}].beforeTurn")
-    yield from _of_first_api(payload)
-
-
-_OF_FIRST_API = {
-    **dict.fromkeys(("tool_used", "tool_not_used", "escalated", "not_escalated"), "workflows"),
-    **dict.fromkeys(("param_equals", "param_exists", "param_not_exists"), "parameters"),
-    "integration_called": "integrations",
-}
-"""Strict evaluations of what the later AUI API (v3) does not record."""
-
-
-def _of_first_api(payload: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield one warning on all evaluations that cannot be decided by the later API."""
+    for level, place, value in _levels(payload):
+        for key in [key for key in value if key not in _FIELDS[level]]:
+            yield Problem(
+                f"{short_json(key)} is not a field of a {level}, and is ignored",
+                "Remove it, if it was meant to do something.",
+                _below(place, key),
+            )
+        text = value.get("user", "") if level == "turn" else AUTO
+        if text != AUTO and text.strip().casefold() == AUTO:
+            yield Problem(
+                f"user is {short_json(text)}, which is sent as it is",
+                'Write "auto" to have the user simulated.',
+                f"{place}.user",
+            )
     places: list[str] = []
     parts: set[str] = set()
-    for number, test in enumerate(_objects(payload.get("tests"))):
-        for position, evaluation in enumerate(_objects(test.get("evaluations"))):
-            part = _OF_FIRST_API.get(str(evaluation.get("strict")))
-            if part is not None:
-                places.append(f"tests[{number}].evaluations[{position}]")
-                parts.add(part)
+    for place, test, evaluation in _evaluations(payload):
+        before, turns = evaluation.get("beforeTurn"), max(len(test["turns"]), PADDED_TURNS)
+        if before == 1:
+            yield Problem(
+                "beforeTurn 1 is before every turn, so this always passes",
+                "Leave it out.",
+                f"{place}.beforeTurn",
+            )
+        elif before is not None and before > turns:
+            yield Problem(
+                f"beforeTurn {before:g} is after the last of {turns} turns",
+                "Leave it out to mean them all.",
+                f"{place}.beforeTurn",
+            )
+        if part := _OF_FIRST_API.get(str(evaluation.get("strict"))):
+            places.append(place)
+            parts.add(part)
     if places:
         words = f"{count(len(places), 'evaluation')} from here on {verb(len(places), 'rests', 'rest')} on"
         yield Problem(
@@ -125,26 +126,13 @@ def _of_first_api(payload: Mapping[str, Any]) -> Iterator[Problem]:
         )
 
 
-def _odd_turn(evaluation: Mapping[str, Any], test: Mapping[str, Any], place: str) -> Iterator[Problem]:
-    before = evaluation.get("beforeTurn")
-    turns = max(len(test["turns"]), 7)
-    if before == 1:
-        yield Problem("beforeTurn 1 is before every turn, so this always passes", "Leave it out.", place)
-    elif before is not None and before > turns:
-        yield Problem(
-            f"beforeTurn {before:g} is after the last of {turns} turns",
-            "Leave it out to mean them all.",
-            place,
-        )
-
-
-def _faults_of_values(payload: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield what the contract finds: missing fields, wrong types, unknown kinds."""
+def _refused(payload: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what the contract finds: missing fields, wrong types, unknown kinds, fields of other kinds."""
     try:
         AuiSuite.model_validate(payload)
     except ValidationError as error:
         details: list[dict[str, Any]] = [
-            {**detail, "loc": tuple(step for step in detail["loc"] if step not in TAGS)}
+            {**detail, "loc": _without_tag(detail["loc"])}
             for detail in error.errors(include_url=False, include_context=False)
         ]
         ours = [detail for detail in details if detail["type"] not in ("extra_forbidden", "unknown_kind")]
@@ -152,11 +140,20 @@ def _faults_of_values(payload: Mapping[str, Any]) -> Iterator[Problem]:
             yield Problem(message, remedy, place)
         for detail in details:
             if detail["type"] == "unknown_kind":
-                yield _unknown_kind(detail["input"], json_path(detail["loc"]))
+                yield _unknown_kind(detail["input"].get("strict"), json_path(detail["loc"]))
+        for detail in details:
+            if detail["type"] == "extra_forbidden":
+                *above, key = detail["loc"]
+                evaluation = payload["tests"][above[1]]["evaluations"][above[3]]
+                yield _stray(key, evaluation.get("strict"), json_path(above))
 
 
-def _unknown_kind(evaluation: Any, place: str) -> Problem:
-    kind = evaluation.get("strict")
+def _without_tag(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Remove the step that pydantic puts after the number of an evaluation, and that no file has."""
+    return location[:4] + location[5:] if location[2:3] == ("evaluations",) else location
+
+
+def _unknown_kind(kind: Any, place: str) -> Problem:
     near = get_close_matches(kind, STRICT_KINDS, n=1, cutoff=0.5) if isinstance(kind, str) else []
     hint = f"Did you mean {near[0]}? " if near else ""
     return Problem(
@@ -166,80 +163,50 @@ def _unknown_kind(evaluation: Any, place: str) -> Problem:
     )
 
 
-def _faults_of_test(test: Mapping[str, Any], place: str) -> Iterator[Problem]:
-    evaluations = list(_objects(test.get("evaluations")))
-    for position, evaluation in enumerate(evaluations):
-        yield from _stray_keys(evaluation, f"{place}.evaluations[{position}]")
-    if evaluations and all(
-        type(weight := each.get("weight", 1)) in (int, float) and weight == 0 for each in evaluations
-    ):
-        yield Problem(
-            "every weight is 0, so the test has no score",
-            "Give one of the evaluations a weight.",
-            f"{place}.evaluations",
-        )
-
-
-def _stray_keys(evaluation: Mapping[str, Any], place: str) -> Iterator[Problem]:
-    """Yield keys that an evaluation must not have: misspelt ones, and those of other kinds."""
-    kind = evaluation.get("strict")
-    if "strict" in evaluation and (not isinstance(kind, str) or kind not in EVALUATION_MODELS):
-        return
-    model = EVALUATION_MODELS[kind] if isinstance(kind, str) else LlmEvaluation
-    of_others = frozenset[str]().union(*map(own_fields, STRICT_KINDS)) - frozenset(model.model_fields)
-    for key in evaluation:
-        if key in model.model_fields or key == "strict":
-            continue
-        where = f"{place}.{key}" if key.isidentifier() else place
-        subject = kind or "an evaluation by a model"
-        if key in of_others:
-            yield Problem(f"{key} does not belong to {subject}", "Remove it, or name the strict kind.", where)
-            continue
-        known = sorted({*model.model_fields, "strict"})
-        near = nearest(key, set(known), 0.7)
-        hint = f"Did you mean {near}? " if near else ""
-        yield Problem(
-            f"{short_json(key)} is not a field of {subject}",
-            f"{hint}Its fields are {', '.join(known)}.",
-            where,
-        )
+def _stray(key: str, kind: str | None, place: str) -> Problem:
+    """Say of a key that an evaluation must not have that it is misspelt, or one of another kind."""
+    model = LlmEvaluation if kind is None else EVALUATION_MODELS[kind]
+    subject = kind or "an evaluation by a model"
+    if any(key in own_fields(other) for other in STRICT_KINDS):
+        remedy = "Remove it, or name the strict kind."
+        return Problem(f"{key} does not belong to {subject}", remedy, _below(place, key))
+    known = {*model.model_fields, "strict"}
+    near = nearest(key, known, 0.7)
+    hint = f"Did you mean {near}? " if near else ""
+    return Problem(
+        f"{short_json(key)} is not a field of {subject}",
+        f"{hint}Its fields are {', '.join(sorted(known))}.",
+        _below(place, key),
+    )
 
 
 def _misspelt(payload: Mapping[str, Any]) -> Iterator[Problem]:
     for level, place, value in _levels(payload):
         for key in value:
-            near = None if key in _LEVELS[level] else nearest(key, _LEVELS[level], 0.8)
+            near = None if key in _FIELDS[level] else nearest(key, _FIELDS[level], 0.8)
             if near is not None:
                 yield Problem(
                     f"{short_json(key)} is not a field of a {level}",
                     f"Did you mean {near}? Otherwise give it a name of its own.",
-                    f"{place}{key}" if key.isidentifier() else place.rstrip("."),
+                    _below(place, key),
                 )
 
 
-def _levels(payload: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    yield "suite", "", payload
+def _weightless(payload: Mapping[str, Any]) -> Iterator[Problem]:
     for number, test in enumerate(_objects(payload.get("tests"))):
-        yield "test", f"tests[{number}].", test
-        for turn, message in enumerate(_objects(test.get("turns"))):
-            yield "turn", f"tests[{number}].turns[{turn}].", message
-
-
-def _unknown(value: Mapping[str, Any], level: str, place: str) -> Iterator[Problem]:
-    for key in value:
-        if key not in _LEVELS[level]:
+        weights = [evaluation.get("weight", 1) for evaluation in _objects(test.get("evaluations"))]
+        if weights and all(type(weight) in (int, float) and weight == 0 for weight in weights):
             yield Problem(
-                f"{short_json(key)} is not a field of a {level}, and is ignored",
-                "Remove it, if it was meant to do something.",
-                f"{place}{key}" if key.isidentifier() else place.rstrip("."),
+                "every weight is 0, so the test has no score",
+                "Give one of the evaluations a weight.",
+                f"tests[{number}].evaluations",
             )
 
 
 def _duplicates(payload: Mapping[str, Any]) -> Iterator[Problem]:
     first: dict[str, int] = {}
-    tests = payload.get("tests")
-    for number, test in enumerate(tests if isinstance(tests, list) else ()):
-        name = test.get("name") if isinstance(test, dict) else None
+    for number, test in enumerate(_objects(payload.get("tests"))):
+        name = test.get("name")
         if isinstance(name, str) and name and first.setdefault(name, number) != number:
             yield Problem(
                 f"the name {short_json(name)} occurs twice: tests[{first[name]}] and tests[{number}]",
@@ -248,24 +215,42 @@ def _duplicates(payload: Mapping[str, Any]) -> Iterator[Problem]:
             )
 
 
+def _levels(payload: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield the suite, its tests and their turns: the kind of each, its place and its fields."""
+    yield "suite", "", payload
+    for number, test in enumerate(_objects(payload.get("tests"))):
+        yield "test", f"tests[{number}]", test
+        for turn, message in enumerate(_objects(test.get("turns"))):
+            yield "turn", f"tests[{number}].turns[{turn}]", message
+
+
+def _evaluations(payload: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield the place of each evaluation, its test, and the evaluation."""
+    for number, test in enumerate(_objects(payload.get("tests"))):
+        for position, evaluation in enumerate(_objects(test.get("evaluations"))):
+            yield f"tests[{number}].evaluations[{position}]", test, evaluation
+
+
+def _below(place: str, key: str) -> str:
+    if not key.isidentifier():
+        return place
+    return f"{place}.{key}" if place else key
+
+
 def _objects(value: Any) -> Iterable[Mapping[str, Any]]:
     """Return the entries of a list as objects; one that is no object counts as an empty one."""
     return [item if isinstance(item, dict) else {} for item in value] if isinstance(value, list) else []
 
 
-_TEST = re.compile(r"tests\[(\d+)\]")
-
-
-def _number_of_test(problem: Problem) -> int:
-    """Return the position of a problem's test; -1 for one of the suite itself."""
-    match = _TEST.match(problem.field)
-    return int(match[1]) if match else -1
+def _test_of(problem: Problem) -> int | None:
+    match = re.match(r"tests\[(\d+)\]", problem.field)
+    return int(match[1]) if match else None
 
 
 def _with_name(problem: Problem, payload: Mapping[str, Any]) -> Problem:
     """Name the test of a problem, for readers who do not count."""
-    match = _TEST.match(problem.field)
-    test = payload["tests"][int(match[1])] if match else None
+    number = _test_of(problem)
+    test = None if number is None else payload["tests"][number]
     name = test.get("name") if isinstance(test, dict) else None
     if not isinstance(name, str) or not name:
         return problem

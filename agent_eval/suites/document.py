@@ -7,10 +7,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +44,10 @@ Finding = tuple[str, str, str]
 """A problem: the place of a key below the case or the header, a message, and a remedy."""
 
 _RULES = (
-    "conversation",
-    "expected_output",
-    "final_output_tool",
-    "json_schema",
-    "regex_patterns",
-    "tool_contracts",
-    "turns",
+    *("conversation", "expected_output", "final_output_tool", "json_schema", "regex_patterns"),
+    *("tool_contracts", "turns"),
 )
+"""Fields of a case that say what is asked and expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +94,12 @@ class Shard:
     line: int = 0
 
 
-def whole_shards(count: int) -> list[Shard]:
-    """Divide `count` cases that are read by their position into shards."""
+def whole_shards(count: int, starts: Sequence[tuple[int, int]] = ()) -> list[Shard]:
+    """Divide `count` cases into shards, which begin at these offsets and lines of a `.jsonl` file."""
+    places = starts or [(0, 0)] * ceil(count / SHARD_CASES)
     return [
-        Shard(index, first, min(SHARD_CASES, count - first))
-        for index, first in enumerate(range(0, count, SHARD_CASES))
+        Shard(index, index * SHARD_CASES, min(SHARD_CASES, count - index * SHARD_CASES), *place)
+        for index, place in enumerate(places)
     ]
 
 
@@ -177,27 +175,21 @@ class WholeDocument(Document):
         self.problems = []
         self._cases: list[Any] = []
         if isinstance(payload, dict):
-            self._separate_cases(payload)
+            self.raw_header = {name: value for name, value in payload.items() if name != "cases"}
+            cases = payload.get("cases")
+            if isinstance(cases, list):
+                self._cases = cases
+            elif "cases" in payload:
+                message = f"cases must be an array, not {short_json(cases)}"
+                self.problems.append(Problem(message, "Write it as [{...}, ...].", "cases"))
+            else:
+                self.problems.append(Problem("cases is missing", 'Add "cases": [{...}, ...].', "cases"))
         self.shards = whole_shards(len(self._cases))
 
     @property
     @override
     def held_bytes(self) -> int:
         return self._size
-
-    def _separate_cases(self, payload: dict[str, Any]) -> None:
-        self.raw_header = {name: value for name, value in payload.items() if name != "cases"}
-        cases = payload.get("cases")
-        if isinstance(cases, list):
-            self._cases = cases
-        elif "cases" in payload:
-            self.problems.append(
-                Problem(
-                    f"cases must be an array, not {short_json(cases)}", "Write it as [{...}, ...].", "cases"
-                )
-            )
-        else:
-            self.problems.append(Problem("cases is missing", 'Add "cases": [{...}, ...].', "cases"))
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
@@ -224,59 +216,48 @@ def parse_header(raw: Any, file: str, line: int | None) -> SuiteHeader:
 def header_problems(raw: Any, line: int | None) -> list[Problem]:
     """List the problems of a suite's header."""
     if not isinstance(raw, dict):
-        return [
-            Problem(
-                f"the suite must be an object, not {short_json(raw)}",
-                'Write {"dataset_id": "...", "cases": [...]}.',
-                line=line,
-            )
-        ]
-    header = None
+        message = f"the suite must be an object, not {short_json(raw)}"
+        return [Problem(message, 'Write {"dataset_id": "...", "cases": [...]}.', line=line)]
     try:
         header = SuiteHeader.model_validate(raw)
-        findings = list(misspelt_in_header(raw))
+        findings = [*misspelt_in_header(raw), *_wrong_versions(header)]
     except ValidationError as error:
         findings = problems_of(error, raw)
-    problems = [Problem(message, remedy, field, line=line) for field, message, remedy in findings]
-    return problems + list(_version_problems(header, line) if header is not None else ())
+    return [Problem(message, remedy, field, line=line) for field, message, remedy in findings]
 
 
 def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True, is_current: bool = True) -> Case:
-    """Validate a case.
+    """Validate a case. Without `check_keys`, keys that look like ours and are not are accepted.
 
-    Args:
-        check_keys: Refuse keys that look like ours and are not.
-        is_current: Refuse values that fields of the current version do not have; earlier ones had no such
-            fields.
+    Unless the case `is_current`, a field that is new in the current version is the author's own.
 
     Raises:
         InvalidInput: Malformed case; names file, line or position, case id and field.
     """
-    case, problems = case_problems(raw_case, check_keys=check_keys, is_current=is_current)
-    if case is None:
+    case, problems = case_problems(raw_case, is_current=is_current)
+    if case is not None and check_keys:
+        problems = misspelt_keys(raw_case, case)
+    if case is None or problems:
         raise problems[0].to_error(file, more=len(problems) - 1)
     return case
 
 
-def case_problems(
-    raw_case: RawCase, *, check_keys: bool = True, is_current: bool = True
-) -> tuple[Case | None, list[Problem]]:
-    """Validate a case and list its problems; the case is None if there are any.
-
-    Args:
-        check_keys: Report keys that look like ours and are not, too.
-        is_current: Report values that fields of the current version do not have, too.
-    """
-    case = None
+def case_problems(raw_case: RawCase, *, is_current: bool = True) -> tuple[Case | None, list[Problem]]:
+    """Validate a case and list its problems, apart from misspelt keys; the case is None if there are any."""
     try:
-        case = Case.model_validate(raw_case.raw, context=None if is_current else EARLIER)
-        findings = list(misspelt_in_case(raw_case.raw, case)) if check_keys else []
+        return Case.model_validate(raw_case.raw, context=None if is_current else EARLIER), []
     except ValidationError as error:
-        findings = problems_of(error, raw_case.raw)
-    if not findings:
-        return case, []
+        return None, _in_case(raw_case, problems_of(error, raw_case.raw))
+
+
+def misspelt_keys(raw_case: RawCase, case: Case) -> list[Problem]:
+    """List the keys of a valid case that look like ours and are not."""
+    return _in_case(raw_case, misspelt_in_case(raw_case.raw, case))
+
+
+def _in_case(raw_case: RawCase, findings: Iterable[Finding]) -> list[Problem]:
     case_id, place = raw_case_id(raw_case.raw), raw_case.place
-    return None, [
+    return [
         Problem(message, remedy, field, case_id, place.position, place.line)
         for field, message, remedy in findings
     ]
@@ -295,10 +276,9 @@ def raw_case_id(raw: Any) -> str | None:
 
 def duplicate_problem(case_id: str, first: Place, second: Place) -> Problem:
     """Build the problem of two cases with the same id, naming both places."""
+    places = f"cases[{first.position}] and cases[{second.position}]"
     if first.line is not None and second.line is not None:
         places = f"lines {first.line} and {second.line}"
-    else:
-        places = f"cases[{first.position}] and cases[{second.position}]"
     return Problem(
         f"case_id {short_json(case_id)} occurs twice: {places}",
         "Give every case an id of its own.",
@@ -309,26 +289,18 @@ def duplicate_problem(case_id: str, first: Place, second: Place) -> Problem:
     )
 
 
-def _version_problems(header: SuiteHeader, line: int | None) -> Iterator[Problem]:
+def _wrong_versions(header: SuiteHeader) -> Iterator[Finding]:
     in_metadata = header.metadata.get("schema_version")
     readable = ", ".join(READABLE_SCHEMA_VERSIONS)
     versions = {"schema_version": header.schema_version, "metadata.schema_version": in_metadata}
     for name, version in versions.items():
         if version is not None and version not in READABLE_SCHEMA_VERSIONS:
-            yield Problem(
-                f"{name} {short_json(version)} is not a version this program reads ({readable})",
-                f"State one of {readable}, or use a newer agent-eval.",
-                name,
-                line=line,
-            )
+            message = f"{name} {short_json(version)} is not a version this program reads ({readable})"
+            yield name, message, f"State one of {readable}, or use a newer agent-eval."
     if None not in versions.values() and in_metadata != header.schema_version:
-        yield Problem(
-            f"schema_version {short_json(header.schema_version)} contradicts metadata.schema_version "
-            f"{short_json(in_metadata)}",
-            "State the version once, in metadata.schema_version.",
-            "schema_version",
-            line=line,
-        )
+        message = f"schema_version {short_json(header.schema_version)} contradicts metadata.schema_version"
+        remedy = "State the version once, in metadata.schema_version."
+        yield "schema_version", f"{message} {short_json(in_metadata)}", remedy
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -356,9 +328,7 @@ _CASE = _Level(
     elsewhere={
         **dict.fromkeys(METADATA_KEYS, "metadata"),
         **dict.fromkeys(Policy.model_fields, "policy"),
-        "required_args": "tool_contracts, below the name of a tool",
-        "forbidden_args": "tool_contracts, below the name of a tool",
-        "args_schema": "tool_contracts, below the name of a tool",
+        **dict.fromkeys(ToolContract.model_fields, "tool_contracts, below the name of a tool"),
     },
 )
 _METADATA = _Level(

@@ -25,27 +25,20 @@ def lines_of_cases(path: Path, case_ids: Collection[str]) -> dict[str, int]:
     """
     wanted = set(case_ids)
     line_of: dict[str, int] = {}
-    if not wanted:
-        return line_of
     try:
-        text = read_bytes(path, max_bytes=MAX_BYTES).decode("utf-8", "replace")
+        text = read_bytes(path, max_bytes=MAX_BYTES).decode("utf-8", "replace") if wanted else ""
     except AgentEvalError:
         return line_of
     for number, line in enumerate(text.split("\n"), start=1):
         for match in _CASE_ID.finditer(line) if "case_id" in line else ():
-            case_id = _value(match[1])
+            case_id = match[1].strip()
+            if case_id.startswith("'"):
+                case_id = case_id[1:-1].replace("''", "'")
+            elif case_id.startswith('"'):
+                try:
+                    case_id = str(parse(case_id.encode("utf-8", "replace"), source="case_id"))
+                except AgentEvalError:
+                    continue
             if case_id in wanted:
                 line_of.setdefault(case_id, number)
     return line_of
-
-
-def _value(written: str) -> str:
-    if written.startswith('"'):
-        try:
-            value = parse(written.encode("utf-8", "replace"), source="case_id")
-        except AgentEvalError:
-            return ""
-        return value if isinstance(value, str) else ""
-    if written.startswith("'"):
-        return written[1:-1].replace("''", "'")
-    return written.strip()

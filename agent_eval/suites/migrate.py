@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS, SCHEMA_VERSION
+from agent_eval.contracts.event import ADDED
 from agent_eval.errors import InvalidInput
 from agent_eval.suites.problems import json_path, short_json
 
@@ -19,24 +20,13 @@ TOOL_CONTRACT_NAMES = {"required": "required_args", "forbidden": "forbidden_args
 VERSIONS_OF_OLD_NAMES = ("0.1.0", "1.0.0")
 """Versions in which these names were the only ones. A suite of such a version may still have either."""
 
-_CASE_FIELDS = {
-    "1.1.0": ("trials",),
-    "1.2.0": ("turns", "conversation", "final_output_tool", "topic", "setup", "teardown"),
-}
+_CASE_FIELDS = {"1.1.0": "trials", "1.2.0": "turns conversation final_output_tool setup teardown"}
 """Fields of a case by the version that introduced them."""
 
-_EVENT_FIELDS = {
-    "1.1.0": ("call_id",),
-    "1.2.0": (
-        *("agent_name", "turn", "model", "usage", "cost_usd", "stop_reason", "block_reason"),
-        *("content_recorded", "parts", "ran_on"),
-    ),
-}
+_EVENT_FIELDS = {"1.1.0": "call_id", "1.2.0": " ".join(ADDED)}
 """The same of an event."""
 
-_EVENT_TYPES = {
-    "1.2.0": ("reasoning", "model_call", "handoff", "guardrail", "state", "error"),
-}
+_EVENT_TYPES = {"1.2.0": "reasoning model_call handoff guardrail state error"}
 """Types of events by the version since which they are no message."""
 
 _SHOWN = 5
@@ -53,10 +43,6 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidInput: Not a suite, an unknown version, or a field under both its names with different values.
-
-    Example:
-        >>> migrate({"dataset_id": "orders", "cases": [{"case_id": "refund", "expected": 5}]})["cases"]
-        [{'case_id': 'refund', 'expected_output': 5}]
     """
     migrated = copy.deepcopy(dict(payload))
     metadata = migrated.setdefault("metadata", {})
@@ -73,38 +59,33 @@ def migrate(payload: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(cases, list):
         raise _wrong_type("cases", "an array", cases)
     for position, case in enumerate(cases):
-        _migrate_case(case, position)
-    metadata["schema_version"] = SCHEMA_VERSION
-    if "schema_version" in migrated:
-        migrated["schema_version"] = SCHEMA_VERSION
+        if not isinstance(case, dict):
+            raise _wrong_type(f"cases[{position}]", "an object", case)
+        for place, fields, names in _renamed(case):
+            _rename(fields, names, f"cases[{position}]{place and '.'}{place}")
+        trace = case.get("trace")
+        if isinstance(trace, list) and all(isinstance(event, dict) and "idx" not in event for event in trace):
+            for index, event in enumerate(trace):
+                event["idx"] = index
+    _state_version(migrated, SCHEMA_VERSION)
     return migrated
 
 
 def old_names(case: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield `(path, current name)` for each field of a case that has its old name."""
-    for old, new in CASE_NAMES.items():
-        if old in case:
-            yield old, new
-    contracts = case.get("tool_contracts")
-    for tool, contract in contracts.items() if isinstance(contracts, dict) else ():
-        for old, new in TOOL_CONTRACT_NAMES.items():
-            if isinstance(contract, dict) and old in contract:
-                yield json_path(("tool_contracts", tool, old)), new
+    for place, fields, names in _renamed(case):
+        for old, new in names.items():
+            if old in fields:
+                yield f"{place}{place and '.'}{old}", new
 
 
-def _migrate_case(case: Any, position: int) -> None:
-    place = f"cases[{position}]"
-    if not isinstance(case, dict):
-        raise _wrong_type(place, "an object", case)
-    _rename(case, CASE_NAMES, place)
+def _renamed(case: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, str]]]:
+    """Yield the objects of a case whose fields had other names: place, fields, and old names to new names."""
+    yield "", case, CASE_NAMES
     contracts = case.get("tool_contracts")
     for tool, contract in contracts.items() if isinstance(contracts, dict) else ():
         if isinstance(contract, dict):
-            _rename(contract, TOOL_CONTRACT_NAMES, f"{place}.{json_path(('tool_contracts', tool))}")
-    trace = case.get("trace")
-    if isinstance(trace, list) and all(isinstance(event, dict) and "idx" not in event for event in trace):
-        for index, event in enumerate(trace):
-            event["idx"] = index
+            yield json_path(("tool_contracts", tool)), contract, TOOL_CONTRACT_NAMES
 
 
 def _rename(fields: dict[str, Any], names: Mapping[str, str], place: str) -> None:
@@ -120,6 +101,12 @@ def _rename(fields: dict[str, Any], names: Mapping[str, str], place: str) -> Non
         fields[new] = fields.pop(old)
 
 
+def _state_version(suite: dict[str, Any], version: str) -> None:
+    suite["metadata"]["schema_version"] = version
+    if "schema_version" in suite:
+        suite["schema_version"] = version
+
+
 def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
     return InvalidInput(
         f"{place} must be {expected}, not {short_json(value)}",
@@ -129,17 +116,10 @@ def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
 
 
 def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """Return a suite in a schema version, which may be an earlier one.
-
-    The payload is `{"dataset_id", "cases", ...}` as plain JSON, of any version this program reads.
+    """Return a suite, as `migrate` takes it, in a schema version, which may be an earlier one.
 
     Raises:
         InvalidInput: As `migrate`; the version is unknown; or the suite has what that version cannot hold.
-
-    Example:
-        >>> suite = {"dataset_id": "orders", "cases": [{"case_id": "refund", "expected_output": 5}]}
-        >>> migrate_to(suite, "1.0.0")["cases"]
-        [{'case_id': 'refund', 'expected': 5}]
     """
     if version not in READABLE_SCHEMA_VERSIONS:
         raise InvalidInput(
@@ -147,11 +127,8 @@ def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
             remedy=f"Known versions are {', '.join(READABLE_SCHEMA_VERSIONS)}.",
             field="target_version",
         )
-    current = migrate(payload)
-    if version == SCHEMA_VERSION:
-        return current
-    lost = list(_lost(current["cases"], version))
-    if lost:
+    migrated = migrate(payload)
+    if lost := list(_lost(migrated["cases"], version)):
         more = f" and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
         raise InvalidInput(
             f"schema version {version} cannot hold {', '.join(lost[:_SHOWN])}{more}",
@@ -159,45 +136,29 @@ def migrate_to(payload: Mapping[str, Any], version: str) -> dict[str, Any]:
             field=lost[0],
             lost=len(lost),
         )
-    for case in current["cases"] if version in VERSIONS_OF_OLD_NAMES else ():
-        _rename_back(case, CASE_NAMES)
-        contracts = case.get("tool_contracts")
-        for contract in contracts.values() if isinstance(contracts, dict) else ():
-            if isinstance(contract, dict):
-                _rename_back(contract, TOOL_CONTRACT_NAMES)
-    current["metadata"]["schema_version"] = version
-    if "schema_version" in current:
-        current["schema_version"] = version
-    return current
+    for case in migrated["cases"] if version in VERSIONS_OF_OLD_NAMES else ():
+        for place, fields, names in _renamed(case):
+            _rename(fields, {new: old for old, new in names.items()}, place)
+    _state_version(migrated, version)
+    return migrated
 
 
 def _lost(cases: list[dict[str, Any]], version: str) -> Iterator[str]:
     """Yield the place of everything that a version cannot hold."""
-    order = READABLE_SCHEMA_VERSIONS
-    later = order[order.index(version) + 1 :]
-    case_fields = [name for known in later for name in _CASE_FIELDS.get(known, ())]
-    event_fields = [name for known in later for name in _EVENT_FIELDS.get(known, ())]
-    types = [name for known in later for name in _EVENT_TYPES.get(known, ())]
+    later = READABLE_SCHEMA_VERSIONS[READABLE_SCHEMA_VERSIONS.index(version) + 1 :]
+    case_fields, event_fields, types = (
+        [name for known in later for name in names.get(known, "").split()]
+        for names in (_CASE_FIELDS, _EVENT_FIELDS, _EVENT_TYPES)
+    )
     for position, case in enumerate(cases):
-        place = f"cases[{position}]"
-        yield from (f"{place}.{name}" for name in case_fields if case.get(name))
+        yield from (f"cases[{position}].{name}" for name in case_fields if case.get(name))
         trace = case.get("trace")
         for index, event in enumerate(trace if isinstance(trace, list) else ()):
-            if isinstance(event, dict):
-                yield from _lost_of_event(event, f"{place}.trace[{index}]", event_fields, types)
-                if "1.1.0" in later and event.get("ts") is None:
-                    yield f"{place}.trace[{index}] without ts"
-
-
-def _lost_of_event(
-    event: Mapping[str, Any], place: str, fields: list[str], types: list[str]
-) -> Iterator[str]:
-    yield from (f"{place}.{name}" for name in fields if event.get(name) is not None)
-    if event.get("type") in types:
-        yield f"{place}.type {event['type']}"
-
-
-def _rename_back(fields: dict[str, Any], names: Mapping[str, str]) -> None:
-    for old, new in names.items():
-        if new in fields:
-            fields[old] = fields.pop(new)
+            if not isinstance(event, dict):
+                continue
+            place = f"cases[{position}].trace[{index}]"
+            yield from (f"{place}.{name}" for name in event_fields if event.get(name) is not None)
+            if event.get("type") in types:
+                yield f"{place}.type {event['type']}"
+            if "1.1.0" in later and event.get("ts") is None:
+                yield f"{place} without ts"

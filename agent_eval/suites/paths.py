@@ -15,7 +15,7 @@ from agent_eval.storage.files import open_regular
 ROOT = Path(__file__).parents[1] / "bundled"
 DEMO, QUACK = ROOT / "Demo Agents", ROOT / "Quack Agents"
 
-_DATED = re.compile(r"eval_(.+)_([0-9]+)")
+_DATED = re.compile(r"^eval_(.+)_([0-9]+)$")
 """Name of a suite's file that ends in a date, which its own name has after a hyphen."""
 
 MAX_SUITES = 500
@@ -42,19 +42,14 @@ def get_quack_agents_path() -> Path:
 
 
 def is_bundled_name(name: str) -> bool:
-    """Tell whether a name is that of a bundled suite, and no path.
-
-    Example:
-        >>> is_bundled_name("demo:hr"), is_bundled_name("suites/hr.json")
-        (True, False)
-    """
+    """Tell whether a name is that of a bundled suite, and no path."""
     return name.startswith(("demo:", "quack:"))
 
 
 @cache
 def bundled_suites() -> dict[str, Path]:
     """Return the file of every bundled suite by its name, sorted."""
-    demo = {f"demo:{_demo_name(path.stem)}": path for path in DEMO.rglob("*.json")}
+    demo = {"demo:" + _DATED.sub(r"\1-\2", path.stem): path for path in DEMO.rglob("*.json")}
     quack = {
         f"quack:{path.relative_to(QUACK).with_suffix('').as_posix()}": path for path in QUACK.rglob("*.json")
     }
@@ -73,11 +68,6 @@ def bundled_suite(name: str) -> Path:
             field="suite",
         )
     return path
-
-
-def _demo_name(stem: str) -> str:
-    dated = _DATED.fullmatch(stem)
-    return f"{dated[1]}-{dated[2]}" if dated else stem
 
 
 def suite_paths(patterns: Sequence[str]) -> list[Path]:

@@ -108,9 +108,7 @@ def short_json(value: Any) -> str:
         text = orjson.dumps(value).decode()
     except TypeError:
         text = type(value).__name__
-    if len(text) <= VALUE_LIMIT:
-        return text
-    return text[: VALUE_LIMIT - 1] + "…"
+    return text if len(text) <= VALUE_LIMIT else text[: VALUE_LIMIT - 1] + "…"
 
 
 def json_path(location: Sequence[str | int]) -> str:
@@ -153,9 +151,7 @@ def _location_in(raw: Any, location: Sequence[str | int]) -> list[str | int]:
     steps: list[str | int] = []
     value = raw
     for step in location:
-        exists = isinstance(value, Mapping) and isinstance(step, str)
-        exists = exists or (isinstance(value, list) and isinstance(step, int))
-        if not exists:
+        if not (isinstance(value, Mapping) if isinstance(step, str) else isinstance(value, list)):
             break
         steps.append(step)
         try:
@@ -169,8 +165,12 @@ def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[
     field = json_path(location) or "it"
     if detail["type"] == "missing":
         return f"{field} is missing", f"Add {field}."
-    if len(location) < len(detail["loc"]):
-        return _explain_union(field, location, detail["input"])
+    if len(location) < len(detail["loc"]):  # a union: a JSON Schema or true or false, or kinds of numbers
+        value = short_json(detail["input"])
+        if location[-1:] == ["json_schema"]:
+            remedy = "Write a JSON Schema as an object."
+            return f"{field} must be an object, true or false, not {value}", remedy
+        return f"{field} must be a number, not {value}", "Write a number without quotes."
     if detail["type"] in _REMEDIES:
         return str(detail["msg"]), _REMEDIES[detail["type"]]
     expectation = _EXPECTATIONS.get(detail["type"])
@@ -178,12 +178,3 @@ def _explain(detail: Mapping[str, Any], location: Sequence[str | int]) -> tuple[
         return f"{field}: {detail['msg']}, not {short_json(detail['input'])}", f"Correct {field}."
     expected, how_to_write = expectation
     return f"{field} must be {expected}, not {short_json(detail['input'])}", f"{how_to_write}."
-
-
-def _explain_union(field: str, location: Sequence[str | int], value: Any) -> tuple[str, str]:
-    if location[-1:] == ["json_schema"]:
-        return (
-            f"{field} must be an object, true or false, not {short_json(value)}",
-            "Write a JSON Schema as an object.",
-        )
-    return f"{field} must be a number, not {short_json(value)}", "Write a number without quotes."

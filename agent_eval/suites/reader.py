@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,15 +26,13 @@ from agent_eval.suites.document import (
     parse_case,
     parse_header,
     states_current_version,
+    whole_shards,
 )
 from agent_eval.suites.problems import Problem
 
 SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
 MAX_LINE_BYTES = DEFAULT_LIMITS.max_bytes
-
-_CACHED_BYTES = 4 << 20
-"""Size up to which `case_at` caches the lines of a shard; of a larger shard it caches only their offsets."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +132,7 @@ def _whole(path: Path, digest: str, payload: Any, size: int) -> WholeDocument:
 
 
 def looks_like_aui(payload: Any) -> bool:
-    """Tell whether a parsed file is a suite in the format of the AUI evaluator: it has tests and no cases.
-
-    Example:
-        >>> looks_like_aui({"name": "Support", "tests": []}), looks_like_aui({"dataset_id": "orders"})
-        (True, False)
-    """
+    """Tell whether a parsed file is a suite in the format of the AUI evaluator: it has tests and no cases."""
     if not isinstance(payload, dict) or "cases" in payload or "dataset_id" in payload:
         return False
     return "tests" in payload or not {"agentId", "apiKey"}.isdisjoint(payload)
@@ -204,8 +197,7 @@ class JsonLinesDocument(Document):
     def __init__(self, path: Path) -> None:
         self.path = path
         self.problems = []
-        self.shards = []
-        self._cached_lines: _ShardLines | None = None
+        self._places: tuple[Shard, list[tuple[int, int]]] | None = None
         with open_regular(path) as file:
             self._fingerprint = _fingerprint(file)
             self._scan(file)
@@ -219,8 +211,8 @@ class JsonLinesDocument(Document):
 
     def _scan(self, file: BinaryIO) -> None:
         sha256 = hashlib.sha256()
-        offset = position = 0
-        start = (0, 0)
+        offset = count = 0
+        starts: list[tuple[int, int]] = []
         header_line = None
         for line, content in enumerate(_lines(file, self.path), start=1):
             sha256.update(content)
@@ -230,40 +222,24 @@ class JsonLinesDocument(Document):
                 header_line = line
                 self.raw_header = parse(content.rstrip(), source=str(self.path), first_line=line)
             else:
-                if position % SHARD_CASES == 0:
-                    start = (offset, line)
-                position += 1
-                if position % SHARD_CASES == 0:
-                    self._add_shard(position, SHARD_CASES, start)
+                if count % SHARD_CASES == 0:
+                    starts.append((offset, line))
+                count += 1
             offset += len(content)
-        if position % SHARD_CASES:
-            self._add_shard(position, position % SHARD_CASES, start)
+        self.shards = whole_shards(count, starts)
         self.header_line = header_line
         self.digest = sha256.hexdigest()
 
-    def _add_shard(self, end: int, count: int, start: tuple[int, int]) -> None:
-        self.shards.append(Shard(len(self.shards), end - count, count, *start))
-
     def _check_header(self) -> None:
-        if not isinstance(self.raw_header, dict):
-            return
-        if "cases" in self.raw_header:
-            self.problems.append(
-                Problem(
-                    "the header of a .jsonl suite must not have cases",
-                    "Write each case on a line of its own, or rename the file to .json.",
-                    "cases",
-                    line=self.header_line,
-                )
-            )
-        elif "case_id" in self.raw_header and "dataset_id" not in self.raw_header:
-            self.problems.append(
-                Problem(
-                    "the first line is a case, but must be the suite's header",
-                    'Put a line such as {"dataset_id": "my-suite"} before the cases.',
-                    line=self.header_line,
-                )
-            )
+        header = self.raw_header if isinstance(self.raw_header, dict) else {}
+        if "cases" in header:
+            message = "the header of a .jsonl suite must not have cases"
+            remedy = "Write each case on a line of its own, or rename the file to .json."
+            self.problems.append(Problem(message, remedy, "cases", line=self.header_line))
+        elif "case_id" in header and "dataset_id" not in header:
+            message = "the first line is a case, but must be the suite's header"
+            remedy = 'Put a line such as {"dataset_id": "my-suite"} before the cases.'
+            self.problems.append(Problem(message, remedy, line=self.header_line))
 
     @override
     def read(self, shard: Shard) -> Iterator[RawCase]:
@@ -273,29 +249,14 @@ class JsonLinesDocument(Document):
 
     @override
     def case_at(self, position: int) -> RawCase:
-        # Callers ask for neighbouring cases, so the last shard's lines are cached.
         shard = self.shards[position // SHARD_CASES]
-        cached = self._cached_lines
-        if cached is None or cached.shard is not shard:
-            cached = self._cached_lines = self._lines_to_cache(shard)
-        offset, line = cached.places[position - shard.first]
-        if cached.lines:
-            return self._case(position, line, cached.lines[position - shard.first])
         with self._open() as file:
+            # Callers ask for neighbouring cases, so the places of the last shard's lines are kept.
+            if self._places is None or self._places[0] is not shard:
+                self._places = shard, [(offset, line) for offset, line, _ in self._lines_of(shard, file)]
+            offset, line = self._places[1][position - shard.first]
             file.seek(offset)
             return self._case(position, line, next(_lines(file, self.path)))
-
-    def _lines_to_cache(self, shard: Shard) -> _ShardLines:
-        cached, size = _ShardLines(shard), 0
-        with self._open() as file:
-            for offset, line, content in self._lines_of(shard, file):
-                cached.places.append((offset, line))
-                size += len(content)
-                if size <= _CACHED_BYTES:
-                    cached.lines.append(content)
-        if size > _CACHED_BYTES:
-            cached.lines.clear()
-        return cached
 
     def _open(self) -> BinaryIO:
         file = open_regular(self.path)
@@ -323,15 +284,6 @@ class JsonLinesDocument(Document):
     def _case(self, position: int, line: int, content: bytes) -> RawCase:
         raw, encoded = parse_and_encode(content.rstrip(), source=str(self.path), first_line=line)
         return RawCase(Place(position, line), raw, encoded)
-
-
-@dataclass(slots=True)
-class _ShardLines:
-    """Lines of a shard that have cases: offset and number of each line, and its content."""
-
-    shard: Shard
-    places: list[tuple[int, int]] = field(default_factory=list)
-    lines: list[bytes] = field(default_factory=list)
 
 
 def _fingerprint(file: BinaryIO) -> tuple[int, ...]:

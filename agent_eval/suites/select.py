@@ -35,11 +35,8 @@ MOST_SHARES = 10_000
 _MOST_CASES = 1 << 32
 _SHARE = re.compile(r"([0-9]{1,5})/([0-9]{1,5})")
 
-
 TAGS = "tags"
 """Member of a case's metadata with its tags."""
-
-_NAMES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -87,10 +84,9 @@ def select_cases(source: SuiteSource, case_ids: Collection[str]) -> SuiteSource:
     missing = sorted(set(case_ids) - set(known))
     if missing:
         nearest = get_close_matches(missing[0], known, n=1)
-        hint = f"Did you mean {nearest[0]!r}?" if nearest else "Take the case_id from the suite."
         raise NothingMeasured(
             f"{source.path} has no case {missing[0]!r}",
-            remedy=hint,
+            remedy=f"Did you mean {nearest[0]!r}?" if nearest else "Take the case_id from the suite.",
             file=str(source.path),
             case_id=missing[0],
             missing=missing,
@@ -163,9 +159,7 @@ def select(suite: SuiteSource, positions: Iterable[int]) -> SuiteSource:
 
 
 class Selection(Document):
-    """Some cases of another document, in its order, each with its place in the file.
-
-    Path, digest and header are those of the file.
+    """Some cases of another document, each with its place in the file, whose path, digest and header it has.
 
     `positions` are the rising positions of the selected cases in `whole`.
     """
@@ -250,16 +244,12 @@ def refuse_duplicates(suite: SuiteSource, ids: array[int]) -> None:
     for position, hashed in enumerate(ids):
         earlier_positions = positions_by_hash.setdefault(hashed, [])
         for earlier in earlier_positions:
-            _refuse_if_equal(suite, earlier, position)
+            # Different ids may have the same hash, so the ids themselves decide.
+            first, second = suite.document.case_at(earlier), suite.document.case_at(position)
+            case_id = second.raw["case_id"]
+            if first.raw["case_id"] == case_id:
+                raise duplicate_problem(case_id, first.place, second.place).to_error(str(suite.path))
         earlier_positions.append(position)
-
-
-def _refuse_if_equal(suite: SuiteSource, first: int, second: int) -> None:
-    # Different ids may have the same hash, so the ids themselves decide.
-    first_case, second_case = suite.document.case_at(first), suite.document.case_at(second)
-    case_id = second_case.raw["case_id"]
-    if first_case.raw["case_id"] == case_id:
-        raise duplicate_problem(case_id, first_case.place, second_case.place).to_error(str(suite.path))
 
 
 def wanted_ids(
@@ -299,17 +289,15 @@ def _tags(value: Any) -> list[str]:
 def _nothing(
     source: SuiteSource, known: Sequence[tuple[str, list[str]]], texts: Sequence[str], tags: Sequence[str]
 ) -> NothingMeasured:
-    wanted = " and ".join(
-        [f"a name with {' or '.join(map(repr, texts))}"] * bool(texts)
-        + [f"the tag {' or '.join(map(repr, tags))}"] * bool(tags)
-    )
+    named, tagged = (" or ".join(map(repr, wanted)) for wanted in (texts, tags))
+    wanted = " and ".join([f"a name with {named}"] * bool(texts) + [f"the tag {tagged}"] * bool(tags))
     names = [case_id for case_id, _ in known]
     all_tags = sorted({tag for _, own in known for tag in own})
-    near = [*get_close_matches(texts[0], names, n=1)] if texts else get_close_matches(tags[0], all_tags, n=1)
+    near = get_close_matches(texts[0], names, n=1) if texts else get_close_matches(tags[0], all_tags, n=1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
     there = f"Its tags are {', '.join(all_tags[:20])}." if all_tags else "Its cases have no tags."
     if texts and not tags:
-        there = f"Its names include {', '.join(map(repr, names[:_NAMES_SHOWN]))}."
+        there = f"Its names include {', '.join(map(repr, names[:3]))}."
     return NothingMeasured(
         f"{source.path} has no case with {wanted}", remedy=f"{hint}{there}", file=str(source.path)
     )

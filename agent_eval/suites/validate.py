@@ -17,6 +17,7 @@ from agent_eval.suites.document import (
     case_problems,
     duplicate_problem,
     header_problems,
+    misspelt_keys,
     raw_case_id,
     states_current_version,
 )
@@ -51,17 +52,15 @@ class ValidationReport:
         """Whether the suite has no errors."""
         return not self.error_count
 
-    def add_error(self, problem: Problem) -> None:
-        """Count an error, and list it if it is one of the first `LISTED_PROBLEMS`."""
-        self.error_count += 1
-        if len(self.errors) < LISTED_PROBLEMS:
-            self.errors.append(problem)
+    def add_errors(self, *problems: Problem) -> None:
+        """Count errors, and list those that are among the first `LISTED_PROBLEMS`."""
+        self.error_count += len(problems)
+        self.errors.extend(problems[: LISTED_PROBLEMS - len(self.errors)])
 
-    def add_warning(self, problem: Problem) -> None:
-        """Count a warning, and list it if it is one of the first `LISTED_PROBLEMS`."""
-        self.warning_count += 1
-        if len(self.warnings) < LISTED_PROBLEMS:
-            self.warnings.append(problem)
+    def add_warnings(self, *problems: Problem) -> None:
+        """Count warnings, and list those that are among the first `LISTED_PROBLEMS`."""
+        self.warning_count += len(problems)
+        self.warnings.extend(problems[: LISTED_PROBLEMS - len(self.warnings)])
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -98,10 +97,12 @@ def validate_suite(
     """
     document = open_document(path)
     report = ValidationReport(path)
-    for problem in document.problems:
-        report.add_error(problem)
-    if isinstance(document, AuiDocument):
-        return _of_conversations(document, report, key_variables)
+    report.add_errors(*document.problems)
+    if isinstance(document, AuiDocument):  # it has neither header nor cases of its own
+        report.format, report.case_count = document.format, document.test_count
+        report.add_errors(*document.key_problems(key_variables))
+        report.add_warnings(*document.warnings)
+        return report
     header = _check_header(document, report)
     _check_version(document, report, header, strict=strict, require_version=require_version)
     if header is not None and strict:
@@ -110,22 +111,9 @@ def validate_suite(
     return report
 
 
-def _of_conversations(
-    document: AuiDocument, report: ValidationReport, key_variables: Collection[str]
-) -> ValidationReport:
-    """Complete the report on a suite of conversations, which has neither header nor cases of its own."""
-    report.format, report.case_count = document.format, document.test_count
-    for problem in document.key_problems(key_variables):
-        report.add_error(problem)
-    for warning in document.warnings:
-        report.add_warning(warning)
-    return report
-
-
 def _check_header(document: Document, report: ValidationReport) -> SuiteHeader | None:
     problems = header_problems(document.raw_header, document.header_line)
-    for problem in problems:
-        report.add_error(problem)
+    report.add_errors(*problems)
     if problems and not isinstance(document.raw_header, dict):
         return None
     # A header may have one malformed field and still name its version.
@@ -151,7 +139,7 @@ def _check_version(
     version = report.schema_version
     if require_version is not None and version != require_version:
         actual = "not stated" if version is None else short_json(version)
-        report.add_error(
+        report.add_errors(
             problem(
                 f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
                 "Migrate the suite with `agent-eval schema migrate`, or require the version it has.",
@@ -161,10 +149,7 @@ def _check_version(
         missing = problem(
             "metadata.schema_version is missing", 'Add "metadata": {"schema_version": "1.2.0"}.'
         )
-        if strict:
-            report.add_error(missing)
-        else:
-            report.add_warning(missing)
+        (report.add_errors if strict else report.add_warnings)(missing)
 
 
 def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
@@ -173,24 +158,23 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
     has_old_names = report.schema_version in VERSIONS_OF_OLD_NAMES
     for raw_case in document.read_all():
         report.case_count += 1
-        # Unknown keys are those of a valid case, so its misspelt keys are only a part of them.
-        case, problems = case_problems(raw_case, check_keys=False, is_current=is_current)
-        misspelt = [] if case is None else case_problems(raw_case, is_current=is_current)[1]
-        for problem in [*problems, *misspelt]:
-            report.add_error(problem)
+        case, problems = case_problems(raw_case, is_current=is_current)
+        misspelt = [] if case is None else misspelt_keys(raw_case, case)
+        report.add_errors(*problems, *misspelt)
         case_id = raw_case_id(raw_case.raw)
         if case_id is not None:
             first = places.setdefault(case_id, raw_case.place)
             if first is not raw_case.place:
-                report.add_error(duplicate_problem(case_id, first, raw_case.place))
+                report.add_errors(duplicate_problem(case_id, first, raw_case.place))
         if case is not None:
-            for problem in () if has_old_names else _old_name_problems(raw_case):
-                report.add_warning(problem)
+            if not has_old_names:
+                report.add_warnings(*_old_name_problems(raw_case))
             if strict:
+                # Its misspelt keys are a part of those that are unknown.
                 known = {problem.field for problem in misspelt}
                 _report_unknown_fields(report, case, case.case_id, raw_case.place, but=known)
     if not report.case_count and not document.problems:
-        report.add_warning(
+        report.add_warnings(
             Problem("the suite has no cases", "Add cases; a run of it measures nothing.", "cases")
         )
 
@@ -210,7 +194,7 @@ def _report_unknown_fields(
         name = path.removeprefix("$.")
         if name in but or (case_id is None and name == SCHEMA_OF_EDITORS):
             continue
-        report.add_error(
+        report.add_errors(
             Problem(
                 f"{name} is not a field of the schema",
                 "Remove it, correct its spelling, or keep it under metadata.",

@@ -9,7 +9,7 @@ _HEAD = """\
 # Buildkite's plugin, made from the table of inputs; `make generated` writes it anew. A step uses it so:
 #
 #   plugins:
-#     - https://github.com/your-organisation/agent-eval/agent-eval-buildkite-plugin#<commit>:
+#     - https://github.com/your-organisation/agent-eval/ci-templates/agent-eval-buildkite-plugin#<commit>:
 #         suite: suites/*.json
 """
 _TYPES = {

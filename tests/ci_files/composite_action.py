@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.platforms.github import ACTION_INPUTS, GITHUB
 from tests.ci_files.rows import as_yaml
 
@@ -13,7 +13,7 @@ _HEAD = """\
 _PIP = '"$RUNNER_TEMP/agent-eval/bin/python3" -I -m pip install --quiet --disable-pip-version-check'
 _INSTALL = f"""\
 python3 -I -m venv "$RUNNER_TEMP/agent-eval"
-source="$GITHUB_ACTION_PATH/.."
+source="$GITHUB_ACTION_PATH/../.."
 {_PIP} --require-hashes --no-deps --only-binary :all: \\
   --requirement "$source/requirements/build.lock" --requirement "$source/requirements/runtime.lock"
 {_PIP} --no-index --no-deps --no-build-isolation "$source"

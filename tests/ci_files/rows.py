@@ -6,7 +6,7 @@ import json
 
 import yaml
 
-from agent_eval.ci.inputs import INPUT_BY_NAME
+from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import CI, SECRET, Option
 from agent_eval.config.table import options_of

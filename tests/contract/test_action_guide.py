@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.inputs import OUTPUTS
+from agent_eval.ci.config import OUTPUTS
 from agent_eval.ci.platforms.github import ACTION_INPUTS
 from agent_eval.config.options import Option
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.ci.platforms.catalog import platform_specs
 from agent_eval.config.options import CI, SECRET, Option
 from agent_eval.config.table import options_of
@@ -21,11 +21,11 @@ from tests.ci_files.catalog import FILES, STARTERS
 ROOT = Path(__file__).parents[2]
 MAX_LINES = 40
 COMPONENT = "templates/agent-eval.yml"
-PLUGIN = "agent-eval-buildkite-plugin/plugin.yml"
-HOOK = "agent-eval-buildkite-plugin/hooks/command"
-ORB = "circleci-orb/src/@orb.yml"
+PLUGIN = "ci-templates/agent-eval-buildkite-plugin/plugin.yml"
+HOOK = "ci-templates/agent-eval-buildkite-plugin/hooks/command"
+ORB = "ci-templates/circleci-orb/src/@orb.yml"
 STEP = "vars/agentEval.groovy"
-COMPOSITE = "composite/action.yml"
+COMPOSITE = "ci-templates/composite/action.yml"
 PLATFORM_OF = {COMPONENT: "gitlab", PLUGIN: "buildkite", ORB: "circleci"}
 """Files that offer every input, by what they are for."""
 
@@ -131,6 +131,7 @@ def test_the_plugin_is_described_as_buildkite_wants_it() -> None:
 
 
 def test_a_pipeline_with_the_plugin_is_valid_for_buildkite() -> None:
-    step = {"label": "agent-eval", "plugins": [{"./agent-eval-buildkite-plugin": {"suite": "s.json"}}]}
+    plugin = {"./ci-templates/agent-eval-buildkite-plugin": {"suite": "s.json"}}
+    step = {"label": "agent-eval", "plugins": [plugin]}
     assert complain("buildkite", {"steps": [step]}) == []
     assert complain("buildkite", {"steps": [{**step, "soft_fail": 7}]})

@@ -18,7 +18,7 @@ from tests.fakes.docker import docker_runs
 from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
 
 ROOT = Path(__file__).parents[2]
-HOOKS = ROOT / "agent-eval-buildkite-plugin" / "hooks"
+HOOKS = ROOT / "ci-templates" / "agent-eval-buildkite-plugin" / "hooks"
 
 
 def configured(configuration: Mapping[str, Any]) -> dict[str, str]:
@@ -125,7 +125,8 @@ def test_plugin__keeps_what_the_job_left(
 
 def orb_job(**parameters: str) -> dict[str, Any]:
     """The job of the orb, with the parameters in their places."""
-    job = yaml.safe_load((ROOT / "circleci-orb" / "src" / "@orb.yml").read_text())["jobs"]["evaluate"]
+    orb = yaml.safe_load((ROOT / "ci-templates" / "circleci-orb" / "src" / "@orb.yml").read_text())
+    job = orb["jobs"]["evaluate"]
     declared = job.pop("parameters")
     given = {name.replace("_", "-"): value for name, value in parameters.items()}
     assert set(given) <= set(declared)

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS
 from agent_eval.demo.scaffold import PLATFORMS
 from agent_eval.errors import ExitCode
 from tests.e2e.program import write_program
@@ -254,16 +254,14 @@ def test_the_evidence_of_gitlab_names_the_image_of_the_job(
     assert done.stdout.decode() == image
 
 
-@pytest.mark.parametrize("template", sorted(path.name for path in TEMPLATES.iterdir()))
-def test_a_template_sets_only_inputs_that_exist(template):
-    text = (TEMPLATES / template).read_text(encoding="utf-8")
-    own = {"AGENT_EVAL_PACKAGE"}
-    used = set(re.findall(r"\bAGENT_EVAL_[A-Z_]*[A-Z]\b", text)) - own
-    assert used <= {row.variable for row in INPUTS}
+def test_a_template_sets_only_inputs_that_exist() -> None:
+    own = {"AGENT_EVAL_PACKAGE", *(row.variable for row in INPUTS)}
+    for path in filter(Path.is_file, TEMPLATES.iterdir()):
+        assert set(re.findall(r"\bAGENT_EVAL_[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8"))) <= own, path
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
-def test_the_templates_are_what_init_writes(platform):
+def test_the_templates_are_what_init_writes(platform: str) -> None:
     bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
     template = {"workflow.yml": "github.yml"}.get(bundled, bundled)
     starter = ROOT / "agent_eval" / "demo" / "starter"
@@ -271,6 +269,7 @@ def test_the_templates_are_what_init_writes(platform):
 
 
 WITH_INPUTS = {
+    "github": lambda text: yaml.safe_load(text)["jobs"]["evaluate"]["steps"][1].get("with", {}),
     "gitlab": lambda text: yaml.safe_load(text)["agent-eval"]["variables"],
     "buildkite": lambda text: yaml.safe_load(text).get("env", {}),
     "circleci": lambda text: yaml.safe_load(text)["jobs"]["agent-eval"]["environment"],
@@ -278,34 +277,30 @@ WITH_INPUTS = {
 }
 
 
-@pytest.mark.parametrize("platform", [name for name in PLATFORMS if name != "github"])
-def test_the_files_that_init_writes_leave_what_is_judged_and_decided_to_the_settings(platform):
-    text = (TEMPLATES / PLATFORMS[platform][1].removeprefix("demo/starter/")).read_text(encoding="utf-8")
-    found = WITH_INPUTS[platform.removesuffix("-pip")](text)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_init_writes_the_template_which_leaves_what_is_judged_and_decided_to_the_settings(
+    platform: str,
+) -> None:
+    bundled = PLATFORMS[platform][1].removeprefix("demo/starter/")
+    text = (TEMPLATES / {"workflow.yml": "github.yml"}.get(bundled, bundled)).read_text(encoding="utf-8")
+    assert text == (ROOT / "agent_eval" / "demo" / "starter" / bundled).read_text(encoding="utf-8")
     own = {row.variable: row.name for row in INPUTS}
-    assert {own[name] for name in found if name in own} <= {"circleci-project-slug"}
+    sets = WITH_INPUTS[platform.removesuffix("-pip")](text)
+    assert {own.get(name, name) for name in sets if name in own or platform == "github"} <= {
+        "circleci-project-slug"
+    }
 
 
-def test_the_workflow_that_init_writes_leaves_what_is_judged_and_decided_to_the_settings():
-    workflow = yaml.safe_load((TEMPLATES / "github.yml").read_text(encoding="utf-8"))
-    assert "with" not in workflow["jobs"]["evaluate"]["steps"][1]
-
-
-@pytest.mark.parametrize(
-    "template", ["github.yml", "github-agent.yml", "github-attest.yml", "github-nightly.yml"]
-)
-def test_the_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action(template):
+def test_a_workflow_gives_only_inputs_and_reads_only_outputs_of_the_action() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    text = (TEMPLATES / template).read_text(encoding="utf-8")
-    (step,) = (
-        step
-        for step in yaml.safe_load(text)["jobs"]["evaluate"]["steps"]
-        if "/agent-eval@" in step.get("uses", "")
-    )
-    assert set(step.get("with", {})) <= set(action["inputs"])
-    read = set(re.findall(rf"steps\.{step['id']}\.outputs\.([\w-]+)", text))
-    assert read
-    assert read <= set(action["outputs"])
+    for name in ("github.yml", "github-agent.yml", "github-attest.yml", "github-nightly.yml"):
+        text = (TEMPLATES / name).read_text(encoding="utf-8")
+        steps = yaml.safe_load(text)["jobs"]["evaluate"]["steps"]
+        (step,) = (step for step in steps if "/agent-eval@" in step.get("uses", ""))
+        assert set(step.get("with", {})) <= set(action["inputs"]), name
+        read = set(re.findall(rf"steps\.{step['id']}\.outputs\.([\w-]+)", text))
+        assert read, name
+        assert read <= set(action["outputs"]), name
 
 
 def test_no_workflow_may_write_issues_and_no_change_can_start_the_nightly_one():
@@ -321,28 +316,40 @@ def test_no_workflow_may_write_issues_and_no_change_can_start_the_nightly_one():
     assert [rule["if"].split(" && ")[0] for rule in job["rules"]] == ['$CI_PIPELINE_SOURCE == "schedule"']
 
 
-def test_nothing_that_starts_the_job_softens_its_exit_code():
+def test_nothing_that_starts_the_job_softens_its_exit_code() -> None:
     """What is not settled, exit 3, blocks as a failure does."""
-    places = [*TEMPLATES.iterdir(), *(ROOT / "vars").iterdir(), ROOT / "templates" / "agent-eval.yml"]
-    places += [*(ROOT / "agent-eval-buildkite-plugin").rglob("*"), *(ROOT / "circleci-orb").rglob("*.yml")]
-    places += [ROOT / "action.yml", ROOT / "composite" / "action.yml"]
-    soft = re.compile(r"allow_failure|soft_fail|unstable\(|continue-on-error|\|\| true")
+    places = [*TEMPLATES.rglob("*"), *(ROOT / "vars").iterdir(), ROOT / "templates" / "agent-eval.yml"]
+    places += [ROOT / "action.yml"]
+    soft = re.compile(r"allow_failure|soft_fail|unstable\(|continue-on-error|\|\| true|when: on_fail")
+    says_which = (
+        rf"if \(code == {ExitCode.INCONCLUSIVE:d}\) {{ error\([^)]*\) }}\s*else if \(code != 0\) {{ error\("
+    )
     for place in filter(Path.is_file, places):
-        assert soft.search(place.read_text(encoding="utf-8")) is None, place
+        text = place.read_text(encoding="utf-8")
+        assert soft.search(text) is None, place
+        assert "circleci" not in place.name or "exit 0" not in text, place
+        assert not place.name.startswith("Jenkinsfile") or re.search(says_which, text), place
 
 
-def test_the_same_action_has_the_same_pin_wherever_it_is_named():
+def test_the_page_has_a_row_for_each_exit_code() -> None:
+    text = (ROOT / "docs" / "guides" / "outside-ci.md").read_text(encoding="utf-8")
+    part = text.partition("## Exit codes\n")[2].partition("\n## ")[0]
+    lines = [line for line in part.splitlines() if line.startswith("|")]
+    heads, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]
+    assert heads == ["Exit code", "GitHub", "GitLab", "Buildkite", "CircleCI", "Jenkins"]
+    assert [row[0].partition(" ")[0] for row in rows] == [str(int(code)) for code in ExitCode]
+    assert all(rows[0][1:])
+    assert all(row[1:] == ["failure", "failed", "failed", "failed", "failure"] for row in rows[1:])
+
+
+def test_every_action_is_pinned_by_commit_and_everywhere_by_the_same() -> None:
     places = [*ROOT.glob(".github/workflows/*.yml"), *TEMPLATES.glob("*.yml"), ROOT / "README.md"]
-    places += ROOT.glob("docs/**/*.md")
     pins: dict[str, set[tuple[str, str]]] = {}
-    for place in places:
-        for action, commit_, version in PINNED.findall(place.read_text(encoding="utf-8")):
+    for place in [*places, *ROOT.glob("docs/**/*.md")]:
+        text = place.read_text(encoding="utf-8")
+        for used in re.findall(r"^\s*(?:- )?uses: (\S+)", text, re.MULTILINE) if place in places else ():
+            assert used == "./" or re.search(r"@[0-9a-f]{40}$", used), f"{place.name}: {used}"
+        for action, commit_, version in PINNED.findall(text):
             pins.setdefault(action, set()).add((commit_, version))
     assert "actions/checkout" in pins
     assert {action: found for action, found in pins.items() if len(found) > 1} == {}
-
-
-def test_every_action_is_pinned_by_commit():
-    for place in [*ROOT.glob(".github/workflows/*.yml"), *TEMPLATES.glob("*.yml"), ROOT / "README.md"]:
-        for used in re.findall(r"^\s*(?:- )?uses: (\S+)", place.read_text(encoding="utf-8"), re.MULTILINE):
-            assert used == "./" or re.search(r"@[0-9a-f]{40}$", used), f"{place.name}: {used}"

@@ -82,18 +82,10 @@ def test_tests_are_counted_by_the_reason_for_which_they_were_skipped__in_process
     assert found == Record(2, Counter(reasons))
 
 
-def test_slow_tests_are_run_where_nothing_is_left_out(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, full=True) == Record(4, Counter({"without scipy": 3, "needs root": 1}))
-
-
-def test_slow_tests_are_run_where_they_are_asked_for(tmp_path: Path) -> None:
-    assert run_pytest(tmp_path, "-m", "slow") == Record(2, Counter())
-
-
-def test_the_records_of_several_runs_are_added(tmp_path: Path) -> None:
-    (tmp_path / "1.json").write_text('{"passed": 3, "skipped": {"slow": 1}}')
-    (tmp_path / "2.json").write_text('{"passed": 4, "skipped": {"slow": 2, "without scipy": 1}}')
-    assert read_records(tmp_path) == Record(7, Counter({"slow": 3, "without scipy": 1}))
+def test_slow_tests_are_run_where_nothing_is_left_out_and_where_they_are_asked_for(tmp_path: Path) -> None:
+    full = run_pytest(tmp_path, full=True)
+    assert full == Record(4, Counter({"without scipy": 3, "needs root": 1}))
+    assert run_pytest(tmp_path, "-m", "slow") == Record(6, full.skipped), "the records of runs are added"
 
 
 def test_the_line_names_what_failed_what_passed_and_what_was_left_out(monkeypatch) -> None:
@@ -105,8 +97,5 @@ def test_the_line_names_what_failed_what_passed_and_what_was_left_out(monkeypatc
     )
     assert closing_line({"style": True}, Record()) == "Passed: style."
     assert closing_line({"tests": True}, Record(7)) == "Passed: tests. 7 tests passed, none left out."
-
-
-def test_the_line_of_a_quick_run_says_what_runs_everything(monkeypatch) -> None:
     monkeypatch.setattr("tests.run_checks.FULL", False)
     assert "CI=true make test" in closing_line({"tests": True}, Record(1))

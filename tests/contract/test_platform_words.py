@@ -25,8 +25,6 @@ TERMS = re.compile(
 """What one platform calls things, and how it is told to permit them."""
 
 ALLOWED = {
-    "benchmarks/coding_agent/scenarios.py": "what the benchmark asks of a coding agent, and what it did",
-    "benchmarks/coding_agent/tools.py": "the tools of the benchmark's agent",
     "ci/clone.py": "what a pointer of LFS begins with",
     "ci/platforms/catalog.py": "its table names every platform",
     "ci/platforms/spec.py": "the example of a platform",

@@ -53,17 +53,15 @@ def test_it_takes_the_suites_where_init_writes_them(path: str, expected: bool):
     assert bool(re.search(HOOK["files"], path)) == expected
 
 
-def test_sound_suites_are_let_through(repository: Path):
-    done = run_hook(repository, "suites/suite_good.json", "suites/suite_bad.json")
+def test_sound_suites_are_let_through_and_a_faulty_one_among_them_is_named(repository: Path):
+    suites = ("suites/suite_good.json", "suites/suite_bad.json")
+    done = run_hook(repository, *suites)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_one_faulty_suite_among_several_stops_the_commit_and_is_named(repository: Path):
     path = repository / "suites" / "suite_bad.json"
     suite: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     suite["cases"].append(suite["cases"][0])
     path.write_text(json.dumps(suite), encoding="utf-8")
-    done = run_hook(repository, "suites/suite_good.json", "suites/suite_bad.json")
+    done = run_hook(repository, *suites)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "suites/suite_good.json is valid" in done.stdout
     assert "suites/suite_bad.json is not valid" in done.stdout

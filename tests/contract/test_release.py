@@ -131,16 +131,17 @@ def test_every_place_states_the_same_version_and_the_changelog_has_notes_for_it(
 
 
 @pytest.mark.parametrize("name", [name for name in PLACES if name != "action.yml"])
-def test_a_place_that_was_forgotten_is_named(checkout: Path, name: str):
+def test_a_place_that_was_forgotten_is_named_and_a_version_without_a_date_not_released(
+    checkout: Path, name: str
+):
     path = checkout / name
     path.write_text(path.read_text().replace(str(OURS), "7.8.9"))
     with pytest.raises(CannotRelease, match=re.escape("CHANGELOG.md" if "CHANGE" in name else "state")):
         check(checkout)
-
-
-def test_a_version_without_a_date_is_not_released(checkout: Path):
-    path = checkout / "CHANGELOG.md"
-    path.write_text(re.sub(r"^(## \S+) \(.*\)$", r"\1 (unreleased)", path.read_text(), flags=re.MULTILINE))
+    git(checkout, "checkout", "--quiet", "--", name)
+    changes = checkout / "CHANGELOG.md"
+    undated = re.sub(r"^(## \S+) \(.*\)$", r"\1 (unreleased)", changes.read_text(), flags=re.MULTILINE)
+    changes.write_text(undated)
     with pytest.raises(CannotRelease, match="does not date"):
         check(checkout)
 
@@ -196,20 +197,21 @@ def test_an_altered_blob_is_refused(disk: LayoutOnDisk):
     assert verified_digest(layout, OURS, COMMIT)
 
 
-@pytest.mark.parametrize("digest", ["sha256:../../../etc/passwd", "md5:" + "0" * 32, "sha256:" + "G" * 64])
-def test_a_digest_leads_to_no_other_file(disk: LayoutOnDisk, digest: str):
-    disk.holds({"digest": digest, "size": 1})
-    with pytest.raises(CannotRelease, match="no sha256 digest"):
-        verified_digest(Layout(disk.root), OURS, COMMIT)
-
-
-def test_a_layout_of_several_images_or_of_one_platform_is_refused(disk: LayoutOnDisk):
-    image = disk.image("amd64")
-    disk.holds(image)
-    with pytest.raises(CannotRelease, match="one platform"):
-        verified_digest(Layout(disk.root), OURS, COMMIT)
-    disk.holds(image, image)
-    with pytest.raises(CannotRelease, match="holds 2 images"):
+@pytest.mark.parametrize(
+    ("holds", "reason"),
+    [
+        (lambda disk: [{"digest": "sha256:../../../etc/passwd", "size": 1}], "no sha256 digest"),
+        (lambda disk: [{"digest": "md5:" + "0" * 32, "size": 1}], "no sha256 digest"),
+        (lambda disk: [{"digest": "sha256:" + "G" * 64, "size": 1}], "no sha256 digest"),
+        (lambda disk: [disk.image("amd64")], "one platform"),
+        (lambda disk: [disk.image("amd64")] * 2, "holds 2 images"),
+    ],
+)
+def test_a_layout_that_leads_elsewhere_or_is_not_of_one_image_for_all_platforms_is_refused(
+    disk: LayoutOnDisk, holds: Callable[[LayoutOnDisk], list[dict[str, Any]]], reason: str
+):
+    disk.holds(*holds(disk))
+    with pytest.raises(CannotRelease, match=reason):
         verified_digest(Layout(disk.root), OURS, COMMIT)
 
 
@@ -229,15 +231,10 @@ def test_the_pinned_action_differs_in_one_line_and_is_still_a_sound_action(check
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "image", ["ghcr.io/Owner/agent", "agent-eval", "ghcr.io/o/a:v1", "ghcr.io/o/a\nevil: 1"]
-)
-def test_what_names_no_image_is_not_written(checkout: Path, image: str):
-    with pytest.raises(CannotRelease, match="names no image"):
-        pin(checkout, image, DIGEST)
-
-
-def test_a_pinned_action_is_not_pinned_again(checkout: Path):
+def test_what_names_no_image_is_not_written_and_no_action_pinned_twice(checkout: Path):
+    for image in ("ghcr.io/Owner/agent", "agent-eval", "ghcr.io/o/a:v1", "ghcr.io/o/a\nevil: 1"):
+        with pytest.raises(CannotRelease, match="names no image"):
+            pin(checkout, image, DIGEST)
     pin(checkout, IMAGE, DIGEST)
     with pytest.raises(CannotRelease, match="pinned already"):
         pin(checkout, IMAGE, DIGEST)

@@ -14,13 +14,13 @@ from pydantic import BaseModel, TypeAdapter
 
 import agent_eval
 from agent_eval import contracts
-from agent_eval.contracts import export as schema_export
 from agent_eval.contracts.verdict import CaseIndexRow, CaseResultRow, TrialResultRow, VerdictRow
 from agent_eval.errors import FailureKind
 from agent_eval.evidence.writer import result_row
+from scripts import schemas
 
 DIRECTORY = Path(agent_eval.__file__).parent / "schemas"
-FILES = schema_export.schema_files()
+FILES = schemas.schema_files()
 
 
 def test_the_directory_holds_exactly_the_generated_schemas():
@@ -56,7 +56,7 @@ def test_a_schema_describes_its_fields_and_has_no_examples_in_python(name):
 def test_every_contract_that_is_a_file_has_a_schema():
     models = (getattr(contracts, name) for name in dir(contracts))
     files = {model for model in models if _carries_a_schema_version(model)}
-    exported = {*schema_export.READ.values(), *schema_export.WRITTEN.values()}
+    exported = {*schemas.READ.values(), *schemas.WRITTEN.values()}
     assert files <= exported
 
 
@@ -91,14 +91,14 @@ def test_what_a_model_writes_reads_as_its_row():
 
 
 def test_a_case_written_by_hand_fits_its_schema_and_a_broken_one_does_not():
-    validator = Draft202012Validator(schema_export.schema("case"))
+    validator = Draft202012Validator(schemas.schema("case"))
     validator.validate({"case_id": "a", "trace": [{"idx": 0, "actor": "agent", "type": "message"}]})
     assert not validator.is_valid({"case_id": ""})
     assert not validator.is_valid({"case_id": "a", "trace": [{"idx": "0"}]})
 
 
 def test_a_decision_without_its_status_does_not_fit_its_schema():
-    validator = Draft202012Validator(schema_export.schema("gate_decision"))
+    validator = Draft202012Validator(schemas.schema("gate_decision"))
     decision = contracts.GateDecision(
         generated_at="2026-01-01T00:00:00Z",
         gate_status="passed",

@@ -15,7 +15,7 @@ import cmarkgfm
 import pytest
 from cmarkgfm.cmark import Options
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.cli.main import COMMANDS
 from agent_eval.judges.catalog import JUDGES
 from tests.extent import unavailable

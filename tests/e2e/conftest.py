@@ -1,4 +1,7 @@
-"""The GitHub that the end-to-end tests talk to. Every difference from GitHub's description fails the test."""
+"""The GitHub that the end-to-end tests talk to: every difference from its description fails the test.
+
+And repositories whose main was evaluated before.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.runner import Runner
+from tests.e2e.scenarios.repository import Evaluated
 from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub
 
@@ -15,6 +19,11 @@ from tests.fakes.github import FakeGitHub
 @pytest.fixture(scope="session")
 def contract() -> Contract:
     return Contract("github")
+
+
+@pytest.fixture(scope="session")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
+    return Evaluated(tmp_path_factory.mktemp("evaluated"))
 
 
 @pytest.fixture

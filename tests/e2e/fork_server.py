@@ -5,7 +5,7 @@ commands. A forked command has what a fresh one has: a process with a directory,
 signals, limits and exit of its own. It differs in what comes before the command line is read: modules are
 imported already, variables that the interpreter itself reads (`PYTHONHASHSEED`, `LC_ALL`) have no effect, and
 `/proc/<pid>` shows the server's command line and environment. And it ends without freeing what was imported.
-Tests of these start a fresh process, and so do all tests of a full run.
+Tests of these start a fresh process, and so do all tests at night.
 
 As a program, `python -m tests.e2e.fork_server SOCKET [MODULE ...]` serves the requests that arrive on an
 inherited socket.

@@ -26,7 +26,7 @@ from tests.e2e.fork_server import (
     ForkServer,
     may_fork,
 )
-from tests.extent import FULL
+from tests.extent import NIGHTLY
 
 CLOCK = "2026-01-14T10:00:00+00:00"
 TIMEOUT = 120
@@ -131,7 +131,7 @@ def execute(command: Command, *, join: bool = False, fresh: bool = False) -> End
 
     Args:
         join: Send stderr to stdout.
-        fresh: Start an interpreter of its own, as all commands of a full run have it.
+        fresh: Start an interpreter of its own, as all commands have it at night.
     """
     if fresh or _starts_afresh(command):
         return _run_afresh(command, join=join)
@@ -141,7 +141,7 @@ def execute(command: Command, *, join: bool = False, fresh: bool = False) -> End
 
 def _starts_afresh(command: Command) -> bool:
     """Whether nothing may be shared with other commands."""
-    return FULL or _MEASURED or not may_fork(command)
+    return NIGHTLY or _MEASURED or not may_fork(command)
 
 
 def _server_for(command: Command) -> ForkServer:
@@ -171,7 +171,7 @@ def _run_afresh(command: Command, *, join: bool) -> Ended:
 
 def write_program(path: Path) -> tuple[int, ...]:
     """Write an executable that is this program; returns the descriptors that it must inherit."""
-    if FULL or _MEASURED:
+    if NIGHTLY or _MEASURED:
         command, inherited = shlex.join(PROGRAM), ()
     else:
         inherited = (_SERVER.requests().fileno(),)

@@ -11,8 +11,6 @@ import pytest
 from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.e2e.runner import Runner
 
-CONFIRMED = '{"booking": "TRN-4410"}'
-
 
 def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
     case = {
@@ -37,21 +35,6 @@ def summary(path: Path, *options: str) -> dict[str, Any]:
     ended = run(path, *options)
     assert ended.code == 0, ended
     return dict(json.loads(ended.out)["summary"])
-
-
-def test_a_wrong_answer_fails_without_naming_a_judge(tmp_path: Path) -> None:
-    expected = {"booking": "TRN-4410"}
-    right = summary(write(tmp_path / "right.json", output=CONFIRMED, expected=expected))
-    wrong = summary(write(tmp_path / "wrong.json", output='{"booking": "TRN-1"}', expected=expected))
-    assert (right["passed_cases"], wrong["passed_cases"]) == (1, 0)
-    assert wrong["judge_counts"]["final_output"]["failed"] == 1
-
-
-def test_a_text_is_checked_in_the_mode_that_its_case_names(tmp_path: Path) -> None:
-    for mode, passed in (("contains", 1), ("exact", 0)):
-        metadata = {"final_output": {"mode": mode}}
-        path = write(tmp_path / f"{mode}.json", output="It is Paris.", expected="Paris", metadata=metadata)
-        assert summary(path)["passed_cases"] == passed
 
 
 def test_a_text_without_a_mode_is_said_first_and_is_no_pass_under_release(tmp_path: Path) -> None:
@@ -139,27 +122,13 @@ NOT_SAID = {"output": {"total": 8}, "idx": 1, "actor": "agent"}
 EXPECTED = {"expected": {"total": 7}, "regex_patterns": []}
 
 
-@pytest.mark.parametrize("kind", ["reasoning", "model_call", "handoff", "guardrail", "state"])
+@pytest.mark.parametrize("kind", ["reasoning", "state"])
 def test_only_a_message_is_the_final_output(kind: str, tmp_path: Path) -> None:
     trace = [SAID, {**NOT_SAID, "type": kind}]
     path = write(tmp_path / "suite.json", output=None, trace=trace, **EXPECTED)
     assert summary(path)["passed_cases"] == 1
     alone = write(tmp_path / "alone.json", output=None, trace=[{**trace[1], "idx": 0}], **EXPECTED)
     assert run(alone).code == 4
-
-
-def test_an_agent_with_a_name_of_its_own_has_a_final_output(tmp_path: Path) -> None:
-    trace = [{**SAID, "actor": "weather_agent"}]
-    assert summary(write(tmp_path / "suite.json", output=None, trace=trace, **EXPECTED))["passed_cases"] == 1
-
-
-def test_an_answer_by_a_tool_call_is_the_final_output(tmp_path: Path) -> None:
-    call = {"idx": 1, "actor": "agent", "type": "tool_call", "tool": "submit", "input": {"total": 7}}
-    trace = [{**SAID, "output": "I have added it up."}, call]
-    path = write(tmp_path / "suite.json", output=None, trace=trace, final_output_tool="submit", **EXPECTED)
-    assert summary(path)["passed_cases"] == 1
-    unnamed = write(tmp_path / "unnamed.json", output=None, trace=trace, **EXPECTED)
-    assert summary(unnamed)["passed_cases"] == 0
 
 
 def test_a_suite_of_an_earlier_version_keeps_its_own_keys_whatever_they_are_called(tmp_path: Path) -> None:

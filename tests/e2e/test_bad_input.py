@@ -38,59 +38,23 @@ def refused(ended: Ended, *, code: int = 2, words: tuple[str, ...] = ()) -> dict
 
 BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     "empty file": ("s.json", b"", ("empty",)),
-    "empty lines": ("s.jsonl", b"", ("empty",)),
     "truncated JSON": ("s.json", suite(CASE)[:-9], ("line 1", "column")),
-    "truncated line": (
-        "s.jsonl",
-        b'{"dataset_id": "d"}\n' + json.dumps(CASE).encode()[:-4] + b"\n",
-        ("line 2",),
-    ),
-    "duplicate keys": ("s.json", b'{"dataset_id": "a",\n "dataset_id": "b", "cases": []}', ("dataset_id",)),
     "duplicate keys in a line": (
         "s.jsonl",
         b'{"dataset_id": "d"}\n{"case_id": "one", "case_id": "two"}\n',
         ("case_id", "line 2"),
     ),
-    "NaN": ("s.json", suite(CASE, metadata={"x": float("nan")}), ("NaN",)),
-    "infinity": ("s.json", suite(CASE, metadata={"x": 0}).replace(b'"x": 0', b'"x": 1e999'), ("64-bit",)),
-    "200,000-deep nesting": ("s.json", b"[" * 200_000 + b"]" * 200_000, ("nest",)),
     "200,000-deep nesting in a line": (
         "s.jsonl",
         b'{"dataset_id": "d"}\n{"case_id": "a", "input": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n",
         ("nest", "line 2"),
     ),
-    "5,000-digit integer": (
-        "s.json",
-        suite(CASE, metadata={"x": 0}).replace(b'"x": 0', b'"x": ' + b"7" * 5_000),
-        ("64",),
-    ),
     "not UTF-8": ("s.json", suite(CASE).replace(b"hello", b"\xff\xfe"), ("UTF-8",)),
-    "not an object": ("s.json", b"[1, 2]", ("object",)),
-    "no dataset_id": ("s.json", b'{"cases": []}', ("dataset_id",)),
-    "cases of a wrong type": ("s.json", b'{"dataset_id": "d", "cases": {}}', ("cases",)),
-    "a field of a wrong type": (
-        "s.json",
-        suite({**CASE, "trace": [{**CASE["trace"][0], "idx": True}]}),
-        ("one", "trace[0].idx"),
-    ),
-    "a case without an id": ("s.json", suite({"input": "x"}), ("case_id",)),
     "a misspelt rule": (
         "s.json",
         suite({**CASE, "policy": {"forbiden_tools": ["pay"]}}),
         ("one", "policy.forbiden_tools", "Did you mean forbidden_tools?"),
     ),
-    "a misspelt contract in a line": (
-        "s.jsonl",
-        b'{"dataset_id": "d"}\n'
-        + json.dumps({**CASE, "tool_contracts": {"pay": {"required_arg": ["to"]}}}).encode(),
-        ("line 2", "tool_contracts.pay.required_arg", "Did you mean required_args?"),
-    ),
-    "misspelt metadata": (
-        "s.json",
-        suite({**CASE, "metadata": {"final_outputs": {"contains": ["x"]}}}),
-        ("one", "metadata.final_outputs", "Did you mean final_output?"),
-    ),
-    "a misspelt header": ("s.json", suite(CASE, meta_data={}), ("meta_data", "Did you mean metadata?")),
     "a blank text to look for": (
         "s.json",
         suite({**CASE, "regex_patterns": [""]}),
@@ -98,23 +62,12 @@ BROKEN_SUITES: dict[str, tuple[str, bytes, tuple[str, ...]]] = {
     ),
     "a version from the future": ("s.json", suite(CASE, schema_version="9.0.0"), ("9.0.0",)),
     "invalid regex": ("s.json", suite({**CASE, "regex_patterns": ["("]}), ("one", "regex_patterns")),
-    "a regex that RE2 does not have": (
-        "s.json",
-        suite({**CASE, "regex_patterns": ["(?=x)"]}),
-        ("one", "regex_patterns"),
-    ),
-    "invalid schema": ("s.json", suite({**CASE, "json_schema": {"type": 7}}), ("one", "json_schema")),
     "invalid schema of arguments": (
         "s.json",
         suite({**CASE, "tool_contracts": {"t": {"args_schema": {"type": 7}}}}),
         ("one", "args_schema"),
     ),
     "duplicate case id": ("s.json", suite(CASE, {**CASE, "input": 1}), ("one", "cases[0]", "cases[1]")),
-    "duplicate case id in lines": (
-        "s.jsonl",
-        b'{"dataset_id": "d"}\n' + json.dumps(CASE).encode() + b"\n" + json.dumps(CASE).encode() + b"\n",
-        ("one", "lines 2 and 3"),
-    ),
     "no cases": ("s.json", suite(), ("case",)),
     "YAML with an alias": ("s.yaml", b"dataset_id: &a d\ncases: [*a]\n", ("line 1",)),
     "another kind of file": ("s.csv", b"a,b", (".jsonl",)),
@@ -132,24 +85,12 @@ def test_run_refuses_a_broken_suite(kind: str, tmp_path: Path) -> None:
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["missing.json", "directory.json"])
-def test_run_refuses_a_suite_that_is_no_file(name: str, tmp_path: Path) -> None:
-    (tmp_path / "directory.json").mkdir()
-    error = refused(agent_eval("run", "--suite", name, "--out", "out", cwd=tmp_path), words=(name,))
-    assert error["details"]["file"] == name
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
         ("run", "--suite", "pipe.json", "--out", "out"),
-        ("run", "--suite", "pipe.jsonl", "--out", "out"),
-        ("run", "--suite", "pipe.yaml", "--out", "out"),
         ("run", "--suite", GOOD, "--judge-config", "pipe.json", "--out", "out"),
         ("gate", "--compare", "pipe.json", "--max-regressed-cases", "0"),
-        ("report", "markdown", "--compare", "pipe.json", "--out", "report.md"),
-        ("ci", "--suite", GOOD, "--policy", "pipe.yaml"),
         ("ci", "--suite", GOOD, "--baseline", "pipe.zip"),
     ],
 )
@@ -190,12 +131,8 @@ def test_run_refuses_what_it_does_not_know(
     ("text", "words"),
     [
         ("", ("empty",)),
-        ("[]", ("object",)),
-        ('{"policy": 1}', ("policy",)),
         ('{"polcy": {}}', ("polcy", "policy")),
         ('{"policy": {"hrad": true}}', ("hrad", "hard")),
-        ('{"policy": {"hard": "yes"}}', ("hard",)),
-        ('{"policy": {}, "policy": {}}', ("policy",)),
     ],
 )
 def test_run_refuses_a_broken_judge_configuration(text: str, words: tuple[str, ...], tmp_path: Path) -> None:
@@ -204,14 +141,6 @@ def test_run_refuses_a_broken_judge_configuration(text: str, words: tuple[str, .
     error = refused(ended, words=words)
     assert error["details"]["file"] == "judges.json"
     assert not (tmp_path / "out").exists()
-
-
-def test_run_refuses_a_directory_that_is_not_a_pack(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    before = tree(tmp_path)
-    refused(agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path), words=("out",))
-    assert tree(tmp_path) == before
 
 
 @pytest.fixture(scope="module")
@@ -239,16 +168,6 @@ def add(pack: Path) -> str:
     return "run/note.txt"
 
 
-def add_directory(pack: Path) -> str:
-    (pack / "cases" / "empty").mkdir()
-    return "cases/empty"
-
-
-def remove(pack: Path) -> str:
-    (pack / "run" / "index.jsonl").unlink()
-    return "run/index.jsonl"
-
-
 def link(pack: Path) -> str:
     victim = pack / "run" / "config.json"
     elsewhere = pack.parent / "config.json"
@@ -257,22 +176,9 @@ def link(pack: Path) -> str:
     return "run/config.json"
 
 
-def link_directory(pack: Path) -> str:
-    elsewhere = pack.parent / "run"
-    (pack / "run").rename(elsewhere)
-    (pack / "run").symlink_to(elsewhere, target_is_directory=True)
-    return "run"
-
-
 def pipe(pack: Path) -> str:
     os.mkfifo(pack / "run" / "pipe")
     return "run/pipe"
-
-
-def rewrite_manifest(pack: Path) -> str:
-    manifest = pack / "manifest.json"
-    manifest.write_bytes(manifest.read_bytes().replace(b'"run_id": "', b'"run_id": "x'))
-    return "manifest.json"
 
 
 def remove_manifest(pack: Path) -> str:
@@ -280,27 +186,11 @@ def remove_manifest(pack: Path) -> str:
     return "manifest.json"
 
 
-def change_comparison(pack: Path) -> str:
-    victim = pack / "compare" / "baseline_delta.json"
-    if not victim.is_file():
-        victim.parent.mkdir()
-        victim.write_text("{}")
-    else:
-        victim.write_bytes(victim.read_bytes().replace(b"false", b"true"))
-    return "compare/baseline_delta.json"
-
-
-TAMPERINGS = (
-    *(change, add, add_directory, remove, link, link_directory, pipe),
-    *(rewrite_manifest, change_comparison),
-)
-
-
 @pytest.mark.parametrize(
     ("tamper", "role", "layout"),
     [
-        *((tamper, "candidate", "files") for tamper in TAMPERINGS),
-        *((tamper, "baseline", "compact") for tamper in (change, add, remove, link)),
+        *((tamper, "candidate", "files") for tamper in (change, add, link, pipe)),
+        *((tamper, "baseline", "compact") for tamper in (change, add)),
     ],
 )
 def test_compare_refuses_a_pack_that_does_not_verify(
@@ -322,8 +212,8 @@ def test_compare_refuses_a_pack_that_does_not_verify(
 @pytest.mark.parametrize(
     ("tamper", "command", "layout"),
     [
-        *((tamper, "gate", "files") for tamper in (*TAMPERINGS, remove_manifest)),
-        *((tamper, "report", "compact") for tamper in (change, add, remove, link)),
+        *((tamper, "gate", "files") for tamper in (change, link, remove_manifest)),
+        *((tamper, "report", "compact") for tamper in (change, add)),
     ],
 )
 def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
@@ -341,43 +231,8 @@ def test_gate_and_report_refuse_a_comparison_whose_pack_does_not_verify(
     assert tree(tmp_path) == before
 
 
-def test_gate_refuses_a_comparison_that_lies_in_another_runs_pack(packs: Path, tmp_path: Path) -> None:
-    """Even where every list was written anew to hold it."""
-    shutil.copytree(packs / "files", tmp_path / "packs")
-    agent_eval(
-        *("compare", "--baseline", "packs/baseline", "--candidate", "packs/candidate"),
-        *("--out", "packs/baseline/compare/baseline_delta.json"),
-        cwd=tmp_path,
-    ).json()
-    ended = agent_eval(
-        *("gate", "--compare", "packs/baseline/compare/baseline_delta.json", "--min-pass-rate", "0"),
-        cwd=tmp_path,
-    )
-    assert refused(ended, words=("another run",))["code"] == "invalid_pack"
-
-
-def test_report_refuses_a_decision_made_on_another_comparison(packs: Path, tmp_path: Path) -> None:
-    shutil.copytree(packs, tmp_path / "packs")
-    for layout in ("files", "compact"):
-        ended = agent_eval(
-            *("gate", "--compare", f"packs/{layout}/candidate/compare/baseline_delta.json"),
-            *("--min-pass-rate", "0"),
-            cwd=tmp_path,
-        )
-        assert ended.code == 0
-    ended = agent_eval(
-        *("report", "markdown", "--compare", "packs/files/candidate/compare/baseline_delta.json"),
-        *("--gate", "packs/compact/candidate/compare/gate_decision.json", "--out", "report.md"),
-        cwd=tmp_path,
-    )
-    refused(ended, words=("another comparison",))
-    assert not (tmp_path / "report.md").exists()
-
-
-@pytest.mark.parametrize("where", ["missing", "file", "empty", "zip"])
+@pytest.mark.parametrize("where", ["missing", "zip"])
 def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("hello")
-    (tmp_path / "empty").mkdir()
     (tmp_path / "zip").write_bytes(b"PK\x03\x04 but not really")
     before = tree(tmp_path)
     ended = agent_eval(
@@ -394,41 +249,11 @@ def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: P
     assert tree(tmp_path) == before
 
 
-def test_compare_refuses_runs_of_different_datasets(packs: Path, tmp_path: Path) -> None:
-    other = json.loads(BAD.read_text())
-    other["dataset_id"] = "other"
-    (tmp_path / "other.json").write_text(json.dumps(other))
-    agent_eval("run", "--suite", "other.json", "--out", "other", cwd=tmp_path).json()
-    ended = agent_eval(
-        "compare", "--baseline", packs / "files/baseline", "--candidate", "other", cwd=tmp_path
-    )
-    assert refused(ended, words=("travel-desk", "other"))["code"] == "incompatible_runs"
-    assert not (tmp_path / "other" / "compare").exists()
-    allowed = agent_eval(
-        *("compare", "--baseline", packs / "files/baseline", "--candidate", "other"),
-        "--allow-incompatible",
-        cwd=tmp_path,
-    )
-    assert allowed.json()["overview"]["compared_cases"] == 3
-
-
-def test_gate_without_a_threshold_decides_nothing(packs: Path, tmp_path: Path) -> None:
-    compare = packs / "files/candidate/compare/baseline_delta.json"
-    ended = agent_eval("gate", "--compare", compare, "--out", "d.json", cwd=tmp_path)
-    refused(ended, words=("--min-pass-rate",))
-    assert tree(tmp_path) == {}
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("{", ("line 1",)),
-        ("[]", ("object",)),
         ('{"min_pass_rat": 1}', ("min_pass_rat",)),
-        ('{"min_pass_rate": 2}', ("min_pass_rate",)),
-        ('{"min_pass_rate": "1"}', ("min_pass_rate",)),
-        ('{"min_pass_rate": true}', ("min_pass_rate",)),
-        ('{"min_pass_rate": NaN}', ("NaN",)),
         ('{"max_regressed_cases": 0.5}', ("max_regressed_cases",)),
     ],
 )
@@ -448,11 +273,7 @@ def test_gate_refuses_a_broken_configuration(
     ("text", "words"),
     [
         (None, ("delta.json",)),
-        ("", ("empty",)),
-        ('{"a": ', ("line 1",)),
         ("{}", ("comparison",)),
-        ("[]", ("comparison",)),
-        ('{"a": NaN}', ("NaN",)),
     ],
 )
 def test_gate_refuses_what_is_not_a_comparison(
@@ -464,23 +285,6 @@ def test_gate_refuses_what_is_not_a_comparison(
     ended = agent_eval("gate", "--compare", "delta.json", "--min-pass-rate", "0", cwd=tmp_path)
     assert refused(ended, words=words)["details"]["file"] == "delta.json"
     assert tree(tmp_path) == before
-
-
-def test_a_comparison_with_rates_that_are_no_numbers_is_refused(packs: Path, tmp_path: Path) -> None:
-    comparison = json.loads((packs / "files/candidate/compare/baseline_delta.json").read_text())
-    comparison["metrics"]["pass_rate"]["candidate"] = "NaN"
-    (tmp_path / "delta.json").write_text(json.dumps(comparison))
-    ended = agent_eval("gate", "--compare", "delta.json", "--min-pass-rate", "0", cwd=tmp_path)
-    refused(ended, words=("metrics.pass_rate.candidate",))
-
-
-@pytest.mark.parametrize("command", ["validate", "migrate"])
-def test_schema_commands_refuse_what_cannot_be_read(command: str, tmp_path: Path) -> None:
-    (tmp_path / "s.json").write_text("{")
-    extra = ("--output", "new.json") if command == "migrate" else ()
-    error = refused(agent_eval("schema", command, "--input", "s.json", *extra, cwd=tmp_path))
-    assert error["details"]["file"] == "s.json"
-    assert not (tmp_path / "new.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -500,19 +304,12 @@ def unwritable(here: Path) -> Path:
     return here / "closed" / "out"
 
 
-@pytest.mark.parametrize("command", ["run", "init", "expand", "compare", "gate", "report", "migrate"])
+@pytest.mark.parametrize("command", ["run", "compare", "migrate"])
 def test_an_unwritable_output_is_exit_4(command: str, packs: Path, tmp_path: Path) -> None:
     out = unwritable(tmp_path)
     ended = agent_eval(*writing(command, packs / "files", out), cwd=tmp_path)
     assert refused(ended, code=4)["code"] == "storage_error"
     assert not out.exists()
-
-
-def test_a_file_where_the_output_s_parent_should_be_is_exit_4(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("hello")
-    before = tree(tmp_path)
-    refused(agent_eval("run", "--suite", GOOD, "--out", "file/out", cwd=tmp_path), code=4)
-    assert tree(tmp_path) == before
 
 
 @pytest.mark.parametrize("command", ["run", "init", "expand", "compare", "gate", "report", "migrate"])

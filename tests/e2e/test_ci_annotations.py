@@ -35,7 +35,7 @@ def written(runner: Runner, name: str, cases: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["suites/a.json", "suites/a.jsonl", "suites/a.yml"])
+@pytest.mark.parametrize("name", ["suites/a.json", "suites/a.yml"])
 def test_a_case_that_got_worse_is_pointed_out_at_its_line(
     runner: Runner, github: FakeGitHub, name: str
 ) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.runner import OWN_RUN, PULL, Runner, orders
-from tests.extent import WHOLE_JOB
-from tests.fakes.github import BOT, FakeGitHub, sha
+from tests.e2e.runner import PULL, Runner, orders
+from tests.fakes.github import FakeGitHub, sha
 
 
 @pytest.fixture(autouse=True)
@@ -33,40 +32,6 @@ def test_rerun_of_an_older_commit__leaves_the_newer_word(runner: Runner, github:
     assert step.outputs["comment-url"].endswith("#issuecomment-100")
     [comment] = github.bodies(PULL)
     assert f"sha={sha('second')} run=501" in comment
-
-
-@WHOLE_JOB
-def test_several_pages__are_searched_to_the_end(runner: Runner, github: FakeGitHub) -> None:
-    for number in range(150):
-        github.add_comment(PULL, f"chatter {number}", author="someone")
-    runner.pull_request(run_id=500)
-    for number in range(150):
-        github.add_comment(PULL, f"more chatter {number}", author="someone")
-    runner.pull_request(run_id=501)
-    ours = [body for body in github.bodies(PULL) if body.startswith("<!-- agent-eval")]
-    assert len(ours) == 1
-    assert "run=501" in ours[0]
-
-
-def test_two_evaluations__keep_a_comment_each(runner: Runner, github: FakeGitHub) -> None:
-    for run_id in (500, 501):
-        for name in ("tools", "safety"):
-            runner.pull_request(run_id=run_id, comment_id=name, report_title=name.capitalize())
-    first, second = github.bodies(PULL)
-    assert first.startswith("<!-- agent-eval id=tools ")
-    assert "Tools" in first
-    assert second.startswith("<!-- agent-eval id=safety ")
-    assert "run=501" in first
-    assert "run=501" in second
-
-
-def test_marker__of_somebody_else_is_left_alone(runner: Runner, github: FakeGitHub) -> None:
-    spoof = f"<!-- agent-eval id=default sha={sha('head')} run=99999 attempt=1 -->\n## All is well"
-    github.add_comment(PULL, spoof, author="mallory")
-    github.add_comment(PULL, f"> {spoof}", author=BOT)
-    step = runner.pull_request()
-    assert step.outputs["comment-url"].endswith("#issuecomment-102")
-    assert github.bodies(PULL)[0] == spoof
 
 
 def test_fork__whose_token_may_only_read_is_no_failure(runner: Runner, github: FakeGitHub) -> None:
@@ -109,22 +74,6 @@ def test_rate_limit__is_waited_for(runner: Runner, github: FakeGitHub) -> None:
     step = runner.pull_request()
     assert step.outputs["comment-url"].endswith("#issuecomment-100")
     assert len(github.bodies(PULL)) == 1
-
-
-def test_lost_answer__does_not_lead_to_two_comments(runner: Runner, github: FakeGitHub) -> None:
-    github.fail("POST", "/issues/7/comments", 502, carried_out=True)
-    runner.pull_request()
-    assert len(github.bodies(PULL)) == 1
-
-
-def test_concurrent_runs__end_with_one_comment(runner: Runner, github: FakeGitHub) -> None:
-    def the_other_run_is_faster() -> None:
-        github.add_comment(PULL, "<!-- agent-eval id=default run=499 attempt=1 -->\nfaster", author=BOT)
-
-    github.on_create = the_other_run_is_faster
-    runner.pull_request(run_id=OWN_RUN)
-    [comment] = github.bodies(PULL)
-    assert "run=500" in comment
 
 
 def test_never__writes_no_comment_and_asks_nobody(runner: Runner, github: FakeGitHub) -> None:

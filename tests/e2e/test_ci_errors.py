@@ -16,8 +16,6 @@ from tests.fakes.github import REPOSITORY_ID, FakeGitHub
     ("inputs", "said"),
     [
         ({"min_pass_rate": "NaN"}, "min-pass-rate"),
-        ({"suite": ""}, "suite"),
-        ({"fail_on": "tuesday"}, "fail-on"),
         ({"comment_id": "a b"}, "comment-id"),
         ({"github_api_url": "http://example.org"}, "https"),
         ({"comment": "never", "fail_on": "tuesday"}, "fail-on"),
@@ -137,16 +135,6 @@ def test_several_suites__of_which_one_is_wrong_leave_no_pack(runner: Runner) -> 
     assert tree(runner.workspace / "agent-eval-out") == before
 
 
-def test_suite__with_a_misspelt_rule_is_refused_with_the_nearest_name(runner: Runner) -> None:
-    cases = orders()
-    cases[0]["policy"] = {"forbiden_tools": ["delete_order"]}
-    runner.write_suite(*cases)
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (2, "error")
-    assert "policy.forbiden_tools is not a key of the schema" in step.summary
-    assert "Did you mean forbidden_tools?" in step.summary
-
-
 def test_output_directory__with_a_report_of_somebody_else_is_left_alone(runner: Runner) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "report.md").write_text("mine")
@@ -166,9 +154,7 @@ def test_wrong_settings__outside_ci_are_said_once(runner: Runner) -> None:
     ("inputs", "said"),
     [
         ({"suite": "missing.json"}, "missing.json"),
-        ({"suite": "nothing/*.json"}, "nothing/*.json"),
         ({"judges": "no_such_judge"}, "no_such_judge"),
-        ({"judge_config": "missing.json"}, "missing.json"),
         ({"suite": "suite.json\ntwin.json"}, "twin.json"),
     ],
 )
@@ -186,30 +172,12 @@ def test_wrong_input__is_said_on_the_pull_request_too(
     assert not (runner.workspace / "agent-eval-out").exists()
 
 
-def test_error__replaces_what_an_earlier_run_said(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
-    runner.pull_request(run_id=500)
-    (runner.workspace / "suite.json").write_text("{")
-    runner.pull_request(run_id=501)
-    [comment] = github.bodies(PULL)
-    assert "not evaluated" in comment
-
-
 def test_output_directory__that_cannot_be_written(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders())
     (runner.workspace / "occupied").write_text("a file")
     step = runner.pull_request(out="occupied/deep")
     assert (step.code, step.outcome) == (4, "error")
     assert (runner.workspace / "occupied").read_text() == "a file"
-
-
-def test_output_directory__of_somebody_else_is_left_alone(runner: Runner, github: FakeGitHub) -> None:
-    runner.write_suite(*orders())
-    (runner.workspace / "agent-eval-out" / "shop").mkdir(parents=True)
-    (runner.workspace / "agent-eval-out" / "shop" / "precious.txt").write_text("mine")
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (2, "error")
-    assert (runner.workspace / "agent-eval-out" / "shop" / "precious.txt").read_text() == "mine"
 
 
 def test_output_directory__that_is_a_link_out_of_the_workspace(runner: Runner, github: FakeGitHub) -> None:
@@ -249,9 +217,7 @@ def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner
     assert any("outputs" in line for line in step.annotations)
 
 
-@pytest.mark.parametrize(
-    "inputs", [{}, {"preset": "release"}, {"min_pass_rate": "0.5"}, {"fail_on": "never"}]
-)
+@pytest.mark.parametrize("inputs", [{}, {"fail_on": "never"}])
 def test_no_token__is_an_error_unless_no_baseline_is_wanted(
     runner: Runner, github: FakeGitHub, inputs: dict[str, str]
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from agent_eval.evidence.archive import open_bundle
 from agent_eval.history.records import HISTORY, read_history
-from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped, zipped
+from tests.e2e.runner import BASE_SHA, PULL, Runner, Step, orders, unzipped, zipped
 from tests.fakes.github import FakeGitHub
 
 
@@ -35,13 +35,6 @@ def test_a_run_on_main_carries_those_before_it_and_one_download_suffices(
     before = len(github.downloads)
     assert runs_in(pushed(runner, 430)) == ["github-430-1-shop", "github-420-1-shop", "github-410-1-shop"]
     assert len(github.downloads) == before + 1
-
-
-def test_a_pull_request_carries_none(runner: Runner, github: FakeGitHub) -> None:
-    pushed(runner, 410)
-    assert not carries(runner.pull_request())
-    assert not carries(runner.merge_group(run_id=512))
-    assert not carries(runner.push(run_id=450, branch="feature", commit=HEAD_SHA))
 
 
 def test_an_artifact_of_a_fork_never_contributes(runner: Runner, github: FakeGitHub) -> None:

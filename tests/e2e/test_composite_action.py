@@ -57,7 +57,7 @@ class CompositeRunner(Runner):
         }
         kept = {name: value for name, value in environ.items() if not name.startswith("INPUT_")}
         path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
-        action = CompositeAction(ROOT / "composite" / "action.yml", self.temporary)
+        action = CompositeAction(ROOT / "ci-templates" / "composite" / "action.yml", self.temporary)
         code, log, outputs = action.run(
             inputs,
             {**environment(kept), "PATH": path},

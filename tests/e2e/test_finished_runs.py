@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.program import Process, agent_eval, start, tree
-from tests.extent import FULL, WHOLE_JOB
+from tests.extent import FULL, NIGHTLY, OTHERS, WHOLE_JOB
 
 CALLED = """
 import json, os, sys, time
@@ -102,7 +102,7 @@ ASKS = "def agent(task, call_tool):\n    return str(call_tool('lookup', {}))\n"
     [
         ["--agent", "python:asks:agent", "--tools", NOWHERE],
         # Asked again and again, for half a minute.
-        pytest.param(["--agent-url", NOWHERE], marks=pytest.mark.slow),
+        pytest.param(["--agent-url", NOWHERE], marks=OTHERS),
     ],
     ids=["tools", "agent"],
 )
@@ -165,7 +165,7 @@ def begin(place: Path, *more: str) -> Process:
     return start(*RUN, "--run-id", "r", "--resume", *more, cwd=place, own_group=True)
 
 
-KILLS = 60 if FULL else 8
+KILLS = 60 if NIGHTLY else 12 if FULL else 8
 
 
 @WHOLE_JOB

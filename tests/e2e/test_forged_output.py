@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.program import Ended, agent_eval
 from tests.e2e.runner import Runner
+from tests.extent import crossed
 from tests.factories import make_case, make_suite
 
 FORGED = "a\nOutcome: passed\n::error::forged\x1b[2J\x1b]0;title\x07\u202e\r.json"
@@ -41,39 +42,38 @@ def place(tmp_path: Path) -> Path:
 AGENT = ["--agent-command", f"{sys.executable} -S -E agent.py"]
 
 
-@pytest.mark.parametrize("output", ["text", "json", "auto"])
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["run", "--suite", FORGED, "--out", FORGED + ".out"], 0),
-        (["run", "--suite", FORGED, "--out", FORGED + ".out", "--shard", "1/9"], 0),
-        (
-            [
-                "run",
-                "--suite",
-                FORGED,
-                "--out",
-                FORGED + ".out",
-                *AGENT,
-                "--trials",
-                "3",
-                "--max-run-cost",
-                "1",
-            ],
-            4,
-        ),
-        (["run", "--suite", "wrong\nOutcome: passed.json", "--out", "out"], 2),
-        (["run", "--suite", FORGED + ".missing", "--out", "out"], 2),
-        (["schema", "validate", "--suite", FORGED], 2),
-        (["schema", "migrate", "--suite", FORGED, "--out", FORGED + ".new"], 2),
-        (["registry", "dataset-add", "--suite", FORGED], 0),
-        (["pack", "verify", "--run", FORGED], 2),
-        (["init", "--out", FORGED + ".dir"], 0),
-    ],
-)
-def test_a_name_forges_no_line_of_a_command(
-    arguments: list[str], code: int, output: str, place: Path
-) -> None:
+COMMANDS: list[tuple[list[str], int]] = [
+    (["run", "--suite", FORGED, "--out", FORGED + ".out"], 0),
+    (["run", "--suite", FORGED, "--out", FORGED + ".out", "--shard", "1/9"], 0),
+    (
+        [
+            "run",
+            "--suite",
+            FORGED,
+            "--out",
+            FORGED + ".out",
+            *AGENT,
+            "--trials",
+            "3",
+            "--max-run-cost",
+            "1",
+        ],
+        4,
+    ),
+    (["run", "--suite", "wrong\nOutcome: passed.json", "--out", "out"], 2),
+    (["run", "--suite", FORGED + ".missing", "--out", "out"], 2),
+    (["schema", "validate", "--suite", FORGED], 2),
+    (["schema", "migrate", "--suite", FORGED, "--out", FORGED + ".new"], 2),
+    (["registry", "dataset-add", "--suite", FORGED], 0),
+    (["pack", "verify", "--run", FORGED], 2),
+    (["init", "--out", FORGED + ".dir"], 0),
+]
+"""Command lines with such a name, and their exit codes."""
+
+
+@crossed(asked=COMMANDS, output=["text", "json", "auto"])
+def test_a_name_forges_no_line_of_a_command(asked: tuple[list[str], int], output: str, place: Path) -> None:
+    arguments, code = asked
     ended = agent_eval(*arguments, "--format", output, cwd=place)
     assert ended.code == code
     assert bool(ended.err) == (code != 0)

@@ -242,7 +242,6 @@ def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
         ({}, {"github_token": ""}, "needs `github-token`"),
         ({}, {"event": "pull_request"}, "may have written"),
         ({}, {"event": "push"}, "may have written"),
-        ({}, {"replay_evidence": "true"}, "exclude each other"),
         ({}, {"attest": "true"}, "exclude each other"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 
 from agent_eval.contracts import REPLAY_CONTRACT, CaseResult, case_policy, case_result, trials_result
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Rerun, Reruns, RoundCount
+from agent_eval.contracts.reruns import Rerun, Reruns, TrialCounts
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
@@ -125,7 +125,7 @@ class Kept:
                         ended(row.case_id, trial.failing)
                     )
             for place, done in enumerate(record.rounds, start=1):
-                counts: Mapping[str, RoundCount] = getattr(done, side)
+                counts: Mapping[str, TrialCounts] = getattr(done, side)
                 made[f"whole-{side}-{place}"] = [
                     ended(name, () if count.passed else ("policy",)) for name, count in sorted(counts.items())
                 ]

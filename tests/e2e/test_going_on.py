@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, tree
 from tests.extent import WHOLE_JOB
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
 
 COSTLY = """
 import json, os, sys, time

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import Ended, agent_eval
-from tests.extent import WHOLE_JOB
+from tests.extent import crossed
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 
 HOSTED = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
 SECRET = "s3cr3t-of-the-customer"
@@ -68,9 +68,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(HOSTED))
-@pytest.mark.parametrize("what", sorted(ODD))
-@WHOLE_JOB
+@crossed(kind=sorted(HOSTED), what=sorted(ODD))
 def test_an_answer_that_cannot_be_read_is_kept_with_the_providers_words(
     kind: str, what: str, tmp_path: Path
 ) -> None:
@@ -137,7 +135,7 @@ def test_an_account_without_credit_is_not_asked_again(code: str, tmp_path: Path)
     assert "bill" in ended.error["details"]["remedy"]
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("status", [303, 307])
 def test_a_redirected_post_is_not_sent_again(status: int, tmp_path: Path) -> None:
     with JsonServer() as server:
         server.answers = [(status, {"Location": "http://127.0.0.1:9/elsewhere"}, b"")]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, Ended, agent_eval, tree
+from tests.e2e.program import REPOSITORY, Ended, agent_eval
 from tests.extent import WHOLE_JOB
-from tests.fakes.models import FakeOpenAi
-from tests.fakes.models import Step as Said
 
 EXAMPLES = REPOSITORY / "examples"
 SUITE = EXAMPLES / "suite_agent.json"
@@ -123,13 +119,6 @@ def test_an_agent_that_fails_is_an_error_of_its_kind_and_costs_no_other_case(
     assert kind in summary["failures"]
 
 
-def test_a_program_that_does_not_exist_is_not_evaluable(tmp_path: Path) -> None:
-    ended = run_loop(tmp_path, SUITE, "no-such-program-anywhere")
-    assert ended.code == 4
-    assert "no-such-program-anywhere" in ended.error["message"]
-    assert not (tmp_path / "out").exists()
-
-
 @WHOLE_JOB
 def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     cases = [{"case_id": name} for name in ("a", "b", "c")]
@@ -154,127 +143,3 @@ def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     assert finished["complete"] is True
     assert finished["resumed_cases"] == manifest["case_count"]
     assert finished["summary"]["total_cases"] == 3
-
-
-def test_four_shards_merged_are_one_run(tmp_path: Path) -> None:
-    cases = [{"case_id": f"c{number}", "regex_patterns": ["[02468]"]} for number in range(24)]
-    suite = suite_of(tmp_path / "s.json", *cases)
-    command = program(tmp_path / "a.py", say("task['case_id']"))
-    more = ["--run-id", "r", "--parallel", "4", "--max-repairs", "0", "--git-commit", "0" * 40]
-    assert run_loop(tmp_path, suite, command, *more, out="whole").code == 0
-    names = [f"s{number}" for number in range(1, 5)]
-    for number, name in enumerate(names, start=1):
-        assert run_loop(tmp_path, suite, command, *more, "--shard", f"{number}/4", out=name).code == 0
-    merged = agent_eval("merge", *names, "--out", "merged", cwd=tmp_path)
-    assert merged.json()["summary"]["total_cases"] == 24
-    assert tree(tmp_path / "merged") == tree(tmp_path / "whole")
-    gap = agent_eval("merge", *names[1:], "--out", "m", cwd=tmp_path)
-    assert gap.code == 2
-    assert "missing" in gap.error["message"]
-
-
-def test_trials_of_a_case_decide_together(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "regex_patterns": ["1"]})
-    count = "open('n', 'a').write('x')\nn = os.path.getsize('n')\n" + say("int(n != 2)")
-    command = program(tmp_path / "a.py", count)
-    more = ["--trials", "3", "--max-repairs", "0"]
-    summary = run_loop(tmp_path, suite, command, *more).json()["summary"]
-    assert (summary["total_cases"], summary["passed_cases"], summary["flaky_cases"]) == (1, 0, 1)
-
-
-def test_strict_side_effects_fail_what_the_case_does_not_answer(tmp_path: Path) -> None:
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "policy": {"required_tools": ["pay"]}})
-    calls = "json.dump({'assistant_output': 1, 'tool_calls': [{'tool': 'pay', 'arguments': {}}]}, sys.stdout)"
-    command = program(tmp_path / "a.py", calls)
-    lenient = run_loop(tmp_path, suite, command, out="lenient").json()["summary"]
-    strict = run_loop(tmp_path, suite, command, "--strict-side-effects", out="strict").unjudged()["summary"]
-    assert (lenient["passed_cases"], strict["passed_cases"]) == (1, 0)
-    assert "contract_violation" in strict["failures"]
-
-
-def test_tools_are_recorded_once_and_played_back(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text(
-        "def tools(name, arguments):\n    return {'stock': arguments['n'] * 2}\n"
-    )
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "input": 4})
-    calls = "[{'tool': 't', 'arguments': {'n': task['input']}}]"
-    body = f"json.dump({{'assistant_output': 1, 'tool_calls': {calls}}}, sys.stdout)"
-    command = program(tmp_path / "a.py", body)
-    assert run_loop(tmp_path, suite, command, "--tools", "shop:tools", "--record", "c.json").code == 0
-    (tmp_path / "shop.py").unlink()
-    assert run_loop(tmp_path, suite, command, "--replay", "c.json", out="played").code == 0
-    trace = trajectory(tmp_path, "a", "played")["trace"]
-    assert [event["output"] for event in trace if event["type"] == "tool_result"] == [{"stock": 8}]
-    missed = suite_of(tmp_path / "m.json", {"case_id": "a", "input": 5})
-    summary = run_loop(tmp_path, missed, command, "--replay", "c.json", out="missed").unjudged()["summary"]
-    assert summary["error_cases"] == 1
-    verdicts = json.loads((tmp_path / "missed" / "cases" / "a" / "verdicts.json").read_text())["verdicts"]
-    reason = next(verdict["reason"] for verdict in verdicts if verdict["judge_id"] == "execution")
-    assert 'nearest recorded call is t with {"n":4}' in reason
-
-
-@pytest.mark.parametrize(
-    ("flags", "named"),
-    [
-        ([], "--agent-command"),
-        (["--agent", "python:x:y", "--propose-command", "x"], "--agent-command"),
-        (["--agent", "python:x:y", "--repair-command", "x"], "--repair-command"),
-        (["--propose-command", "x", "--parallel", "0"], "--parallel"),
-        (["--propose-command", "x", "--parallel", "many"], "--parallel"),
-        (["--propose-command", "x", "--shard", "9/8"], "shard"),
-        (["--propose-command", "x", "--max-run-cost", "nan"], "--max-run-cost"),
-        (["--propose-command", "x", "--record", "a", "--replay", "b"], "--record"),
-        (["--propose-command", "x", "--record", "a"], "tool"),
-        (["--agent", "http://localhost:1", "--agent-header", "Authorization=NOT_SET_ANYWHERE"], "NOT_SET"),
-        (["--agent", "http://localhost:1", "--agent-header", "Authorization"], "--agent-header"),
-        (["--agent", "comand:x"], "command"),
-    ],
-)
-def test_wrong_requests_are_told(tmp_path: Path, flags: list[str], named: str) -> None:
-    ended = agent_eval("run-loop", "--suite", SUITE, "--out", "out", *flags, cwd=tmp_path)
-    assert ended.code == 2
-    assert named in json.dumps(ended.error)
-    assert not (tmp_path / "out").exists()
-
-
-def test_flags_for_agents_mean_nothing_without_one(tmp_path: Path) -> None:
-    ended = agent_eval("run", "--suite", SUITE, "--out", "out", "--max-steps", "3", cwd=tmp_path)
-    assert ended.code == 2
-    assert "--max-steps is for running an agent" in ended.error["message"]
-
-
-@WHOLE_JOB
-def test_a_hosted_model_is_run_with_a_prompt_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "prompt.txt").write_text("Be brief.")
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "input": "Hello?"})
-    with FakeOpenAi(Said(text="Hello.")) as model:
-        flags = ["--agent", "openai:small", "--base-url", model.base_url, "--system-prompt", "prompt.txt"]
-        done = agent_eval("run", "--suite", suite, "--out", "out", *flags, cwd=tmp_path).json()
-    assert done["summary"]["total_cases"] == 1
-    assert model.requests[0]["messages"][0] == {"role": "system", "content": "Be brief."}
-
-
-def test_a_header_comes_from_the_environment(tmp_path: Path) -> None:
-    seen: list[str | None] = []
-
-    class Agent(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            seen.append(self.headers["Authorization"])
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(b'{"assistant_output": "hello"}')
-
-        def log_message(self, *_: object) -> None:
-            """Silence."""
-
-    suite = suite_of(tmp_path / "s.json", {"case_id": "a", "regex_patterns": ["hello"]})
-    with ThreadingHTTPServer(("127.0.0.1", 0), Agent) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/"
-        flags = ["--agent", address, "--agent-header", "Authorization=MY_HEADER"]
-        arguments = ["run", "--suite", suite, "--out", "out", *flags]
-        done = agent_eval(*arguments, cwd=tmp_path, environ={"MY_HEADER": "Bearer abcdefgh"}).json()
-        server.shutdown()
-    assert done["summary"]["total_cases"] == 1
-    assert seen == ["Bearer abcdefgh"]

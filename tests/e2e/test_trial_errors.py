@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.program import agent_eval
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 
 WIDE = 123_456_789_012_345_678_901_234_567_890
 HOSTED = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}

@@ -17,11 +17,13 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.e2e.scenarios.repository import Repository, broken
+from tests.extent import crossed
 from tests.factories import make_case, make_event, make_suite
 
 CASES, BROKEN = 40, 12
 DELTA = "now/compare/baseline_delta.json"
-PRESETS = pytest.mark.parametrize("preset", ["pull-request", "release"])
+BOTH = ("pull-request", "release")
+PRESETS = pytest.mark.parametrize("preset", BOTH)
 
 
 @pytest.fixture(autouse=True)
@@ -119,8 +121,7 @@ SUITES: dict[str, Callable[[Cases], Cases]] = {
 }
 
 
-@PRESETS
-@pytest.mark.parametrize("trick", SUITES)
+@crossed(trick=[*SUITES], preset=BOTH)
 def test_a_suite_that_asks_less(trick: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     judged("before", cases())
     judged("now", SUITES[trick](cases(broken=BROKEN)))
@@ -132,20 +133,17 @@ def test_a_suite_that_asks_less(trick: str, preset: str, capsys: pytest.CaptureF
         refuse_a_pass(preset, *gated(capsys, *by(preset)))
 
 
-@PRESETS
-@pytest.mark.parametrize("way", ["compare", "ci"])
-@pytest.mark.parametrize(
-    ("judges", "config"),
-    [
-        (("cost_budget",), {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}),
-        (("cost_budget", "policy"), {"cost_budget": {}}),
-        (("policy",), {}),
-    ],
-    ids=["a limit is loosened", "a limit is taken away", "the failing judge is dropped"],
-)
-def test_judges_that_ask_less(
-    judges: tuple[str, ...], config: dict[str, Any], way: str, preset: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+LESS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "a limit is loosened": (("cost_budget",), {"cost_budget": {"max_output_tokens": 10_000, "hard": True}}),
+    "a limit is taken away": (("cost_budget", "policy"), {"cost_budget": {}}),
+    "the failing judge is dropped": (("policy",), {}),
+}
+"""Judges and their configuration."""
+
+
+@crossed(less=[*LESS], way=["compare", "ci"], preset=BOTH)
+def test_judges_that_ask_less(less: str, way: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
+    judges, config = LESS[less]
     strict = {"cost_budget": {"max_output_tokens": 100, "hard": True}}
     rules = {"policy": {"forbidden_tools": ["escalate"]}}
     judged("before", cases(**rules), "--judge", "cost_budget", "--judge", "policy", config=strict)
@@ -157,12 +155,6 @@ def test_judges_that_ask_less(
         return
     assert compared() == 0
     refuse_a_pass(preset, *gated(capsys, *by(preset)))
-
-
-def regressed() -> None:
-    judged("before", cases())
-    judged("now", cases(broken=BROKEN))
-    assert compared() == 0
 
 
 AGENT = """
@@ -181,8 +173,7 @@ def ran(name: str, *flags: str, shared: bool = False, repaired: bool = False) ->
     assert main([*command, "--judge", "regex", "--out", name, "--run-id", name, *flags]) == 0
 
 
-@PRESETS
-@pytest.mark.parametrize("help_", ["the expected output", "repairs"])
+@crossed(help_=["the expected output", "repairs"], preset=BOTH)
 def test_an_agent_that_is_helped(help_: str, preset: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [
         {"case_id": f"order-{n}", "input": "?", "expected_output": "done", "regex_patterns": ["done"]}
@@ -298,10 +289,7 @@ def test_a_quarantine_of_everything(preset: str, capsys: pytest.CaptureFixture[s
     assert decision["sentence"] == "Every case is in quarantine or waived: nothing is left to decide on."
 
 
-@PRESETS
-@pytest.mark.parametrize(
-    "policy", [{"margin": 0.99}, {"margin": 0.05, "alpha": 1e-9}, {"on_inconclusive": "warn"}]
-)
+@crossed(policy=[{"margin": 0.99}, {"margin": 0.05, "alpha": 1e-9}, {"on_inconclusive": "warn"}], preset=BOTH)
 def test_a_policy_that_allows_anything(
     policy: dict[str, Any], preset: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,9 +14,11 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from tests.fakes.server import serve
 
 KEY = "API_KEY_canary_0123456789"
 
@@ -56,24 +58,7 @@ class FakeAui:
         self._turns: dict[str, list[Mapping[str, Any]]] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = 1 << 16
-
-            def do_POST(self) -> None:
-                owner._handle(self, "POST")
-
-            def do_GET(self) -> None:
-                owner._handle(self, "GET")
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = serve(self._handle)
 
     @property
     def url(self) -> str:
@@ -93,9 +78,8 @@ class FakeAui:
     def _is_due(self, fault: Fault, path: str) -> bool:
         return path.endswith(fault.path) and len(self.bodies(fault.path)) > fault.after
 
-    def _handle(self, handler: BaseHTTPRequestHandler, method: str) -> None:
-        length = int(handler.headers.get("Content-Length") or 0)
-        body = json.loads(handler.rfile.read(length)) if length else None
+    def _handle(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
+        method, body = handler.command, json.loads(data) if data else None
         parts = urlsplit(handler.path)
         query = dict(parse_qsl(parts.query))
         with self._lock:

@@ -38,6 +38,14 @@ def commit(top: Path, **files: str) -> str:
     return git(top, "rev-parse", "HEAD")
 
 
+def keep_lfs(top: Path, content: bytes, *, named: bytes | None = None) -> None:
+    """Let a checkout keep an object of LFS, under the digest of another perhaps."""
+    oid = hashlib.sha256(content if named is None else named).hexdigest()
+    place = top / ".git" / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content)
+
+
 def pointer(content: bytes) -> str:
     """The pointer that stands for a file of LFS in git."""
     oid = hashlib.sha256(content).hexdigest()

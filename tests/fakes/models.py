@@ -13,8 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.fakes.server import serve
 
 
 @dataclass(frozen=True)
@@ -51,22 +53,7 @@ class FakeModel:
         self.requests: list[dict[str, Any]] = []
         self.authorizations: list[str | None] = []
         self._lock = threading.Lock()
-        owner = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
-
-            def do_POST(self) -> None:
-                with suppress(BrokenPipeError, ConnectionResetError):
-                    owner.handle(self)
-
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self._server = serve(self.handle)
 
     @property
     def base_url(self) -> str:
@@ -84,8 +71,8 @@ class FakeModel:
         self._server.shutdown()
         self._server.server_close()
 
-    def handle(self, handler: BaseHTTPRequestHandler) -> None:
-        request = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+    def handle(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
+        request = json.loads(data)
         with self._lock:
             number = len(self.requests)
             self.requests.append(request)
@@ -107,8 +94,9 @@ class FakeModel:
         handler.send_header("Content-Length", str(len(body)))
         for name, value in step.headers.items():
             handler.send_header(name, value)
-        handler.end_headers()
-        _send(handler, step, body)
+        with suppress(BrokenPipeError, ConnectionResetError):
+            handler.end_headers()
+            _send(handler, step, body)
 
     def problem(self, request: dict[str, Any]) -> str:
         """What the real service would find wrong with a request; empty for nothing."""
@@ -124,7 +112,9 @@ class FakeModel:
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         raise NotImplementedError
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+        """The proper answer to the request with this number."""
         raise NotImplementedError
 
 
@@ -158,7 +148,8 @@ class FakeOpenAi(FakeModel):
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         return [message["tool_call_id"] for message in messages if message["role"] == "tool"]
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
         calls = [
             {
                 "id": f"call_{number}_{position}",
@@ -210,7 +201,8 @@ class FakeAnthropic(FakeModel):
     def answered_ids(self, messages: list[dict[str, Any]]) -> list[str]:
         return [block["tool_use_id"] for block in _blocks(messages) if block["type"] == "tool_result"]
 
-    def answer(self, request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
+    @staticmethod
+    def answer(request: dict[str, Any], step: Step, number: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = [] if step.text is None else [{"type": "text", "text": step.text}]
         content += [
             {"type": "tool_use", "id": f"toolu_{number}_{position}", "name": tool, "input": arguments}
@@ -236,3 +228,7 @@ def _blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         block for message in messages if isinstance(message["content"], list) for block in message["content"]
     ]
+
+
+FAKES: dict[str, type[FakeModel]] = {"openai": FakeOpenAi, "anthropic": FakeAnthropic}
+"""The server of each provider whose models can be tested; `test_catalog` holds it to the catalog."""

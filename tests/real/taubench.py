@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -51,44 +50,11 @@ def passes() -> dict[int, list[bool]]:
 def cases_of_the_matrix() -> list[dict[str, Any]]:
     """A case a task, with its trials, each of a single word."""
     word = {"idx": 0, "actor": "agent", "type": "message", "output": "Done."}
-    return [
-        _case(task, [{"trace": [word], "metadata": {"reward": float(done)}} for done in trials])
-        for task, trials in sorted(passes().items())
-    ]
-
-
-def cases_of_the_trajectories() -> list[dict[str, Any]]:
-    """A case a task, with its trials in full; skips the test where the data set is absent."""
-    tasks: defaultdict[int, dict[int, dict[str, Any]]] = defaultdict(dict)
-    for run in runs():
-        tasks[run["task_id"]][run["trial"]] = run
-    return [
-        _case(
-            task,
-            [
-                {"trace": _trace(trials[number]["traj"]), "metadata": {"reward": trials[number]["reward"]}}
-                for number in range(TRIALS)
-            ],
-        )
-        for task, trials in sorted(tasks.items())
-    ]
-
-
-def _case(task: int, trials: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"case_id": f"airline/{task}", **trials[0], "trials": trials[1:]}
-
-
-def _trace(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    spoken = [message for message in messages if message.get("content") is not None]
-    return [
-        {
-            "idx": number,
-            "actor": "agent" if message["role"] == "assistant" else message["role"],
-            "type": "message",
-            "output": message["content"],
-        }
-        for number, message in enumerate(spoken)
-    ]
+    cases = []
+    for task, done in sorted(passes().items()):
+        first, *more = [{"trace": [word], "metadata": {"reward": float(each)}} for each in done]
+        cases.append({"case_id": f"airline/{task}", **first, "trials": more})
+    return cases
 
 
 def passes_by_trial() -> list[dict[str, bool]]:

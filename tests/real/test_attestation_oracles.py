@@ -126,14 +126,11 @@ def securesystemslib_verifies(envelope: dict[str, Any]) -> bool:
         return False
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_securesystemslib_accepts_ours(pack: Path, kind: Any) -> None:
-    assert securesystemslib_verifies(bundle_of(pack, kind.bundle)["dsseEnvelope"])
-
-
-@pytest.mark.parametrize("name", ALTERED)
-def test_securesystemslib_refuses_altered_ones(pack: Path, name: str) -> None:
-    assert not securesystemslib_verifies(altered(bundle_of(pack), name)["dsseEnvelope"])
+def test_securesystemslib_accepts_ours_and_refuses_altered_ones(pack: Path) -> None:
+    for kind in KINDS:
+        assert securesystemslib_verifies(bundle_of(pack, kind.bundle)["dsseEnvelope"]), kind.name
+    for name in ALTERED:
+        assert not securesystemslib_verifies(altered(bundle_of(pack), name)["dsseEnvelope"]), name
 
 
 def parsed_statement(statement: dict[str, Any]) -> Any:

@@ -229,13 +229,23 @@ def test_component__takes_no_input_for_shell(value: str, tmp_path: Path, gitlab:
 
 
 @WHOLE_JOB
-def test_first_run__passes_and_leaves_report_tests_and_evidence(project: Project) -> None:
+def test_a_push_leaves_evidence_an_unchanged_merge_request_passes_and_a_regressed_one_fails(
+    project: Project,
+) -> None:
     done = project.push()
     assert done.code == 0, done.log
     left = project.gitlab.files[next(iter(project.gitlab.jobs))]
-    assert "agent-eval-out/evidence.zip" in left
-    assert "agent-eval-out/report.md" in left
+    assert {"agent-eval-out/evidence.zip", "agent-eval-out/report.md"} <= set(left)
     assert any(path.startswith("agent-eval-out/junit/") for path in left)
+    unchanged = project.merge_request()
+    assert unchanged.code == 0, unchanged.log
+    assert "merge base" in project.report()
+    assert len(project.gitlab.bodies()) == 1
+    project.write_suite("suite_bad.json")
+    project.repository.commit()
+    worse = project.merge_request()
+    assert worse.code == 1, worse.log
+    assert "regressed" in project.gitlab.bodies()[0]
 
 
 def test_agent__that_is_named_is_run(project: Project) -> None:
@@ -247,25 +257,6 @@ def test_agent__that_is_named_is_run(project: Project) -> None:
     done = project.push(AGENT_EVAL_AGENT_COMMAND=command, AGENT_EVAL_MIN_PASS_RATE="0")
     evidence = next(iter(project.gitlab.files.values()))["agent-eval-out/evidence.zip"]
     assert b"said by the agent" in b"".join(unzipped(evidence).values()), done.log
-
-
-@WHOLE_JOB
-def test_unchanged__merge_request_passes(project: Project) -> None:
-    project.push()
-    done = project.merge_request()
-    assert done.code == 0, done.log
-    assert "merge base" in project.report()
-    assert len(project.gitlab.bodies()) == 1
-
-
-@WHOLE_JOB
-def test_regressed__merge_request_fails_the_job(project: Project) -> None:
-    project.push()
-    project.write_suite("suite_bad.json")
-    project.repository.commit()
-    done = project.merge_request()
-    assert done.code == 1, done.log
-    assert "regressed" in project.gitlab.bodies()[0]
 
 
 @pytest.mark.parametrize(

@@ -186,17 +186,11 @@ def test_step__refuses_what_is_no_input(name: str, agent: Agent) -> None:
 
 
 @WHOLE_JOB
-def test_step__asks_as_anonymous_without_credentials(agent: Agent) -> None:
-    agent.write("agent-eval", SHOWS.format(code=0))
-    built = agent.step("[suite: 'a.json', credentials: '']")
-    assert (built.result, TOKEN in built.log) == ("SUCCESS", False)
-
-
-@WHOLE_JOB
-def test_step__takes_no_input_for_shell(agent: Agent) -> None:
+def test_step__takes_no_input_for_shell_and_asks_as_anonymous_without_credentials(agent: Agent) -> None:
     value = '"; touch pwned; `touch pwned`; $(touch pwned)'
     agent.write("agent-eval", SHOWS.format(code=0))
-    built = agent.step(f"[suite: '{value}']")
+    built = agent.step(f"[suite: '{value}', credentials: '']")
+    assert (built.result, TOKEN in built.log) == ("SUCCESS", False)
     assert f"AGENT_EVAL_SUITE={value}" in built.log.splitlines()
     assert built.notes["scripts"] == ["agent-eval ci"]
     assert not list(agent.root.rglob("pwned"))

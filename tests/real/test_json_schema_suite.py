@@ -16,9 +16,15 @@ from typing import Any
 import pytest
 from referencing import Resource
 
-from agent_eval.judges.matching.json_schema import UnusableSchema, apply, inspect, make_validator
-from agent_eval.judges.matching.schema_keywords import DRAFTS as VALIDATORS
-from agent_eval.judges.matching.schema_keywords import REGISTRY, specification_of
+from agent_eval.judges.matching.json_schema import DRAFTS as VALIDATORS
+from agent_eval.judges.matching.json_schema import (
+    REGISTRY,
+    UnusableSchema,
+    apply,
+    inspect,
+    make_validator,
+    specification_of,
+)
 from tests.extent import unavailable
 
 FETCHED = Path(__file__).parents[2] / ".cache" / "json-schema-suite"

@@ -10,7 +10,7 @@ import pytest
 from agent_eval.comparison.compare import compare
 from agent_eval.contracts import Comparison, GateDecision, Thresholds
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Rerun, RoundCount, Side
+from agent_eval.contracts.reruns import Rerun, Side, TrialCounts
 from agent_eval.gate.decide import decide, decide_by_policy, question_of
 from agent_eval.gate.rerun import rerun
 from agent_eval.gate.stability import TrialOutcome, stability
@@ -46,8 +46,8 @@ def run_again(trials: list[dict[str, bool]], first: int, seed: int) -> GateDecis
     def trial(case_id: str) -> Rerun:
         return PASSED if draw.choice(trials)[case_id] else FAILED
 
-    def one_round(side: Side, number: int) -> dict[str, RoundCount]:
-        return {name: RoundCount(passed=int(trial(name).result == "passed"), trials=1) for name in trials[0]}
+    def one_round(side: Side, number: int) -> dict[str, TrialCounts]:
+        return {name: TrialCounts(passed=int(trial(name).result == "passed"), trials=1) for name in trials[0]}
 
     told = {name: lambda _, name=name: trial(name) for name in trials[0]}
     rows = [{name: int(draw.choice(trials)[name]) for name in trials[0]} for _ in range(20)]

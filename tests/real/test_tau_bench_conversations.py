@@ -28,7 +28,9 @@ def pack(runs: dict[tuple[str, int], dict[str, Any]], tmp_path_factory: pytest.T
     source = ("--input", shared_path(RECORDED), "--source", "tau_bench", "--out", "airline.jsonl")
     assert agent_eval("import-transcript", *source, cwd=place).code == 0
     judged = agent_eval("run", "--suite", "airline.jsonl", "--judge", "recorded", "--out", "pack", cwd=place)
-    assert judged.json()["summary"]["total_cases"] == 50
+    summary = judged.json()["summary"]
+    assert (summary["total_cases"], summary["flaky_cases"]) == (50, 26)
+    assert [f"{k['pass_hat_k']:.3f}" for k in summary["pass_curve"]] == ["0.420", "0.273", "0.220", "0.200"]
     return open_pack(place / "pack")
 
 

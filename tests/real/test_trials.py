@@ -17,13 +17,10 @@ IMPORT = ("import-transcript", "--input", "airline.json", "--out", "suite.json")
 JUDGE = "tests.real.taubench:TaskDone"
 
 
-CASES = {"matrix": taubench.cases_of_the_matrix, "trajectories": taubench.cases_of_the_trajectories}
-
-
-@pytest.fixture(scope="module", params=CASES)
-def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tau-bench") / "airline.jsonl"
-    lines: list[dict[str, Any]] = [{"dataset_id": "airline"}, *CASES[request.param]()]
+    lines: list[dict[str, Any]] = [{"dataset_id": "airline"}, *taubench.cases_of_the_matrix()]
     path.write_text("\n".join(json.dumps(line) for line in lines))
     return path
 

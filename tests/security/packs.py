@@ -34,11 +34,24 @@ def refused(root: Path, place: str | None, what: str) -> InvalidPack:
     return caught.value
 
 
-def edit(path: Path, change: Callable[[Any], Any]) -> None:
+Change = Callable[[Any], Any] | dict[str, Any]
+"""What is done to a value: a function, or what to put at places such as `verdicts.2.score`."""
+
+
+def apply(value: Any, change: Change) -> None:
+    """Change a value in its place."""
+    if callable(change):
+        change(value)
+        return
+    for place, new in change.items():
+        put(value, place, new)
+
+
+def edit(path: Path, change: Change) -> None:
     """Change a JSON file by way of its value."""
     value = json.loads(path.read_bytes())
-    changed = change(value)
-    path.write_bytes(pretty(value if changed is None else changed))
+    apply(value, change)
+    path.write_bytes(pretty(value))
 
 
 def files_of(root: Path) -> list[str]:
@@ -49,3 +62,18 @@ def files_of(root: Path) -> list[str]:
 def reseal(root: Path, layout: str) -> None:
     """Seal a pack again, as whoever tampered would."""
     seal(root, make_config(), layout=layout, case_ids=IDS)
+
+
+GONE = object()
+"""In place of a value: the member is removed."""
+
+
+def put(value: Any, place: str, new: Any) -> None:
+    """Set, or remove, what is at a place such as `verdicts.2.score`."""
+    *above, last = [int(part) if part.isdecimal() else part for part in place.split(".")]
+    for part in above:
+        value = value[part]
+    if new is GONE:
+        del value[last]
+    else:
+        value[last] = new

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.factories import make_config, seal
-from tests.security.packs import IDS, edit, pack_of, refused
+from tests.security.packs import GONE, IDS, Change, edit, pack_of, refused
 
 
 @pytest.mark.parametrize(
@@ -31,33 +31,16 @@ def test_broken_manifests_are_refused_with_their_place(tmp_path: Path, data: byt
     refused(root, "manifest.json", what)
 
 
-def set_path(path: str) -> Callable[[Any], None]:
-    def change(manifest: Any) -> None:
-        manifest["files"][0]["path"] = path
-
-    return change
-
-
 @pytest.mark.parametrize(
     "path",
     [
-        "../x",
-        "/etc/passwd",
-        "a\\b",
-        "a//b",
-        "./a",
-        "a/../b",
-        "",
-        "nul\0",
-        "C:/x",
-        "line\nfeed",
-        "manifest.json",
-        "DERIVED.JSON",
+        *("../x", "/etc/passwd", "a\\b", "a//b", "./a", "a/../b", "", "nul\0", "C:/x", "line\nfeed"),
+        *("manifest.json", "DERIVED.JSON"),
     ],
 )
 def test_manifests_with_impossible_paths_are_refused(tmp_path: Path, path: str) -> None:
     root = pack_of(tmp_path)
-    edit(root / "manifest.json", set_path(path))
+    edit(root / "manifest.json", {"files.0.path": path})
     refused(root, "manifest.json", "lists ")
 
 
@@ -65,70 +48,41 @@ def twice(manifest: Any) -> None:
     manifest["files"].insert(1, manifest["files"][0])
 
 
-def unsorted(manifest: Any) -> None:
-    manifest["files"].reverse()
-
-
 def spelled_twice(manifest: Any) -> None:
     first = manifest["files"][0]
     manifest["files"].insert(0, {**first, "path": first["path"].upper()})
 
 
-def later(manifest: Any) -> None:
-    manifest["schema_version"] = "2.0.0"
+def without(path: str) -> Callable[[Any], None]:
+    def change(manifest: Any) -> None:
+        manifest["files"] = [entry for entry in manifest["files"] if entry["path"] != path]
 
-
-def share_a_directory(manifest: Any) -> None:
-    manifest["case_directories"]["b"] = manifest["case_directories"]["a"]
-
-
-def leave_the_directory(manifest: Any) -> None:
-    manifest["case_directories"]["b"] = "../b"
-
-
-def nested_directory(manifest: Any) -> None:
-    manifest["case_directories"]["b"] = "b/c"
-
-
-def forget_a_directory(manifest: Any) -> None:
-    del manifest["case_directories"]["b"]
-
-
-def forget_a_file(manifest: Any) -> None:
-    manifest["files"] = [entry for entry in manifest["files"] if entry["path"] != "cases/b/verdicts.json"]
-
-
-def forget_the_summary(manifest: Any) -> None:
-    manifest["files"] = [entry for entry in manifest["files"] if entry["path"] != "run/summary.json"]
-
-
-def miscount(manifest: Any) -> None:
-    manifest["case_count"] = 4
-
-
-def another_run(manifest: Any) -> None:
-    manifest["run_id"] = "run-2"
+    return change
 
 
 @pytest.mark.parametrize(
     ("change", "place", "what"),
     [
         (twice, "manifest.json", "twice or not in order"),
-        (unsorted, "manifest.json", "twice or not in order"),
+        (lambda value: value["files"].reverse(), "manifest.json", "twice or not in order"),
         (spelled_twice, "manifest.json", "under two spellings"),
-        (later, "manifest.json", "has schema version '2.0.0'"),
-        (share_a_directory, "manifest.json", "two cases have the directory 'a'"),
-        (leave_the_directory, "manifest.json", "is not a plain name"),
-        (nested_directory, "manifest.json", "is not a plain name"),
-        (forget_a_directory, "manifest.json", "lists cases/b/trajectory.json, which belongs to no case"),
-        (forget_a_file, "manifest.json", "does not list cases/b/verdicts.json"),
-        (forget_the_summary, "manifest.json", "does not list run/summary.json"),
-        (miscount, "run/index.jsonl", "has 3 cases, manifest.json says 4"),
-        (another_run, "run/config.json", "names another run"),
+        ({"schema_version": "2.0.0"}, "manifest.json", "has schema version '2.0.0'"),
+        ({"case_directories.b": "a"}, "manifest.json", "two cases have the directory 'a'"),
+        ({"case_directories.b": "../b"}, "manifest.json", "is not a plain name"),
+        ({"case_directories.b": "b/c"}, "manifest.json", "is not a plain name"),
+        (
+            {"case_directories.b": GONE},
+            "manifest.json",
+            "lists cases/b/trajectory.json, which belongs to no case",
+        ),
+        (without("cases/b/verdicts.json"), "manifest.json", "does not list cases/b/verdicts.json"),
+        (without("run/summary.json"), "manifest.json", "does not list run/summary.json"),
+        ({"case_count": 4}, "run/index.jsonl", "has 3 cases, manifest.json says 4"),
+        ({"run_id": "run-2"}, "run/config.json", "names another run"),
     ],
 )
 def test_manifests_that_contradict_themselves_are_refused(
-    tmp_path: Path, change: Callable[[Any], None], place: str, what: str
+    tmp_path: Path, change: Change, place: str, what: str
 ) -> None:
     root = pack_of(tmp_path)
     edit(root / "manifest.json", change)
@@ -137,7 +91,7 @@ def test_manifests_that_contradict_themselves_are_refused(
 
 def test_a_compact_pack_has_no_case_directories(tmp_path: Path) -> None:
     root = pack_of(tmp_path, "compact")
-    edit(root / "manifest.json", lambda manifest: manifest.update(case_directories={"a": "a"}))
+    edit(root / "manifest.json", {"case_directories": {"a": "a"}})
     refused(root, "manifest.json", "has no case directories")
 
 
@@ -146,5 +100,5 @@ def test_a_directory_for_a_case_that_the_index_does_not_list_is_refused(tmp_path
     rows = (root / "run/index.jsonl").read_bytes().splitlines(keepends=True)
     (root / "run/index.jsonl").write_bytes(b"".join(rows[:2]))
     seal(root, make_config(), layout="files", case_ids=IDS)
-    edit(root / "manifest.json", lambda manifest: manifest.update(case_count=2))
+    edit(root / "manifest.json", {"case_count": 2})
     refused(root, "manifest.json", "directories for cases that the index does not list")

@@ -17,79 +17,11 @@ from agent_eval.evidence import verify
 from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.sources import DirectorySource
 from tests.factories import make_case, make_config, make_index_row, make_pack, make_result, pretty
-from tests.security.packs import IDS, LAYOUTS, edit, pack_of, refused, reseal
-
-
-def passing(result: Any) -> None:
-    result.update(outcome="passed", passed=True)
-
-
-def soft(result: Any) -> None:
-    result.update(hard_failed=False)
-
-
-def perfect(result: Any) -> None:
-    result.update(score=1.0)
-
-
-def unscored(result: Any) -> None:
-    result.update(score=None)
-
-
-def negative_trial(result: Any) -> None:
-    result.update(trial=-1)
-
-
-def borrowed_verdict(result: Any) -> None:
-    result["verdicts"][1]["case_id"] = "a"
+from tests.security.packs import GONE, IDS, LAYOUTS, apply, edit, pack_of, refused, reseal
 
 
 def doubled_judge(result: Any) -> None:
     result["verdicts"].append(result["verdicts"][1])
-
-
-def forged_pass(result: Any) -> None:
-    result["verdicts"][2]["passed"] = True
-
-
-def forged_failure(result: Any) -> None:
-    result["verdicts"][2]["failure"] = None
-
-
-def unknown_failure(result: Any) -> None:
-    result["verdicts"][2]["failure"] = "bad_luck"
-
-
-def unknown_outcome(result: Any) -> None:
-    result["verdicts"][2]["outcome"] = "great"
-
-
-def score_of_seven(result: Any) -> None:
-    result["verdicts"][2]["score"] = 7
-
-
-def negative_weight(result: Any) -> None:
-    result["verdicts"][2]["weight"] = -1
-
-
-def wrong_type(result: Any) -> None:
-    result["verdicts"][2]["hard"] = "yes"
-
-
-def boolean_reference(result: Any) -> None:
-    result["verdicts"][2]["evidence_refs"] = [True]
-
-
-def missing_field(result: Any) -> None:
-    del result["verdicts"][2]["reason"]
-
-
-def no_object(result: Any) -> None:
-    result["verdicts"][2] = "passed"
-
-
-def without_trial(result: Any) -> None:
-    del result["trial"]
 
 
 def another_case(result: Any) -> None:
@@ -101,30 +33,30 @@ def another_case(result: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        (passing, "outcome 'passed' does not follow from its verdicts"),
-        (soft, "hard_failed does not follow"),
-        (perfect, "score does not follow"),
-        (unscored, "score does not follow"),
-        (negative_trial, "names a trial but has none"),
-        (borrowed_verdict, "belongs to another case"),
+        ({"outcome": "passed", "passed": True}, "outcome 'passed' does not follow from its verdicts"),
+        ({"hard_failed": False}, "hard_failed does not follow"),
+        ({"score": 1.0}, "score does not follow"),
+        ({"score": None}, "score does not follow"),
+        ({"trial": -1}, "names a trial but has none"),
+        ({"verdicts.1.case_id": "a"}, "belongs to another case"),
         (doubled_judge, "two verdicts of one judge"),
-        (forged_pass, "passed contradicts the outcome"),
-        (forged_failure, "exactly failed and error verdicts carry a failure"),
-        (unknown_failure, "unknown failure 'bad_luck'"),
-        (unknown_outcome, "unknown outcome 'great'"),
-        (score_of_seven, "score is not between 0 and 1"),
-        (negative_weight, "weight is negative"),
-        (wrong_type, "hard: Input should be a valid boolean"),
-        (boolean_reference, r"evidence_refs\.0: Input should be a valid integer"),
-        (missing_field, "reason: Field required"),
-        (no_object, "Input should be a valid dictionary"),
-        (without_trial, "trial: Field required"),
+        ({"verdicts.2.passed": True}, "passed contradicts the outcome"),
+        ({"verdicts.2.failure": None}, "exactly failed and error verdicts carry a failure"),
+        ({"verdicts.2.failure": "bad_luck"}, "unknown failure 'bad_luck'"),
+        ({"verdicts.2.outcome": "great"}, "unknown outcome 'great'"),
+        ({"verdicts.2.score": 7}, "score is not between 0 and 1"),
+        ({"verdicts.2.weight": -1}, "weight is negative"),
+        ({"verdicts.2.hard": "yes"}, "hard: Input should be a valid boolean"),
+        ({"verdicts.2.evidence_refs": [True]}, r"evidence_refs\.0: Input should be a valid integer"),
+        ({"verdicts.2.reason": GONE}, "reason: Field required"),
+        ({"verdicts.2": "passed"}, "Input should be a valid dictionary"),
+        ({"trial": GONE}, "trial: Field required"),
         (another_case, "has case 'x' where the index has 'b'"),
     ],
 )
 @LAYOUTS
 def test_verdicts_that_contradict_themselves_are_refused(
-    tmp_path: Path, layout: str, change: Callable[[Any], None], what: str
+    tmp_path: Path, layout: str, change: Callable[[Any], None] | dict[str, Any], what: str
 ) -> None:
     root = pack_of(tmp_path, layout)
     if layout == "files":
@@ -133,7 +65,7 @@ def test_verdicts_that_contradict_themselves_are_refused(
     else:
         name = "cases/verdicts-00000.jsonl"
         rows = [json.loads(line) for line in (root / name).read_bytes().splitlines()]
-        change(rows[1])
+        apply(rows[1], change)
         (root / name).write_bytes(b"".join(json.dumps(row).encode() + b"\n" for row in rows))
     reseal(root, layout)
     refused(root, name, what)
@@ -166,10 +98,10 @@ def test_a_summary_that_disagrees_with_the_verdicts_is_refused(
         (b'{"case_id": "a"}\n', "line 1: definition_digest: Field required"),
         (b"[]\n", "line 1: Input should be a valid dictionary"),
         (b'{"a": 1}', "does not end with a line feed"),
-        (b'{"a": 1}\n\n', "line 2, column 1: empty"),
+        (b"\n", "line 1, column 1: empty"),
         (b'{"a": 1\n"b": 2}\n', "line 1, column 8"),
         (b'{"a": 1},{"b":\n1}\n', "line 1, column 9"),
-        (b'{"a": 1}\n{"a": 1, "a": 2}\n', "line 2, column 10: duplicate key"),
+        (b'{"a": 1, "a": 2}\n', "line 1, column 10: duplicate key"),
         (b"", "has 0 cases, manifest.json says 3"),
     ],
 )
@@ -215,26 +147,28 @@ def drop_last_line(root: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "place", "what"),
+    ("lost", "place", "what"),
     [
-        (
-            ["cases/trajectories-00001.jsonl"],
-            "cases/trajectories-00001.jsonl",
-            "have 2 cases, run/index.jsonl has 3",
-        ),
-        (
-            ["cases/verdicts-00001.jsonl"],
-            "cases/verdicts-00001.jsonl",
-            "has 0 cases, its trajectories have 1",
-        ),
+        (("trajectories",), "cases/verdicts-00001.jsonl", "has 1 cases, its trajectories have 0"),
+        (("verdicts",), "cases/verdicts-00001.jsonl", "has 0 cases, its trajectories have 1"),
+        (("trajectories", "verdicts"), "run/index.jsonl", "has cases without verdicts"),
     ],
 )
-def test_shards_that_lost_cases_are_refused(tmp_path: Path, names: list[str], place: str, what: str) -> None:
+def test_shards_that_lost_cases_are_refused(tmp_path: Path, lost: list[str], place: str, what: str) -> None:
     root = pack_of(tmp_path, "compact", shard=2)
-    for name in names:
-        drop_last_line(root, name)
+    for name in lost:
+        drop_last_line(root, f"cases/{name}-00001.jsonl")
     reseal(root, "compact")
     refused(root, place, what)
+
+
+def test_shards_with_a_case_too_many_are_refused(tmp_path: Path) -> None:
+    root = pack_of(tmp_path, "compact", shard=2)
+    for name in ("trajectories", "verdicts"):
+        file = root / f"cases/{name}-00001.jsonl"
+        file.write_bytes(file.read_bytes() * 2)
+    reseal(root, "compact")
+    refused(root, "cases/verdicts-00001.jsonl", "have 4 cases, run/index.jsonl has 3")
 
 
 def test_shards_must_be_numbered_without_gaps(tmp_path: Path) -> None:

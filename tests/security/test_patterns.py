@@ -11,11 +11,10 @@ import pytest
 import re2
 
 import agent_eval.judges
+from agent_eval.judges.builtin.final_output import last_number
 from agent_eval.judges.matching import json_schema as schemas
 from agent_eval.judges.matching import re2 as patterns
-from agent_eval.judges.matching import schema_keywords
-from agent_eval.judges.matching.decimals import last_number
-from agent_eval.judges.matching.schema_keywords import to_re2
+from agent_eval.judges.matching.re2 import to_re2
 from tests.unit.judges.traces import asks, calls, judge, says, uses
 
 ENDLESS = "(a+)+$"
@@ -24,12 +23,12 @@ LONG = "a" * 1_000_000 + "!"
 JUDGES = Path(agent_eval.judges.__file__).parent
 OWN_PATTERNS_ONLY = {
     "base.py",
+    "builtin/final_output.py",
     "builtin/llm.py",
+    "builtin/prompt_injection.py",
     "builtin/replay_contract.py",
     "matching/criteria.py",
-    "matching/decimals.py",
-    "matching/injected_text.py",
-    "matching/schema_keywords.py",
+    "matching/re2.py",
     "matching/transcript.py",
 }
 """These use Python's engine, for patterns that are written in the module itself."""
@@ -42,7 +41,7 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     for cached in (
         patterns.compile_pattern,
         patterns.compile_glob,
-        schema_keywords.compile_schema_pattern,
+        patterns.compile_schema_pattern,
         schemas._validator_for,
         schemas._inspect_once,
     ):

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import ClassVar, Literal, Self, TextIO, final
 from urllib.parse import urlsplit
 
+from agent_eval.ci.clone import Remote, top_of
 from agent_eval.ci.comment import Comments, CommentWords, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
-from agent_eval.ci.git import Remote, top_of
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec

@@ -11,9 +11,9 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld, refuse_large_archive
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, before_own
 from agent_eval.ci.platforms.rest import RestApi

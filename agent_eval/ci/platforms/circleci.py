@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import CommentWords, Marker, Published, publish
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped, Withheld
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform
 from agent_eval.ci.platforms.catalog import platforms

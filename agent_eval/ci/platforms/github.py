@@ -10,6 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
@@ -21,7 +22,6 @@ from agent_eval.ci.earlier import (
     checked_archive,
     refuse_large_archive,
 )
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, Reporter, before_own
 from agent_eval.ci.platforms.github_api import (
@@ -36,7 +36,15 @@ from agent_eval.ci.platforms.github_api import (
     upload_artifact,
 )
 from agent_eval.ci.platforms.rest import NOT_FOUND
-from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input
+from agent_eval.ci.platforms.spec import (
+    SUMMARY_LIMIT,
+    PlatformSpec,
+    Remedies,
+    Words,
+    commit_in,
+    number_in,
+    own_input,
+)
 from agent_eval.config.options import CI, Option
 from agent_eval.config.table import options_of
 from agent_eval.errors import AgentEvalError, StorageError, UsageError
@@ -102,9 +110,6 @@ GITHUB = PlatformSpec(
 ACTION_INPUTS: tuple[Option, ...] = (*options_of(CI), *GITHUB.inputs)
 """Inputs of the action, in the order of `action.yml`."""
 
-MAX_SUMMARY_BYTES = 1 << 20
-"""GitHub drops a step's summary beyond this size."""
-
 OWN_EVENTS = ("push", "schedule", "workflow_dispatch")
 """Events whose runs have the repository's own code and workflow."""
 
@@ -133,7 +138,7 @@ class GitHubStep(Reporter):
             present = Path(path).stat().st_size
         except OSError:
             present = 0
-        if present + len(data) > MAX_SUMMARY_BYTES:
+        if present + len(data) > SUMMARY_LIMIT:
             self.warn("The job summary is full; the report is in the output directory.")
             return
         self._append(path, data, "The job summary")

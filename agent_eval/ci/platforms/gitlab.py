@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.comment import Comment, Comments, Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
@@ -27,7 +28,6 @@ from agent_eval.ci.earlier import (
     Withheld,
     refuse_large_archive,
 )
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, HostedChange, Platform, before_own
 from agent_eval.ci.platforms.rest import NOT_FOUND, RestApi

@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel
 
+from agent_eval.ci.clone import Remote
 from agent_eval.ci.earlier import Asked, EarlierRun, Skipped
-from agent_eval.ci.git import Remote
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform, before_own
 from agent_eval.ci.platforms.spec import PlatformSpec, Remedies, Words, commit_in, number_in, own_input

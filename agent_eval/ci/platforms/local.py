@@ -2,24 +2,23 @@
 
 STORE/runs/17/run.json        commit, branch, time; size and digest of the evidence
 STORE/runs/17/evidence.zip    the evidence archive
-STORE/runs/17/summary.md      the full report
 STORE/runs/17/outputs.json    the job's outputs
-STORE/comments/BRANCH/ID.md   the comment on a branch
 
-Without a store the comment is printed. It is also the example to write another platform from.
+Report and comment are in the output directory. It is also the example to write another platform from.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import NoReturn
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from agent_eval.ci.comment import Comment, Marker, Published
+from agent_eval.ci.clone import COMMIT
+from agent_eval.ci.comment import Marker, Published
 from agent_eval.ci.earlier import (
     Asked,
     EarlierRun,
@@ -31,12 +30,12 @@ from agent_eval.ci.earlier import (
 )
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.base import CiRun, Platform
-from agent_eval.ci.platforms.spec import COMMIT, PlatformSpec, Words, own_input
+from agent_eval.ci.platforms.spec import PlatformSpec, Words, own_input
 from agent_eval.ci.workspace import COMMENT_NAME
-from agent_eval.errors import AgentEvalError, RemoteError, StorageError
+from agent_eval.errors import AgentEvalError, StorageError
 from agent_eval.operations import clock
-from agent_eval.storage.atomic import append_file, new_file, write_file, writing_failed
-from agent_eval.storage.files import read_bytes, safe_name, sha256_file
+from agent_eval.storage.atomic import new_file, write_file, writing_failed
+from agent_eval.storage.files import read_bytes, sha256_file
 from agent_eval.storage.json import Limits, dumps, parse
 
 LOCAL = PlatformSpec(
@@ -47,8 +46,8 @@ LOCAL = PlatformSpec(
         own_input(
             "baseline-store",
             "path",
-            "Directory in which a job outside CI keeps its evidence, comment and outputs, and finds the "
-            "baseline of a later run. Default: none; the comment is printed and written to `out`.",
+            "Directory in which a job outside CI keeps its evidence and outputs, and finds the baseline of a "
+            "later run. Default: none.",
         ),
     ),
 )
@@ -56,11 +55,8 @@ LOCAL = PlatformSpec(
 MAX_RUNS = 1_000
 """Newest runs that are looked at."""
 
-AUTHOR = "agent-eval"
 _ROW_LIMITS = Limits(max_bytes=1 << 20)
-_MAX_COMMENT_BYTES = 1 << 20
 _ATTEMPTS_TO_NUMBER = 1_000
-_ONLY = 1
 _BRANCH, _ORIGIN = "refs/heads/", "refs/remotes/origin/"
 
 
@@ -191,14 +187,6 @@ class LocalDirectory(Platform):
         except (AgentEvalError, Withheld) as error:
             self.warn(f"The evidence was not stored: {error}")
 
-    def keep_summary(self, markdown: str) -> None:
-        """Append to the run's `summary.md`; without a store the report in `out` is all there is."""
-        if self._store is not None:
-            try:
-                append_file(self._directory / "summary.md", f"{markdown}\n".encode())
-            except StorageError as error:
-                self.warn(f"The full report could not be written: {error.message}")
-
     def keep_outputs(self, values: Mapping[str, str]) -> None:
         """Write the run's `outputs.json`; without a store no step reads outputs."""
         self._outputs.update(values)
@@ -209,27 +197,19 @@ class LocalDirectory(Platform):
                 self.warn(f"The outputs could not be written: {error.message}")
 
     def write_comment(self, body: Callable[[str], str]) -> Published:
-        """Create or update the comment file in the store; without a store print the comment."""
-        comment_id = self._settings.comment_id
+        """Write the comment into the output directory; without a store print it, too."""
+        text = body(str(Marker(self._settings.comment_id, self.run.head_sha, 0, 0)))
         if self._store is None:
-            marker = Marker(comment_id, None, 0, 0)
-            text = body(str(marker))
-            self.say("The comment, as it would be posted:\n")
-            self.say(text)
-            if self._archive is None:
-                # The output directory may be the very thing that is wrong.
-                return Published("none")
-            comments = FileComments(self._settings.out / COMMENT_NAME, lambda: self._commit)
-            return self._publish(comments, marker, lambda _: text)
+            self.say(f"The comment, as it would be posted:\n\n{text}")
+        if self._archive is None:
+            # The output directory may be the very thing that is wrong.
+            return Published("none")
+        path = self._settings.out / COMMENT_NAME
         try:
-            marker = Marker(comment_id, self._commit, int(self._directory.name), 1)
-        except StorageError as error:
-            return Published("refused", warning=f"No comment was written: {error.message}")
-        comments = FileComments(self._store.comment_file(self._checked_out, comment_id), lambda: self._commit)
-        published = self._publish(comments, marker, body)
-        if published.url:
-            self.say(f"The comment is in {published.url}.")
-        return published
+            write_file(path, text.encode("utf-8", "replace"))
+        except AgentEvalError as error:
+            return Published("refused", warning=f"The comment could not be written: {error.message}")
+        return Published("created", str(path))
 
     @cached_property
     def _directory(self) -> Path:
@@ -275,10 +255,6 @@ class Store:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-
-    def comment_file(self, branch: str | None, comment_id: str) -> Path:
-        """The file of one evaluation's comment on a branch."""
-        return self._root / "comments" / safe_name(branch or "detached") / f"{safe_name(comment_id)}.md"
 
     def new_run(self) -> Path:
         """Create the directory of a new run, numbered after the newest."""
@@ -345,49 +321,3 @@ class Store:
         names = [entry.name for entry in runs.iterdir()] if runs.is_dir() else []
         digits = (name for name in names if name.isascii() and name.isdigit() and len(name) <= 9)
         return sorted((int(name) for name in digits if str(int(name)) == name), reverse=True)[:MAX_RUNS]
-
-
-class FileComments:
-    """At most one comment, in one file. A file that is not a comment of the evaluation is never replaced."""
-
-    def __init__(self, path: Path, current_head: Callable[[], str | None]) -> None:
-        self._path = path
-        self.current_head = current_head
-
-    def listed(self) -> Iterable[Comment]:
-        """Yield the comment, if the file is there."""
-        if self._path.exists():
-            try:
-                body = read_bytes(self._path, max_bytes=_MAX_COMMENT_BYTES).decode("utf-8", "replace")
-            except AgentEvalError as error:
-                raise RemoteError(error.message, remedy=error.remedy) from error
-            yield self._comment(body)
-
-    def create(self, body: str) -> Comment:
-        """Write the file, which must not exist yet."""
-        if self._path.exists() or self._path.is_symlink():
-            raise RemoteError(
-                f"{self._path} is there and is not a comment of this evaluation.",
-                remedy="Move it to another place, or give this evaluation a `comment-id` of its own.",
-                path=str(self._path),
-            )
-        return self.update(_ONLY, body)
-
-    def update(self, comment_id: int, body: str) -> Comment:
-        """Replace the file in one step."""
-        del comment_id
-        try:
-            write_file(self._path, body.encode("utf-8", "replace"))
-        except AgentEvalError as error:
-            raise RemoteError(error.message, remedy=error.remedy) from error
-        return self._comment(body)
-
-    def delete(self, comment_id: int) -> None:
-        """Do nothing: there is no second comment that could be one too many."""
-
-    def author(self) -> str:
-        """The author of every comment in the store."""
-        return AUTHOR
-
-    def _comment(self, body: str) -> Comment:
-        return Comment(_ONLY, AUTHOR, body, str(self._path))

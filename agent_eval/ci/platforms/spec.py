@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent_eval.ci.clone import COMMIT
 from agent_eval.config.options import CI, Kind, Option
 
-COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-"""Forty hexadecimal digits, or sixty-four in a repository that uses sha256."""
+SUMMARY_LIMIT = 1 << 20
+"""Bytes of UTF-8 of the full report: GitHub drops a larger one."""
 
 
 def own_input(name: str, kind: Kind, about: str, **more: Any) -> Option:
@@ -71,7 +71,6 @@ class PlatformSpec:
     Attributes:
         detect: Whether this job runs there, given the environment variables.
         comment_limit: Characters that the platform accepts in a comment.
-        summary_limit: Bytes of UTF-8 that the platform accepts as the full report.
         inputs: Rows of the job that only this platform needs, such as its token. They go to `platform`.
         input_prefix: What begins the variables in which its runner passes inputs; the input's name follows in
             upper case, hyphens kept. Empty where it passes none.
@@ -87,7 +86,6 @@ class PlatformSpec:
     detect: Callable[[Mapping[str, str]], bool]
     words: Words
     comment_limit: int = 65_536
-    summary_limit: int = 1 << 20
     inputs: tuple[Option, ...] = ()
     input_prefix: str = ""
     secret_names: frozenset[str] = frozenset()

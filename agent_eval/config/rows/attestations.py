@@ -159,15 +159,6 @@ ATTESTATIONS: tuple[Option, ...] = (
         default="false",
     ),
     Option(
-        "replay-evidence",
-        "switch",
-        "Judge the recorded trajectories again before the decision: where a verdict is another one then, the "
-        "decision is inconclusive.",
-        goes_to="replay_evidence",
-        commands=("ci",),
-        default="false",
-    ),
-    Option(
         "baseline-public-key",
         "path",
         "Public key in PEM with which the baseline must have been signed; evidence that was not is not used. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.config.options import RUNS_AN_AGENT, Option
+from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 
 CONVERSATIONS: tuple[Option, ...] = (
     Option(
@@ -65,8 +66,8 @@ CONVERSATIONS: tuple[Option, ...] = (
         "Provider of the model that would judge and play users.",
         goes_to="provider",
         commands=("plan",),
-        default="openai",
-        choices=("openai", "anthropic", "claude-code", "scripted"),
+        default=DEFAULT_PROVIDER,
+        choices=tuple(MODELS),
     ),
     Option(
         "llm-model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent_eval.config.options import Command, Option
+from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 
 _ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check")
 """Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
@@ -27,8 +28,8 @@ LLM: tuple[Option, ...] = (
         "Provider of the model that judges and plays users. `scripted` replies from a file, without network.",
         goes_to="judging.llm.provider",
         commands=_ASKS,
-        default="openai",
-        choices=("openai", "anthropic", "claude-code", "scripted"),
+        default=DEFAULT_PROVIDER,
+        choices=tuple(MODELS),
         in_file=False,
     ),
     Option(

@@ -15,7 +15,7 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="provider",
         commands=("import-trace",),
         default="auto",
-        choices=("auto", "openai", "anthropic", "vertex", "foundry"),
+        choices=("auto", "openai", "anthropic", "vertex", "foundry", "bedrock"),
     ),
     Option(
         "framework",
@@ -24,7 +24,10 @@ IMPORTS: tuple[Option, ...] = (
         goes_to="framework",
         commands=("import-framework",),
         default="auto",
-        choices=("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel"),
+        choices=(
+            *("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel", "ai_sdk"),
+            *("pydantic_ai", "strands", "haystack", "llama_index", "agent_framework", "smolagents"),
+        ),
     ),
     Option(
         "source",
@@ -34,8 +37,17 @@ IMPORTS: tuple[Option, ...] = (
         commands=("import-transcript",),
         default="auto",
         choices=(
-            *("auto", "otel", "openinference", "mlflow", "claude_code", "codex", "swe_agent"),
-            *("inspect", "tau_bench", "agentdojo"),
+            *("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
+            *(
+                "swe_agent",
+                "mini_swe_agent",
+                "openhands",
+                "gemini_cli",
+                "atif",
+                "inspect",
+                "tau_bench",
+                "agentdojo",
+            ),
         ),
     ),
     Option(

@@ -12,7 +12,7 @@ from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJudgeConfig
-from agent_eval.judges.matching.attempts import selected_attempt
+from agent_eval.judges.reading import selected_attempt
 from agent_eval.text.numbers import count
 
 
@@ -29,6 +29,7 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
 
     judge_id = EXECUTION
     reads = frozenset()
+    needs_all = False
     Config = JudgeConfig
 
     @override
@@ -70,6 +71,7 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 
     judge_id = "repair_path"
     reads = frozenset()
+    needs_all = False
     Config = RepairPathConfig
 
     @override
@@ -89,8 +91,8 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
                 return self.failed(case, words, FailureKind.TYPE_ERROR)
         attempts = [record["attempt"] for record in history]
         evidence = {"attempts": attempts[:EVIDENCE_LIMIT], "attempt_count": len(attempts)}
-        words, refs = _disorder(attempts, event_attempts)
-        if words:
+        if disorder := _disorder(attempts, event_attempts):
+            words, refs = disorder
             failure = FailureKind.CONTRACT_VIOLATION
             return self.failed(case, words, failure, refs=refs, evidence=evidence)
         limit = self.config.max_attempts
@@ -104,8 +106,8 @@ class RepairPathJudge(BaseJudge[RepairPathConfig]):
 _FAILURES = [kind.value for kind in FailureKind]
 
 
-def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tuple[str, list[int]]:
-    """Describe the first break of order, with the indices of the events that show it; empty if in order."""
+def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tuple[str, list[int]] | None:
+    """Describe the first break of order, with the indices of the events that show it; None if in order."""
     for before, after in pairwise(attempts):
         if after == before:
             return f"attempt {after} is recorded twice", []
@@ -114,4 +116,4 @@ def _disorder(attempts: list[int], event_attempts: list[tuple[int, int]]) -> tup
     for (before, _), (after, idx) in pairwise(event_attempts):
         if after < before:
             return f"event {idx} goes back to attempt {after} from attempt {before}", [idx]
-    return "", []
+    return None

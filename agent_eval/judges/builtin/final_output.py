@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Literal
 
-import orjson
 from pydantic import Field
 from typing_extensions import override
 
@@ -26,11 +27,9 @@ from agent_eval.judges.base import (
     listed,
     quoted,
 )
-from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.decimals import WrittenNumber, is_within, last_number
 from agent_eval.judges.matching.re2 import Globs, check_pattern, is_found
-from agent_eval.judges.matching.values import Rules, differences
-from agent_eval.judges.reading import read_expectation, refusal
+from agent_eval.judges.matching.values import Rules, differences, is_within, searchable_text
+from agent_eval.judges.reading import UnreadableText, read_expectation, read_text, refusal
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
@@ -88,37 +87,40 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     @override
     def check_case(self, case: Case) -> None:
         for check in self._checks(case):
-            self._refuse_unusable(case, check)
-
-    def _refuse_unusable(self, case: Case, check: _Check) -> None:
-        wanted, problem = check.wanted, None
-        if wanted is None:
-            return
-        if check.mode in _NUMBERS and _expected_number(wanted) is None:
-            problem = "has no number", "Write the number alone, such as 1234.5."
-        elif check.mode == "contains" and is_blank(_text(wanted)):
-            problem = "is contained in every text", "Write the text to look for."
-        elif check.mode == "regex" and (not isinstance(wanted, str) or not wanted):
-            problem = "is no pattern", "Write a pattern of RE2, as a text."
-        if problem is not None:
-            words, remedy = problem
-            raise refusal(case.case_id, check.field, f"{check.field} {quoted(wanted)} {words}", remedy)
-        if check.mode == "regex":
-            check_pattern(wanted, case_id=case.case_id, field=check.field)
+            wanted, mode, problem = check.wanted, check.mode, None
+            if wanted is None:
+                continue
+            if mode == "number" and _expected_number(wanted) is None:
+                problem = "has no number", "Write the number alone, such as 1234.5."
+            elif mode == "contains" and is_blank(_text(wanted)):
+                problem = "is contained in every text", "Write the text to look for."
+            elif mode == "regex" and (not isinstance(wanted, str) or not wanted):
+                problem = "is no pattern", "Write a pattern of RE2, as a text."
+            if problem is not None:
+                words, remedy = problem
+                raise refusal(case.case_id, check.field, f"{check.field} {quoted(wanted)} {words}", remedy)
+            if mode == "regex":
+                check_pattern(wanted, case_id=case.case_id, field=check.field)
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         checks = self._checks(case)
         unchecked = any(check.leaves_unchecked for check in checks)
         checks = [check for check in checks if check.checks_something]
-        if not checks:
-            words = _NOT_CHECKED if unchecked else "the case expects no final output"
-            return _with(self.skipped(case, words), unchecked)
-        turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
-        all_findings = [
-            _findings(check, trace if check.turn is None else turns.get(check.turn)) for check in checks
-        ]
-        return _with(self._verdict_on(case, checks, all_findings), unchecked)
+        if checks:
+            turns = {turn.number: turn.trace for turn in trace.turns} if case.turns else {}
+            verdict = self._verdict_on(
+                case,
+                [
+                    (check, check.findings(trace if check.turn is None else turns.get(check.turn)))
+                    for check in checks
+                ],
+            )
+        else:
+            verdict = self.skipped(case, _NOT_CHECKED if unchecked else "the case expects no final output")
+        if not unchecked:
+            return verdict
+        return verdict.model_copy(update={"evidence": {**verdict.evidence, ANSWER_NOT_CHECKED: True}})
 
     def _checks(self, case: Case) -> list[_Check]:
         """List what the case expects: of its last answer first, then of the answer to each turn."""
@@ -126,48 +128,63 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         mode: Mode = expected.mode or self.config.mode
         ignore_case = self.config.ignore_case if expected.ignore_case is None else expected.ignore_case
         tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
+        mode = "number" if mode == "numeric" else mode
         whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance)
-        if not case.turns:
-            return [whole]
-        of_each = replace(whole, expected=expected.model_copy(update={"contains": [], "not_contains": []}))
+        of_turns = expected.model_copy(update={"contains": [], "not_contains": []})
         return [
             whole,
             *(
-                replace(of_each, wanted=turn.expected_output, turn=number)
+                replace(whole, expected=of_turns, wanted=turn.expected_output, turn=number)
                 for number, turn in enumerate(case.turns, 1)
             ),
         ]
 
-    def _verdict_on(self, case: Case, checks: list[_Check], all_findings: list[_Findings]) -> Verdict:
+    def _verdict_on(self, case: Case, checked: list[tuple[_Check, _Findings]]) -> Verdict:
         turns = [
             {
                 "turn": check.turn,
                 "event": findings.idx,
                 "outcome": "failed" if findings.problems else "missing" if findings.missing else "passed",
             }
-            for check, findings in zip(checks, all_findings, strict=True)
+            for check, findings in checked
             if check.turn is not None
         ]
         evidence: dict[str, Any] = {"turns": turns[:EVIDENCE_LIMIT]} if turns else {}
-        problems = [problem for findings in all_findings for problem in findings.problems]
-        missing = [findings for findings in all_findings if findings.missing]
-        if not problems and missing:
+        broken = [findings for _, findings in checked if findings.problems]
+        missing = [findings for _, findings in checked if findings.missing]
+        if not broken and missing:
             return self.no_output(case, missing[0].trace, missing[0].missing, evidence=evidence)
-        if not problems:
+        if not broken:
             return self.passed(case, "the final output is as expected", evidence=evidence)
-        words = [*problems, *(findings.missing for findings in missing)]
-        kinds = [findings.failure for findings in all_findings if findings.problems]
-        refs = [findings.idx for findings in all_findings if findings.problems and findings.idx is not None]
-        place = at_events(refs)
+        words = [problem for findings in broken for problem in findings.problems]
+        words += [findings.missing for findings in missing]
+        kinds = {findings.failure for findings in broken}
+        refs = [findings.idx for findings in broken if findings.idx is not None]
         return self.failed(
             case,
-            f"{listed((clipped(text, 180) for text in words), limit=2)}{place}",
+            f"{listed((clipped(text, 180) for text in words), limit=2)}{at_events(refs)}",
             FailureKind.PARSE_ERROR if FailureKind.PARSE_ERROR in kinds else FailureKind.CONTRACT_VIOLATION,
-            score=sum(not (findings.problems or findings.missing) for findings in all_findings)
-            / len(all_findings),
+            score=(len(checked) - len(broken) - len(missing)) / len(checked),
             refs=refs,
             evidence={"problems": words[:EVIDENCE_LIMIT], **evidence},
         )
+
+
+_NOT_CHECKED = "answer not checked: expected_output is a text, and no mode says how to compare it"
+
+
+@dataclass(frozen=True, slots=True)
+class _Findings:
+    """What a check found: problems, or in `missing` why there is nothing to compare."""
+
+    trace: Trace
+    problems: list[str] = field(default_factory=list)
+    missing: str = ""
+    failure: FailureKind = FailureKind.CONTRACT_VIOLATION
+
+    @property
+    def idx(self) -> int | None:
+        return None if self.trace.final_event is None else self.trace.final_event.idx
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,95 +212,71 @@ class _Check:
         return self.compares or bool(self.expected.contains or self.expected.not_contains)
 
     @property
-    def what(self) -> str:
-        return "the final output" if self.turn is None else f"turn {self.turn}: the output"
-
-    @property
     def field(self) -> str:
         return "expected_output" if self.turn is None else f"turns[{self.turn - 1}].expected_output"
 
+    def findings(self, trace: Trace | None) -> _Findings:
+        """Compare the final output of a trace; None is a turn that did not come."""
+        turn = "" if self.turn is None else f"turn {self.turn}: "
+        if trace is None:
+            return _Findings(Trace([]), missing=f"{turn}the conversation ended before it")
+        output = trace.final_output
+        expects_blank = self.wanted is not None and is_blank(self.wanted)
+        if output is None or (is_blank(output) and not expects_blank):
+            return _Findings(trace, missing=f"{turn}there is no final output to compare")
+        what = f"{turn}the output" if turn else "the final output"
+        try:
+            return _Findings(trace, list(self._problems(output, what)))
+        except UnreadableText as problem:
+            return _Findings(trace, [f"{what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
 
-@dataclass(frozen=True, slots=True)
-class _Findings:
-    """What a check all_findings: problems, or in `missing` why there is nothing to compare."""
+    def _problems(self, output: Any, what: str) -> Iterator[str]:
+        text = self._folded(_text(output))
+        for part in self.expected.contains:
+            if self._folded(part) not in text:
+                yield f"{what} does not contain {quoted(part)}"
+        for part in self.expected.not_contains:
+            if self._folded(part) in text:
+                yield f"{what} contains {quoted(part)}"
+        if self.compares:
+            yield from self._differences(output, text, what)
 
-    trace: Trace
-    problems: list[str] = field(default_factory=list)
-    missing: str = ""
-    failure: FailureKind = FailureKind.CONTRACT_VIOLATION
+    def _differences(self, output: Any, text: str, what: str) -> Iterator[str]:
+        wanted, mode = self.wanted, self.mode
+        if mode == "contains":
+            if self._folded(_text(wanted)) not in text:
+                yield f"{what} does not contain {quoted(wanted)}"
+        elif mode == "regex":
+            pattern = f"(?i:{wanted})" if self.ignore_case else wanted
+            if not is_found(pattern, _text(output).encode("utf-8", "replace")):
+                yield f"{what} does not match {quoted(wanted)}"
+        elif mode == "number":
+            yield from self._number_problems(output, what)
+        elif mode == "exact" and isinstance(wanted, str):
+            if text.strip() != self._folded(wanted).strip():
+                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}"
+        else:
+            value = read_text(output, "the final output") if isinstance(output, str) else output
+            rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
+            for difference in differences(wanted, value, rules):
+                yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
 
-    @property
-    def idx(self) -> int | None:
-        return None if self.trace.final_event is None else self.trace.final_event.idx
+    def _number_problems(self, output: Any, what: str) -> Iterator[str]:
+        expected, actual = _expected_number(self.wanted), _number(output)
+        if expected is None or expected.value is None:
+            yield f"the expected output {quoted(self.wanted)} is not a number"
+        elif actual is None:
+            yield f"{what} has no number; expected is {expected.in_words()}"
+        elif actual.value is None or not is_within(expected.value, actual.value, self.tolerance):
+            place = what.replace("the ", "the last number in the ", 1)
+            yield f"{place} is {actual.in_words()} instead of {expected.in_words()}"
 
-
-def _findings(check: _Check, trace: Trace | None) -> _Findings:
-    if trace is None:
-        return _Findings(Trace([]), missing=f"turn {check.turn}: the conversation ended before it")
-    output = trace.final_output
-    expects_blank = check.wanted is not None and is_blank(check.wanted)
-    if output is None or (is_blank(output) and not expects_blank):
-        words = "there is no final output to compare"
-        return _Findings(trace, missing=words if check.turn is None else f"turn {check.turn}: {words}")
-    try:
-        return _Findings(trace, list(_problems(check, output)))
-    except UnreadableText as problem:
-        return _Findings(trace, [f"{check.what} is not JSON: {problem}"], failure=FailureKind.PARSE_ERROR)
-
-
-def _problems(check: _Check, output: Any) -> Iterator[str]:
-    text = _fold_case(_text(output), check.ignore_case)
-    for part in check.expected.contains:
-        if _fold_case(part, check.ignore_case) not in text:
-            yield f"{check.what} does not contain {quoted(part)}"
-    for part in check.expected.not_contains:
-        if _fold_case(part, check.ignore_case) in text:
-            yield f"{check.what} contains {quoted(part)}"
-    if check.compares:
-        yield from _differences(check, output, text)
-
-
-def _differences(check: _Check, output: Any, text: str) -> Iterator[str]:
-    wanted, mode = check.wanted, check.mode
-    if mode == "contains":
-        if _fold_case(_text(wanted), check.ignore_case) not in text:
-            yield f"{check.what} does not contain {quoted(wanted)}"
-    elif mode == "regex":
-        pattern = f"(?i:{wanted})" if check.ignore_case else wanted
-        if not is_found(pattern, _text(output).encode("utf-8", "replace")):
-            yield f"{check.what} does not match {quoted(wanted)}"
-    elif mode in _NUMBERS:
-        yield from _number_problems(check, output)
-    elif mode == "exact" and isinstance(wanted, str):
-        if text.strip() != _fold_case(wanted, check.ignore_case).strip():
-            yield f"{check.what} is {quoted(output)} instead of {quoted(wanted)}"
-    else:
-        value = read_text(output, "the final output") if isinstance(output, str) else output
-        rules = Rules(tolerance=check.tolerance, ignore=tuple(check.expected.ignore))
-        for difference in differences(wanted, value, rules):
-            yield f"in {check.what}, {difference}" if check.turn is None else f"{check.what}: {difference}"
+    def _folded(self, text: str) -> str:
+        return text.casefold() if self.ignore_case else text
 
 
-_NUMBERS = ("number", "numeric")
-_NOT_CHECKED = "answer not checked: expected_output is a text, and no mode says how to compare it"
-
-
-def _with(verdict: Verdict, unchecked: bool) -> Verdict:
-    if not unchecked:
-        return verdict
-    return verdict.model_copy(update={"evidence": {**verdict.evidence, ANSWER_NOT_CHECKED: True}})
-
-
-def _number_problems(check: _Check, output: Any) -> Iterator[str]:
-    expected, actual = _expected_number(check.wanted), _number(output)
-    if expected is None or expected.value is None:
-        yield f"the expected output {quoted(check.wanted)} is not a number"
-    elif actual is None:
-        yield f"{check.what} has no number; expected is {expected.in_words()}"
-    elif actual.value is None or not is_within(expected.value, actual.value, check.tolerance):
-        words = f"{actual.in_words()} instead of {expected.in_words()}"
-        place = "" if check.turn is None else f"turn {check.turn}: "
-        yield f"{place}the last number in the {'final ' if not place else ''}output is {words}"
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else searchable_text(value).decode()
 
 
 def _expected_number(expected_output: Any) -> WrittenNumber | None:
@@ -299,9 +292,62 @@ def _number(value: Any) -> WrittenNumber | None:
     return last_number(json.dumps(value, separators=(" , ", " : ")))
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+@dataclass(frozen=True, slots=True)
+class WrittenNumber:
+    """A number as a text has it; `value` is None if the text there cannot be read as one decimal."""
+
+    text: str
+    value: Decimal | None
+
+    def in_words(self) -> str:
+        """Return the number, or the text that cannot be read as one."""
+        if self.value is None:
+            return f"{quoted(self.text)}, which cannot be read as one number"
+        return clipped(str(self.value), 40)
 
 
-def _fold_case(text: str, ignore_case: bool) -> str:
-    return text.casefold() if ignore_case else text
+def last_number(text: str) -> WrittenNumber | None:
+    """Return the last number in a text; None if it has none.
+
+    A number is a decimal with an optional sign, exponent and separators of thousands: -7, 1,234.50, 6e-3. It
+    is read as a whole: `3-5`, `12:30`, `1,5` and `5kg` are no single decimals, so they have no value. A word
+    with a digit in it, such as `gpt4`, is a word.
+
+    Example:
+        >>> last_number("It costs $1,234.50, says gpt4.").value
+        Decimal('1234.50')
+    """
+    joined = _DASH_AFTER_A_WORD.sub(" ", _SPACE_OF_THOUSANDS.sub("", text))
+    for token in reversed(_find_tokens(joined)):
+        label = _LABEL.match(token)
+        written = token[label.end() if label else 0 :].strip(_EDGES).rstrip(".,")
+        if _HAS_DIGIT(written) and not written[0].isalpha():
+            return WrittenNumber(written, _read(written))
+    return None
+
+
+def _read(written: str) -> Decimal | None:
+    # Bounded, because exact arithmetic with 1e999999999 would need a gigabyte.
+    match = _NUMBER.fullmatch(written) if len(written) <= 400 else None
+    if match is None or len(match["exponent"] or "") > 3:
+        return None
+    return Decimal(_SEPARATORS.sub("", written).replace("\N{MINUS SIGN}", "-"))
+
+
+_EDGES = "'\u2019:,_"
+"""What may surround a number without being part of it; a full stop may only follow."""
+
+_NUMBER = re.compile(
+    r"[-+\N{MINUS SIGN}]?"
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,3}(?:['\u2019][0-9]{3})+|[0-9]+|(?=\.))"
+    r"(?:\.[0-9]+)?(?:[eE][-+]?0*(?P<exponent>[0-9]+))?"
+)
+_SEPARATORS = re.compile("[,'\u2019]")
+_SPACE_OF_THOUSANDS = re.compile("(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0-9]))")
+_DASH_AFTER_A_WORD = re.compile(r"(?<=[^\W\d])\N{EM DASH}")
+_LABEL = re.compile(r"[^\W\d]\w*:")
+_HAS_DIGIT = re.compile("[0-9]").search
+# Everything that can be between a number and its neighbours; what is left over may be part of a number.
+_find_tokens = re.compile(
+    r"[^\s()\[\]{}<>\"\u201c\u201d\u2018`=;|$\u20ac\xa3\xa5%\xb0*~#\u2026!?\\]+"
+).findall

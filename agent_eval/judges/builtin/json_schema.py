@@ -9,7 +9,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import BaseJudge, JudgeConfig, clipped
-from agent_eval.judges.matching.arguments import UnreadableText, read_text
+from agent_eval.judges.reading import UnreadableText, read_text
 from agent_eval.text.numbers import count
 
 

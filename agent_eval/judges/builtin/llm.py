@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from pydantic import Field, field_validator
 from typing_extensions import override
 
-from agent_eval.contracts import Case, Outcome, Trace, Verdict, digest
+from agent_eval.contracts import Case, Trace, Verdict, digest
 from agent_eval.contracts.conversation import EndReason, conversation_end
 from agent_eval.errors import FailureKind
-from agent_eval.judges.asking import JudgeModel, NoModel
-from agent_eval.judges.base import BaseJudge, EvaluationsConfig, clipped, listed
-from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
+from agent_eval.judges.base import BaseJudge, EvaluationsConfig, JudgeModel, NoModel, clipped, listed
 from agent_eval.judges.matching.criteria import (
     PROMPT,
     AskSettings,
     Criterion,
     Decision,
+    Question,
     Vote,
     criterion_digest,
     decide,
@@ -29,7 +29,7 @@ from agent_eval.judges.matching.criteria import (
     questions_on,
 )
 from agent_eval.judges.matching.transcript import Transcript, transcript_of
-from agent_eval.judges.reading import read_listed, refusal
+from agent_eval.judges.reading import NOT_OF_THE_AGENT, attempt_failure, read_listed, refusal
 from agent_eval.models.base import Model, ModelReply
 from agent_eval.models.scripted import NAME as SCRIPTED
 from agent_eval.processes.thread_pool import ThreadPool
@@ -43,7 +43,6 @@ AT_ONCE = 8
 """Criteria of one case that are asked at the same time, after the first, which fills the provider's cache."""
 
 _REASONING_LIMIT = 4000
-_CLOSING = ".!"
 
 
 class LlmConfig(EvaluationsConfig):
@@ -130,21 +129,22 @@ class LlmJudge(BaseJudge[LlmConfig]):
         if (unjudged := self._not_judged(case, trace)) is not None:
             return unjudged
         transcript = transcript_of(case, trace)
-        if len(transcript.text) > self.config.max_characters:
-            return self.inconclusive(
-                case,
-                f"the conversation has {len(transcript.text):,} characters, more than the"
-                f" {self.config.max_characters:,} that are judged",
-            )
+        if (length := len(transcript.text)) > (most := self.config.max_characters):
+            words = f"the conversation has {length:,} characters, more than the {most:,} that are judged"
+            return self.inconclusive(case, words)
         model = self._source()
-        decisions = self._decide(model, case, trace, transcript, criteria)
-        return self._verdict_on(
-            case, _Judged(criteria, decisions, transcript, model, self._source.earned()), trace
-        )
+        described, earned = model.describe(), self._source.earned()
+        questions = questions_on(case, trace, transcript, criteria)
+        judged = []
+        for criterion, decision in zip(criteria, self._decide(model, questions), strict=True):
+            key = criterion_digest(described, criterion.criterion)
+            is_advisory = criterion.advisory and key not in earned
+            judged.append(_Judged(criterion, decision, key, is_advisory, _quotes(decision, transcript)))
+        return self._verdict_on(case, judged, self._evidence(judged, described, trace))
 
     def _not_judged(self, case: Case, trace: Trace) -> Verdict | None:
         """Build the verdict on a conversation that says nothing of the agent; None for any other."""
-        failed_by = (failed_attempt(case) or {}).get("failure")
+        failed_by = attempt_failure(case)
         if failed_by in NOT_OF_THE_AGENT:
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         end = conversation_end(trace)
@@ -155,15 +155,13 @@ class LlmJudge(BaseJudge[LlmConfig]):
             return self.inconclusive(case, words)
         return self.nothing_done(case, trace)
 
-    def _decide(
-        self, model: Model, case: Case, trace: Trace, transcript: Transcript, criteria: Sequence[Criterion]
-    ) -> list[Decision]:
+    def _decide(self, model: Model, questions: Sequence[Question]) -> list[Decision]:
         """Ask about the first criterion alone, which fills the provider's cache, then about the others."""
         config = self.config
         settings = AskSettings(
             config.votes or self._source.votes, config.model, config.parameters, config.max_tokens
         )
-        first, *others = questions_on(case, trace, transcript, criteria)
+        first, *others = questions
         decisions = [decide(model, first, settings)]
         if others:
             with ThreadPool(min(len(others), AT_ONCE)) as pool:
@@ -171,77 +169,18 @@ class LlmJudge(BaseJudge[LlmConfig]):
                 decisions += [decision.result() for decision in asked]
         return decisions
 
-    def _verdict_on(self, case: Case, judged: _Judged, trace: Trace) -> Verdict:
-        evidence = judged.evidence(trace, self.config)
-        counted = judged.counted
-        if not counted:
-            words = f"{count(len(judged.criteria), 'criterion', 'criteria')}, all advisory"
-            return self._verdict(case, Outcome.SKIPPED, words, None, None, (), evidence)
-        by_outcome = {name: [pair for pair in counted if pair[1].outcome == name] for name in _OUTCOMES}
-        refs = judged.events_of([criterion for criterion, _ in by_outcome["failed"]])
-        if failed := by_outcome["failed"]:
-            kind = FailureKind.CONTRACT_VIOLATION
-            return self.failed(
-                case, _words(failed), kind, score=_score(counted), refs=refs, evidence=evidence
-            )
-        if errors := by_outcome["error"]:
-            kinds = {decision.failure or FailureKind.JUDGE_ERROR for _, decision in errors}
-            kind = kinds.pop() if len(kinds) == 1 else FailureKind.JUDGE_ERROR
-            return self.error(case, _words(errors), kind, evidence=evidence)
-        if undecided := by_outcome["inconclusive"]:
-            return self.inconclusive(case, _words(undecided), score=_score(counted), evidence=evidence)
-        words = f"{count(len(counted), 'criterion', 'criteria')} passed"
-        return self.passed(case, words, refs=judged.events_of(judged.criteria), evidence=evidence)
-
-
-_OUTCOMES = ("passed", "failed", "inconclusive", "error")
-_Pair = tuple[Criterion, Decision]
-
-
-class _Judged:
-    """The decisions on a conversation, as evidence."""
-
-    def __init__(
-        self,
-        criteria: Sequence[Criterion],
-        decisions: Sequence[Decision],
-        transcript: Transcript,
-        model: Model,
-        earned: frozenset[str],
-    ) -> None:
-        self.criteria, self._transcript = criteria, transcript
-        self._pairs = list(zip(criteria, decisions, strict=True))
-        self._model, self._earned = model.describe(), earned
-
-    @property
-    def counted(self) -> list[_Pair]:
-        """The criteria that count, with their decisions."""
-        return [pair for pair in self._pairs if not self._is_advisory(pair[0])]
-
-    def _is_advisory(self, criterion: Criterion) -> bool:
-        return criterion.advisory and criterion_digest(self._model, criterion.criterion) not in self._earned
-
-    def events_of(self, criteria: Sequence[Criterion]) -> list[int]:
-        """Return the events that the quotes of some criteria are from."""
-        wanted = set(map(id, criteria))
-        return [
-            event
-            for criterion, decision in self._pairs
-            if id(criterion) in wanted
-            for quote in _quotes(decision, self._transcript)
-            for event in quote["events"]
-        ]
-
-    def evidence(self, trace: Trace, config: LlmConfig) -> dict[str, Any]:
+    def _evidence(
+        self, judged: Sequence[_Judged], described: Mapping[str, Any], trace: Trace
+    ) -> dict[str, Any]:
         """Describe every criterion with its votes, and what judging cost."""
-        replies = [reply for _, decision in self._pairs for vote in decision.votes for reply in vote.replies]
-        judge = {**self._model, **({"model": config.model} if config.model else {})}
+        replies = [reply for each in judged for vote in each.decision.votes for reply in vote.replies]
+        named = {"model": self.config.model} if self.config.model else {}
         evidence: dict[str, Any] = {
-            "judge": {**judge, "prompt": f"{PROMPT} {prompt_digest()}"},
-            "criteria": [self._described(*pair) for pair in self._pairs],
+            "judge": {**described, **named, "prompt": f"{PROMPT} {prompt_digest()}"},
+            "criteria": [each.evidence() for each in judged],
             "judging": judging_of(replies),
         }
-        if self._model.get("provider") == SCRIPTED:
+        if described.get("provider") == SCRIPTED:
             evidence["judging"]["scripted"] = 1
         agents = {event.model for event in trace if event.model}
         if family := same_family((reply.model for reply in replies), agents):
@@ -249,29 +188,71 @@ class _Judged:
             evidence["judging"]["same_family"] = 1
         return evidence
 
-    def _described(self, criterion: Criterion, decision: Decision) -> dict[str, Any]:
-        described = criterion.model_dump(exclude_unset=True)
-        described["advisory"] = self._is_advisory(criterion)
+    def _verdict_on(self, case: Case, judged: Sequence[_Judged], evidence: dict[str, Any]) -> Verdict:
+        counted = [each for each in judged if not each.is_advisory]
+        if not counted:
+            words = f"{count(len(judged), 'criterion', 'criteria')}, all advisory"
+            return self.skipped(case, words, evidence=evidence)
+        total = sum(each.criterion.weight for each in counted)
+        passed = sum(each.criterion.weight for each in counted if each.decision.outcome == "passed")
+        score = passed / total if total else None
+        if failed := [each for each in counted if each.decision.outcome == "failed"]:
+            kind = FailureKind.CONTRACT_VIOLATION
+            return self.failed(
+                case, _words(failed), kind, score=score, refs=_events(failed), evidence=evidence
+            )
+        if errors := [each for each in counted if each.decision.outcome == "error"]:
+            kinds = {each.decision.failure or FailureKind.JUDGE_ERROR for each in errors}
+            kind = kinds.pop() if len(kinds) == 1 else FailureKind.JUDGE_ERROR
+            return self.error(case, _words(errors), kind, evidence=evidence)
+        if undecided := [each for each in counted if each.decision.outcome == "inconclusive"]:
+            return self.inconclusive(case, _words(undecided), score=score, evidence=evidence)
+        words = f"{count(len(counted), 'criterion', 'criteria')} passed"
+        return self.passed(case, words, refs=_events(judged), evidence=evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """The decision on one criterion, with the passages that it quotes."""
+
+    criterion: Criterion
+    decision: Decision
+    digest: str
+    is_advisory: bool
+    quotes: list[dict[str, Any]]
+
+    def evidence(self) -> dict[str, Any]:
         return {
-            **described,
-            "digest": criterion_digest(self._model, criterion.criterion),
-            "outcome": decision.outcome,
-            "reason": clipped(decision.reason, _REASONING_LIMIT),
-            "quotes": _quotes(decision, self._transcript),
-            "agreement": decision.agreement,
-            "votes": [_described_vote(vote) for vote in decision.votes],
+            **self.criterion.model_dump(exclude_unset=True),
+            "advisory": self.is_advisory,
+            "digest": self.digest,
+            "outcome": self.decision.outcome,
+            "reason": clipped(self.decision.reason, _REASONING_LIMIT),
+            "quotes": self.quotes,
+            "agreement": self.decision.agreement,
+            "votes": [_described_vote(vote) for vote in self.decision.votes],
         }
+
+
+def _events(judged: Iterable[_Judged]) -> list[int]:
+    """Return the events that the quotes of some criteria are from."""
+    return [event for each in judged for quote in each.quotes for event in quote["events"]]
+
+
+def _words(judged: Iterable[_Judged]) -> str:
+    reasons = (
+        f"{clipped(each.criterion.criterion.rstrip('.!'), 80)}: {clipped(each.decision.reason, 160)}"
+        for each in judged
+    )
+    return listed(reasons, limit=2)
 
 
 def _quotes(decision: Decision, transcript: Transcript) -> list[dict[str, Any]]:
     """List the passages of the deciding vote, each with the events that have it; none means not found."""
-    ruling = next(
-        (v.ruling for v in decision.votes if v.ruling and v.ruling.verdict == decision.outcome), None
-    )
-    if ruling is None:
-        return []
+    rulings = [vote.ruling for vote in decision.votes if vote.ruling is not None]
+    ruling = next((each for each in rulings if each.verdict == decision.outcome), None)
     described = []
-    for quote in ruling.evidence[:20]:
+    for quote in ruling.evidence[:20] if ruling is not None else ():
         events = transcript.events_with(quote.quote, quote.turn)
         described.append(
             {"turn": quote.turn, "quote": clipped(quote.quote, 400), "events": events, "found": bool(events)}
@@ -297,10 +278,8 @@ def _described_vote(vote: Vote) -> dict[str, Any]:
 
 def _use(replies: Sequence[ModelReply]) -> dict[str, Any]:
     tokens: Counter[str] = Counter()
-    for reply in replies:
-        tokens.update(
-            {name: int(number) for name, number in (reply.usage.to_json() if reply.usage else {}).items()}
-        )
+    for usage in (reply.usage.to_json() for reply in replies if reply.usage):
+        tokens.update({name: int(number) for name, number in usage.items()})
     costs = [reply.cost_usd for reply in replies]
     use: dict[str, Any] = {"usage": dict(tokens)} if tokens else {}
     if costs and None not in costs:
@@ -312,31 +291,11 @@ def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
     """Sum up what judging took: calls and cost of what was asked, and what kept replies saved."""
     asked = [reply for reply in replies if reply.source == "model"]
     reused = [reply for reply in replies if reply.source != "model"]
-    judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused)}
-    use = _use(asked)
-    judging.update(use.get("usage", {}))
-    if retries := sum(reply.retries for reply in asked):
-        judging["retries"] = retries
-    for name, sums in (("cost_usd", use), ("saved_usd", _use(reused))):
-        if "cost_usd" in sums:
-            judging[name] = sums["cost_usd"]
-    return judging
-
-
-def _score(pairs: Sequence[_Pair]) -> float | None:
-    total = sum(criterion.weight for criterion, _ in pairs)
-    passed = sum(criterion.weight for criterion, decision in pairs if decision.outcome == "passed")
-    return passed / total if total else None
-
-
-def _words(pairs: Sequence[_Pair]) -> str:
-    return listed(
-        (
-            f"{clipped(criterion.criterion.rstrip(_CLOSING), 80)}: {clipped(decision.reason, 160)}"
-            for criterion, decision in pairs
-        ),
-        limit=2,
-    )
+    use, saved = _use(asked), _use(reused).get("cost_usd")
+    judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused), **use.get("usage", {})}
+    figures = {"retries": sum(reply.retries for reply in asked) or None, "cost_usd": use.get("cost_usd")}
+    figures["saved_usd"] = saved
+    return judging | {name: figure for name, figure in figures.items() if figure is not None}
 
 
 _FAMILIES = {

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from pydantic import Field
 from typing_extensions import override
@@ -21,7 +24,7 @@ from agent_eval.judges.base import (
     listed,
     quoted,
 )
-from agent_eval.judges.matching.arguments import call_fingerprint, longest_repeat, message_fingerprint
+from agent_eval.judges.reading import UnreadableText, read_text
 from agent_eval.text.numbers import count
 
 
@@ -62,10 +65,10 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
         attempts = {event.attempt for event in events if event.attempt is not None}
         if len(attempts) > config.max_attempts:
             problems.append(f"{len(attempts)} attempts were made, more than {config.max_attempts}")
-        for problem, indices in (self._cycle(events), self._repeated_message(events)):
-            if problem:
-                problems.append(problem)
-                refs += indices
+        for repetition in (self._cycle(events), self._repeated_message(events)):
+            if repetition is not None:
+                problems.append(repetition[0])
+                refs += repetition[1]
         evidence = {"events": len(events), "attempts": len(attempts), "problems": problems}
         if problems:
             return self.failed(
@@ -78,31 +81,29 @@ class LoopGuardJudge(BaseJudge[LoopGuardConfig]):
             )
         return self.passed(case, f"no loop in {count(len(events), 'event')}", evidence=evidence)
 
-    def _cycle(self, events: list[Event]) -> tuple[str, list[int]]:
-        """Describe the longest cycle of calls with its event indices; empty if it is within the limit."""
+    def _cycle(self, events: list[Event]) -> tuple[str, list[int]] | None:
+        """Describe the longest cycle of calls with its event indices; None if it is within the limit."""
         calls = [event for event in events if event.type == TOOL_CALL]
         fingerprints = [call_fingerprint(event.tool or "", event.input) for event in calls]
         times, period, start = longest_repeat(fingerprints, self.config.max_cycle_length)
         if times <= self.config.max_cycle_repeats:
-            return "", []
+            return None
         tools = listed(display_name(event.tool or "") for event in calls[start : start + period])
         verb = "was called" if period == 1 else "were called"
         words = f"{tools} {verb} {times} times in a row with the same arguments"
         return words, [event.idx for event in calls[start : start + times * period]]
 
-    def _repeated_message(self, events: list[Event]) -> tuple[str, list[int]]:
-        """Describe the most repeated message with its event indices; empty if it is within the limit."""
+    def _repeated_message(self, events: list[Event]) -> tuple[str, list[int]] | None:
+        """Describe the most repeated message with its event indices; None if it is within the limit."""
         messages = [
             (message_fingerprint(event.content), event)
             for event in events
             if event.is_message and event.content is not None
         ]
         counts = Counter(fingerprint for fingerprint, _ in messages if fingerprint)
-        if not counts:
-            return "", []
-        most_common, times = counts.most_common(1)[0]
+        most_common, times = counts.most_common(1)[0] if counts else ("", 0)
         if times <= self.config.max_identical_assistant_messages:
-            return "", []
+            return None
         repeats = [event for fingerprint, event in messages if fingerprint == most_common]
         return f"the agent said {quoted(repeats[0].content)} {times} times", [event.idx for event in repeats]
 
@@ -140,16 +141,20 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
         total = sum(len(calls) - 1 for calls in groups.values())
         storms = [calls for calls in groups.values() if len(calls) - 1 > self.config.max_retries_per_call]
         too_many = total > self.config.max_total_retries
-        repeated = [
+        repeated = sorted(
+            (calls for calls in groups.values() if len(calls) > 1),
+            key=lambda calls: (-len(calls), calls[0].idx),
+        )[:EVIDENCE_LIMIT]
+        described = [
             {
                 "tool": clipped(calls[0].tool, 200),
                 "times": len(calls),
                 "errors": sum(call.failed for call in calls),
                 "events": [call.idx for call in calls[:EVIDENCE_LIMIT]],
             }
-            for calls in _repeated(groups)
+            for calls in repeated
         ]
-        evidence = {"total_retries": total, "repeated": repeated}
+        evidence = {"total_retries": total, "repeated": described}
         if not storms and not too_many:
             return self.passed(case, f"{count(total, 'repeated tool call')}", evidence=evidence)
         words = []
@@ -162,7 +167,7 @@ class RetryStormJudge(BaseJudge[RetryStormConfig]):
             )
         if too_many:
             words.append(f"{total} repeated calls in all exceed {self.config.max_total_retries}")
-        refs = [call.idx for calls in storms or _repeated(groups) for call in calls[1:]]
+        refs = [call.idx for calls in storms or repeated for call in calls[1:]]
         return self.failed(
             case,
             "; ".join(words),
@@ -179,7 +184,49 @@ class _Call(NamedTuple):
     failed: bool
 
 
-def _repeated(groups: dict[str, list[_Call]]) -> list[list[_Call]]:
-    """Return the groups of repeated calls, the largest first."""
-    repeated = [calls for calls in groups.values() if len(calls) > 1]
-    return sorted(repeated, key=lambda calls: (-len(calls), calls[0].idx))[:EVIDENCE_LIMIT]
+def call_fingerprint(tool: str, arguments: Any) -> str:
+    """Return a text that is equal for calls with the same tool and arguments, as `RetryStormJudge` says."""
+    if isinstance(arguments, str):
+        with suppress(UnreadableText):
+            arguments = read_text(arguments, "arguments")
+    return f"{tool} {json.dumps(_normalize(arguments), sort_keys=True)}"
+
+
+def message_fingerprint(output: Any) -> str:
+    """Return a text that is equal for messages that differ only in white space and letter case."""
+    if isinstance(output, str):
+        return " ".join(output.split()).casefold()
+    return json.dumps(_normalize(output), sort_keys=True)
+
+
+def longest_repeat(items: Sequence[str], max_period: int) -> tuple[int, int, int]:
+    """Find the block of at most `max_period` items that repeats most often in a row.
+
+    Returns (times, period, start): how often the block comes, its length and the position of its first item.
+    Among equals the shortest block, then the first. (0, 0, 0) for no items.
+
+    Example:
+        >>> longest_repeat("xababab", max_period=3)
+        (3, 2, 1)
+    """
+    best = (1, 1, 0) if items else (0, 0, 0)
+    for period in range(1, min(max_period, len(items) // 2) + 1):
+        run = 0
+        for position in range(period, len(items)):
+            run = run + 1 if items[position] == items[position - period] else 0
+            times = run // period + 1
+            if times > best[0]:
+                best = (times, period, position - run - period + 1)
+    return best
+
+
+def _normalize(value: Any) -> Any:
+    if isinstance(value, str):
+        return " ".join(value.split())
+    if isinstance(value, dict):
+        return {_normalize(key): _normalize(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_normalize(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

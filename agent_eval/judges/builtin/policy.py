@@ -39,41 +39,28 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
             return self.skipped(case, "the case has no tool policy")
         if nothing_done := self.nothing_done(case, trace):
             return nothing_done
-        called_tools: set[str] = set()
         forbidden_uses: dict[str, list[int]] = {}
         for event in trace.events:
-            tool, kind = event.tool, event.type
-            if tool and kind in (TOOL_CALL, TOOL_RESULT):
-                if kind == TOOL_CALL:
-                    called_tools.add(tool)
-                if tool in forbidden:
-                    forbidden_uses.setdefault(tool, []).append(event.idx)
-        missing = sorted(required - called_tools)
+            if event.tool in forbidden and event.type in (TOOL_CALL, TOOL_RESULT):
+                forbidden_uses.setdefault(event.tool, []).append(event.idx)
+        missing = sorted(required - {event.tool for event in trace.events if event.type == TOOL_CALL})
         if not missing and not forbidden_uses:
             return self.passed(case, f"{count(rules, 'tool rule')} kept")
-        score = 1 - (len(missing) + len(forbidden_uses)) / rules
-        return self._violation(case, forbidden_uses, missing, score)
-
-    def _violation(
-        self, case: Case, forbidden_uses: dict[str, list[int]], missing: list[str], score: float
-    ) -> Verdict:
         refs = sorted(idx for indices in forbidden_uses.values() for idx in indices)
         parts = []
         if forbidden_uses:
-            tools = listed(display_name(tool) for tool in sorted(forbidden_uses))
-            parts.append(f"forbidden {_tool_or_tools(len(forbidden_uses))} {tools} used{at_events(refs)}")
+            parts.append(f"forbidden {_named(sorted(forbidden_uses))} used{at_events(refs)}")
         if missing:
-            tools = listed(display_name(tool) for tool in missing)
-            parts.append(f"required {_tool_or_tools(len(missing))} {tools} never called")
+            parts.append(f"required {_named(missing)} never called")
         return self.failed(
             case,
             "; ".join(parts),
             FailureKind.POLICY_VIOLATION,
-            score=score,
+            score=1 - (len(missing) + len(forbidden_uses)) / rules,
             refs=refs,
             evidence={"forbidden_used": sorted(forbidden_uses), "required_missing": missing},
         )
 
 
-def _tool_or_tools(number: int) -> str:
-    return "tool" if number == 1 else "tools"
+def _named(tools: list[str]) -> str:
+    return f"{'tool' if len(tools) == 1 else 'tools'} {listed(map(display_name, tools))}"

@@ -24,7 +24,7 @@ from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
 from agent_eval.judges.code import CodePlace
-from agent_eval.judges.matching.arguments import UnreadableText, read_text
+from agent_eval.judges.reading import UnreadableText, read_text
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.text.escape import last_line
 
@@ -79,12 +79,11 @@ class ProgramJudge(BaseJudge[ConfigT]):
             )
         except NotEvaluable as error:
             return self._no_verdict(case, f"the checker could not be run: {error.message}")
+        if result.failure in (FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT):
+            return self._no_verdict(case, f"the checker {result.problem}", result, result.failure)
         if result.failure is not None:
-            failure = _FAILURES.get(result.failure, FailureKind.JUDGE_ERROR)
-            problem = f"the checker {result.problem}"
-            if failure is FailureKind.JUDGE_ERROR:
-                problem += last_line(result.stderr, limit=_LAST_LINE_LIMIT)
-            return self._no_verdict(case, problem, result, failure)
+            problem = f"the checker {result.problem}{last_line(result.stderr, limit=200)}"
+            return self._no_verdict(case, problem, result)
         try:
             answer = _read(result.stdout)
         except UnreadableText as error:
@@ -109,11 +108,9 @@ class ProgramJudge(BaseJudge[ConfigT]):
         if answer.outcome is not None and (answer.outcome == "passed") != answer.passed:
             words = f"the checker's answer says passed={quoted(answer.passed)} and outcome={answer.outcome}"
             return self._no_verdict(case, words)
-        evidence = answer.evidence if isinstance(answer.evidence, dict) else {"evidence": answer.evidence}
-        support: dict[str, Any] = {
-            "refs": answer.evidence_refs,
-            "evidence": {} if answer.evidence is None else evidence,
-        }
+        evidence = {} if answer.evidence is None else {"evidence": answer.evidence}
+        evidence = answer.evidence if isinstance(answer.evidence, dict) else evidence
+        support: dict[str, Any] = {"refs": answer.evidence_refs, "evidence": evidence}
         outcome = answer.outcome or ("passed" if answer.passed else "failed")
         reason = clipped(" ".join(answer.reason.split())) or f"the checker says {outcome}"
         if outcome == "passed":
@@ -167,13 +164,8 @@ class LeanJudge(ProgramJudge[LeanConfig]):
         return self.ask(case, self.config.command, payload, self.config)
 
 
-_LAST_LINE_LIMIT = 200
-"""Characters of the last line of standard error, which a reason quotes."""
 _STDERR_LIMIT = 500
 """Characters of standard error that a verdict keeps, from its end."""
-
-_FAILURES = {FailureKind.TIMEOUT: FailureKind.TIMEOUT, FailureKind.OUTPUT_LIMIT: FailureKind.OUTPUT_LIMIT}
-"""Failures of a child process that are those of the verdict too; every other is a judge error."""
 
 
 class _Answer(BaseModel):
@@ -188,11 +180,7 @@ class _Answer(BaseModel):
 
 
 def _read(stdout: bytes) -> _Answer:
-    """Parse the answer that a program printed.
-
-    Raises:
-        UnreadableText: Malformed; the message follows "the checker's answer".
-    """
+    """Parse the answer that a program printed; UnreadableText follows "the checker's answer"."""
     try:
         value = read_text(stdout.decode("utf-8"), "the answer")
     except UnicodeDecodeError:

@@ -38,6 +38,7 @@ class RecordedJudge(BaseJudge[RecordedConfig]):
 
     judge_id = "recorded"
     reads = frozenset({"metadata.recorded_verdicts"})
+    needs_all = False
     Config = RecordedConfig
 
     @override

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
-from operator import itemgetter
 
 from typing_extensions import override
 
@@ -15,14 +14,12 @@ from agent_eval.contracts.event import STOPPED_SHORT
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, NO_EVENTS, BaseJudge, JudgeConfig, quoted
-from agent_eval.judges.matching.attempts import failed_attempt
+from agent_eval.judges.reading import attempt_failure
 from agent_eval.text.numbers import count
 
+# Hexadecimal digits, as in W3C Trace Context.
 TRACE_ID_DIGITS = 32
-"""Hexadecimal digits of a trace id, as in W3C Trace Context."""
-
 SPAN_ID_DIGITS = 16
-"""Hexadecimal digits of a span id, as in W3C Trace Context."""
 
 
 class ReplayContractJudge(BaseJudge[JudgeConfig]):
@@ -40,6 +37,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     judge_id = REPLAY_CONTRACT
     reads = frozenset()
+    needs_all = False
     Config = JudgeConfig
 
     @override
@@ -47,7 +45,7 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         events = trace.events
         if not events:
             return self.error(case, NO_EVENTS, FailureKind.MISSING_OUTPUT)
-        issues = [] if _is_well_formed(events) else list(_issues(events))
+        issues = list(_issues(events))
         if not issues:
             return self._act_and_end(case, trace)
         first_idx, first_issue = issues[0]
@@ -67,16 +65,18 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
 
     def _act_and_end(self, case: Case, trace: Trace) -> Verdict:
         """Judge whether a well-formed trace has anything to judge."""
-        crash = _crash_at_the_end(trace.events)
+        crash = _last(trace.events, _is_crash)
         # Where a run recorded how its attempt failed, the `execution` judge says so.
-        if crash is not None and failed_attempt(case) is not None:
+        if crash is not None and attempt_failure(case) is not None:
             return self.passed(case, "the trace is well formed")
         if crash is not None:
             error = crash.error or crash.content or crash.type
             words = f"the run ended in an error (event {crash.idx}): {quoted(error, 160)}"
             return self.error(case, words, FailureKind.AGENT_ERROR, refs=[crash.idx])
-        stopped = _stopped_short(trace)
-        if stopped is not None and stopped.stop is not None and failed_attempt(case) is None:
+        stopped = trace.final_event
+        if stopped is None or stopped.stop is None:
+            stopped = _last(trace.events, lambda event: event.stop is not None)
+        if stopped is not None and stopped.stop is not None and attempt_failure(case) is None:
             finish, reason = stopped.stop
             failure, words = STOPPED_SHORT[finish]
             words = f"{words} (event {stopped.idx}): it stopped for {quoted(reason)}"
@@ -84,26 +84,14 @@ class ReplayContractJudge(BaseJudge[JudgeConfig]):
         return self.nothing_done(case, trace) or self.passed(case, "the trace is well formed")
 
 
-def _stopped_short(trace: Trace) -> Event | None:
-    """Return the event of an answer that stopped short, if the agent did nothing after it."""
-    if trace.final_event is not None and trace.final_event.stop is not None:
-        return trace.final_event
-    for event in reversed(trace.events):
-        if event.stop is not None:
-            return event
-        if event.is_act:
-            return None
-    return None
-
-
 _TRACEBACK = "Traceback (most recent call last)"
 _CRASH_TYPES = frozenset({"crash", "crashed", "error", "exception", "traceback"})
 
 
-def _crash_at_the_end(events: list[Event]) -> Event | None:
-    """Return the error that the trace ends in; None without one, and if the agent went on after it."""
+def _last(events: list[Event], is_end: Callable[[Event], bool]) -> Event | None:
+    """Return the last event that ends a run so; None without one, and if the agent went on after it."""
     for event in reversed(events):
-        if _is_crash(event):
+        if is_end(event):
             return event
         if event.is_act:
             return None
@@ -122,47 +110,8 @@ def _is_crash(event: Event) -> bool:
     return isinstance(text, str) and text.lstrip().startswith(_TRACEBACK)
 
 
-# Eleven fields of every event of every run: one call of C reads them at a third of the cost.
-_read_fields = itemgetter(
-    "idx",
-    "actor",
-    "type",
-    "tool",
-    "call_id",
-    "attempt",
-    "latency_ms",
-    "ts",
-    "trace_id",
-    "span_id",
-    "parent_span_id",
-)
 _is_trace_id = re.compile(f"[0-9a-fA-F]{{{TRACE_ID_DIGITS}}}").fullmatch
 _is_span_id = re.compile(f"[0-9a-fA-F]{{{SPAN_ID_DIGITS}}}").fullmatch
-
-
-def _is_well_formed(events: list[Event]) -> bool:
-    """Check one field of all events at a time; False means that `_issues` has to look at each event.
-
-    Nearly every trace is well formed, and this check costs half of going through event by event.
-    """
-    rows = [_read_fields(event.__dict__) for event in events]
-    indices, actors, kinds, _, _, _, latencies, stamps, trace_ids, spans, parents = zip(*rows, strict=True)
-    calls = [row[3:6] for row in rows if row[2] == TOOL_CALL]
-    call_ids = [(attempt, call_id) for _, call_id, attempt in calls if call_id is not None]
-    own_spans = [span for span in spans if span]
-    return (
-        indices == tuple(range(len(rows)))
-        and all(actors)
-        and all(kinds)
-        and all(call[0] for call in calls)
-        and len(set(call_ids)) == len(call_ids)
-        and all(latency is None or 0 <= latency < math.inf for latency in set(latencies))
-        and all(not text or _is_time(text) for text in set(stamps))
-        and all(not text or _is_trace_id(text) for text in set(trace_ids))
-        and len(set(own_spans)) == len(own_spans)
-        and all(map(_is_span_id, own_spans))
-        and all(not text or _is_span_id(text) for text in set(parents))
-    )
 
 
 def _issues(events: list[Event]) -> Iterator[tuple[int, str]]:
@@ -171,53 +120,47 @@ def _issues(events: list[Event]) -> Iterator[tuple[int, str]]:
     spans: set[str] = set()
     calls: set[tuple[int | None, str]] = set()
     for event in events:
-        fields = _read_fields(event.__dict__)
-        idx, actor, kind, tool, call_id, attempt, latency, ts, trace_id, span, parent = fields
+        idx, kind, ts, latency = event.idx, event.type, event.ts, event.latency_ms
         if idx != expected_idx:
             yield idx, f"idx is {idx} instead of {expected_idx}"
         expected_idx = idx + 1
-        if not actor:
+        if not event.actor:
             yield idx, "actor is empty"
         if not kind:
             yield idx, "type is empty"
         if kind == TOOL_CALL:
-            for problem in _call_issues(tool, call_id, attempt, calls):
+            for problem in _call_issues(event, calls):
                 yield idx, problem
-        elif kind == TOOL_RESULT and call_id is not None:
-            calls.discard((attempt, call_id))
+        elif kind == TOOL_RESULT and event.call_id is not None:
+            calls.discard((event.attempt, event.call_id))
         if latency is not None and not 0 <= latency < math.inf:
             yield idx, f"latency_ms is {latency}, not a number from 0 up"
         if ts and not _is_time(ts):
             yield idx, f"ts {quoted(ts)} is not ISO 8601"
-        if trace_id or span or parent:
-            for problem in _id_issues(trace_id, span, parent, spans):
-                yield idx, problem
+        for problem in _id_issues(event, spans):
+            yield idx, problem
 
 
-def _call_issues(
-    tool: str | None, call_id: str | None, attempt: int | None, calls: set[tuple[int | None, str]]
-) -> list[str]:
-    issues = [] if tool else ["a tool call names no tool"]
-    if call_id is not None:
-        if (attempt, call_id) in calls:
-            issues.append(f"call_id {quoted(call_id)} names a second call while the first is unanswered")
-        calls.add((attempt, call_id))
-    return issues
+def _call_issues(event: Event, calls: set[tuple[int | None, str]]) -> Iterator[str]:
+    if not event.tool:
+        yield "a tool call names no tool"
+    if event.call_id is not None:
+        if (event.attempt, event.call_id) in calls:
+            yield f"call_id {quoted(event.call_id)} names a second call while the first is unanswered"
+        calls.add((event.attempt, event.call_id))
 
 
-def _id_issues(trace_id: str | None, span: str | None, parent: str | None, spans: set[str]) -> list[str]:
-    issues = []
-    if trace_id and not _is_trace_id(trace_id):
-        issues.append(f"trace_id {quoted(trace_id)} is not {TRACE_ID_DIGITS} hexadecimal digits")
-    if parent and not _is_span_id(parent):
-        issues.append(f"parent_span_id {quoted(parent)} is not {SPAN_ID_DIGITS} hexadecimal digits")
-    if span:
+def _id_issues(event: Event, spans: set[str]) -> Iterator[str]:
+    if event.trace_id and not _is_trace_id(event.trace_id):
+        yield f"trace_id {quoted(event.trace_id)} is not {TRACE_ID_DIGITS} hexadecimal digits"
+    if event.parent_span_id and not _is_span_id(event.parent_span_id):
+        yield f"parent_span_id {quoted(event.parent_span_id)} is not {SPAN_ID_DIGITS} hexadecimal digits"
+    if span := event.span_id:
         if not _is_span_id(span):
-            issues.append(f"span_id {quoted(span)} is not {SPAN_ID_DIGITS} hexadecimal digits")
+            yield f"span_id {quoted(span)} is not {SPAN_ID_DIGITS} hexadecimal digits"
         if span in spans:
-            issues.append(f"span_id {quoted(span)} repeats")
+            yield f"span_id {quoted(span)} repeats"
         spans.add(span)
-    return issues
 
 
 def _is_time(text: str) -> bool:

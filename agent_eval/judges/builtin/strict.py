@@ -6,8 +6,8 @@ evaluation is an error then, and never a pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -16,7 +16,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.aui import StrictKind, is_missing
 from agent_eval.contracts.conversation import FORWARDING
-from agent_eval.contracts.turn_facts import Recorded, TurnFacts, facts_by_turn
+from agent_eval.contracts.turn_facts import TurnFacts, facts_by_turn
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import (
     EVIDENCE_LIMIT,
@@ -28,9 +28,14 @@ from agent_eval.judges.base import (
     listed,
     quoted,
 )
-from agent_eval.judges.matching.arguments import UnreadableText, read_text
-from agent_eval.judges.matching.attempts import NOT_OF_THE_AGENT, failed_attempt
-from agent_eval.judges.reading import read_listed, refusal
+from agent_eval.judges.reading import (
+    NOT_OF_THE_AGENT,
+    UnreadableText,
+    attempt_failure,
+    read_listed,
+    read_text,
+    refusal,
+)
 from agent_eval.text.numbers import count
 
 Outcome = Literal["passed", "failed", "error"]
@@ -91,6 +96,57 @@ class StrictEvaluation(StrictModel):
 
 
 @dataclass(frozen=True, slots=True)
+class _Kind:
+    """What an evaluation looks for: the fact of `TurnFacts`, and words for a question, a hit and no hit."""
+
+    fact: str
+    question: str
+    hit: str
+    miss: str
+
+
+_KINDS: Mapping[str, _Kind] = {
+    "escalated": _Kind(
+        "tools", "whether the agent escalated", "the agent escalated", "the agent did not escalate"
+    ),
+    "tool_used": _Kind(
+        "tools", "whether {name} was used{when}", "{name} was used{when}", "{name} was not used{when}"
+    ),
+    "param_equals": _Kind(
+        "params", "whether {name} is {wanted}", "{name} is {wanted}", "{name} is {known} instead of {wanted}"
+    ),
+    "param_exists": _Kind("params", "whether {name} is known", "{name} is known", "{name} is not known"),
+    "escalated_due_to_error": _Kind(
+        "errors",
+        "whether the agent answered with an error",
+        "the agent answered with an error",
+        "the agent did not answer with an error",
+    ),
+    "rule_triggered": _Kind(
+        "rules",
+        "whether rule {name} was triggered",
+        "rule {name} was triggered",
+        "rule {name} was not triggered",
+    ),
+    "integration_called": _Kind(
+        "integrations",
+        "whether {name} was called successfully",
+        "{name} was called successfully",
+        "{name} was not called{successfully}",
+    ),
+}
+
+_NEGATED: Mapping[str, str] = {
+    "not_escalated": "escalated",
+    "tool_not_used": "tool_used",
+    "param_not_exists": "param_exists",
+    "not_escalated_due_to_error": "escalated_due_to_error",
+    "rule_not_triggered": "rule_triggered",
+}
+"""Kinds that negate another one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """What one turn shows of what an evaluation looks for."""
 
@@ -114,211 +170,81 @@ class StrictResult:
     reason: str
     hits: Sequence[Hit] = ()
     near: Sequence[Hit] = ()
-    warnings: Sequence[str] = field(default_factory=tuple)
+    warnings: Sequence[str] = ()
 
 
 def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictResult:
     """Evaluate a conversation."""
     if not turns:
         return StrictResult("error", "the trace has no turns")
-    search = _SEARCHES[_NEGATED.get(evaluation.strict, evaluation.strict)](evaluation, turns)
-    is_negation = evaluation.strict in _NEGATED
-    if search.hits:
-        places = _turns_in_words(search.hits)
-        outcome: Outcome = "failed" if is_negation else "passed"
-        return StrictResult(outcome, f"{search.hit_words} in {places}", search.hits, (), search.warnings)
-    if search.missing:
-        words = f"{search.subject} cannot be told: {search.missing}"
-        return StrictResult("error", words, (), search.near, search.warnings)
-    names = dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in search.near)
-    reason = search.miss_words + (f"; similar: {listed(names, limit=3)}" if names else "")
-    return StrictResult("passed" if is_negation else "failed", reason, (), search.near, search.warnings)
-
-
-_NEGATED: Mapping[str, str] = {
-    "not_escalated": "escalated",
-    "tool_not_used": "tool_used",
-    "param_not_exists": "param_exists",
-    "not_escalated_due_to_error": "escalated_due_to_error",
-    "rule_not_triggered": "rule_triggered",
-}
-"""Kinds that negate another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """What was found of one thing: words for a hit, words for none, and why there may be more."""
-
-    subject: str
-    hit_words: str
-    miss_words: str
-    hits: Sequence[Hit]
-    missing: str
-    near: Sequence[Hit] = ()
-    warnings: Sequence[str] = ()
-
-
-def _escalated(_: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
-    def is_forwarding(name: Any) -> bool:
-        return isinstance(name, str) and name.startswith(FORWARDING)
-
-    return _Search(
-        "whether the agent escalated",
-        "the agent escalated",
-        "the agent did not escalate",
-        [*_values(turns, _tools, is_forwarding)],
-        _missing(turns, _tools),
-        [*_values(turns, _tools, lambda name: FORWARDING.casefold() in str(name).casefold())],
-    )
-
-
-def _tool_used(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
-    name, before = evaluation.toolName, evaluation.beforeTurn
-    counted = [turn for turn in turns if before is None or turn.number < before]
+    kind_id = _NEGATED.get(evaluation.strict, evaluation.strict)
+    kind, is_negation = _KINDS[kind_id], kind_id != evaluation.strict
+    name = evaluation.toolName or evaluation.paramName or evaluation.ruleCode or evaluation.integrationCode
+    before = evaluation.beforeTurn
     warnings = []
-    if before is not None and before == 1:
+    if before == 1:
         warnings.append("beforeTurn 1 is before every turn, so this always passes")
     elif before is not None and before > turns[-1].number:
         warnings.append(f"beforeTurn {before} is after the last turn, which was {turns[-1].number}")
-    when = "" if before is None else f" before turn {before}"
-    return _Search(
-        f"whether {quoted(name)} was used{when}",
-        f"{quoted(name)} was used{when}",
-        f"{quoted(name)} was not used{when}",
-        [*_values(counted, _tools, lambda used: used == name)],
-        _missing(counted, _tools),
-        [*_values(counted, _tools, lambda used: _resembles(used, name))],
-        warnings,
-    )
+    turns = [turn for turn in turns if before is None or turn.number < before]
+    values = [
+        Hit(turn.number, turn.event, value) for turn in turns for value in getattr(turn, kind.fact).values
+    ]
+    words = {"name": quoted(name), "when": "" if before is None else f" before turn {before}"}
+    if kind.fact == "params":
+        hits, near = _known_params(evaluation, values, words, warnings)
+    elif kind.fact == "integrations":
+        hits, near = _called_integrations(evaluation, values, words)
+    elif kind_id == "escalated":
+        hits = [hit for hit in values if isinstance(hit.value, str) and hit.value.startswith(FORWARDING)]
+        near = [hit for hit in values if FORWARDING.casefold() in str(hit.value).casefold()]
+    else:
+        hits = [hit for hit in values if hit.value == (True if kind.fact == "errors" else name)]
+        near = [hit for hit in values if _resembles(hit.value, name)]
+    if kind.fact == "rules":
+        evaluated = [Hit(turn.number, turn.event, code) for turn in turns for code in turn.evaluated]
+        near += [hit for hit in evaluated if hit.value == name or _resembles(hit.value, name)]
+    if hits:
+        outcome: Outcome = "failed" if is_negation else "passed"
+        numbers = list(dict.fromkeys(str(hit.turn) for hit in hits))
+        places = f"{'turn' if len(numbers) == 1 else 'turns'} {listed(numbers)}"
+        return StrictResult(outcome, f"{kind.hit.format(**words)} in {places}", hits, (), warnings)
+    for turn in turns:
+        if missing := getattr(turn, kind.fact).missing:
+            reason = f"{kind.question.format(**words)} cannot be told: turn {turn.number}: {missing}"
+            return StrictResult("error", reason, (), near, warnings)
+    names = dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in near)
+    reason = kind.miss.format(**words) + (f"; similar: {listed(names, limit=3)}" if names else "")
+    return StrictResult("passed" if is_negation else "failed", reason, (), near, warnings)
 
 
-def _param_equals(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+_Hits = tuple[list[Hit], list[Hit]]
+"""Hits, and what resembles them."""
+
+
+def _known_params(
+    evaluation: StrictEvaluation, objects: Sequence[Hit], words: dict[str, str], warnings: list[str]
+) -> _Hits:
     name, wanted = evaluation.paramName, evaluation.paramValue
-    known = [hit for hit in _params_named(turns, name) if not is_missing(hit.value)]
+    like = [Hit(hit.turn, hit.event, key) for hit in objects for key in hit.value if _resembles(key, name)]
+    named = [Hit(hit.turn, hit.event, hit.value[name]) for hit in objects if name in hit.value]
+    known = [hit for hit in named if not is_missing(hit.value)]
+    if evaluation.strict != "param_equals":
+        odd = [hit.value for hit in known if str(hit.value).strip().casefold() in _LIKE_MISSING]
+        warnings += [f"{quoted(value)} counts as a value" for value in odd]
+        return known, like
     last = known[-1:]
-    hits = [hit for hit in last if same_value(wanted, hit.value)]
-    value = f"{quoted(name)} is {quoted(last[0].value)}" if last else f"{quoted(name)} is not known"
-    return _Search(
-        f"whether {quoted(name)} is {quoted(wanted)}",
-        f"{quoted(name)} is {quoted(wanted)}",
-        f"{value} instead of {quoted(wanted)}",
-        hits,
-        _missing(turns, _params),
-        [*last, *_params_like(turns, name)],
-    )
+    words["wanted"], words["known"] = quoted(wanted), quoted(last[0].value) if last else "not known"
+    return [hit for hit in last if same_value(wanted, hit.value)], [*last, *like]
 
 
-def _param_exists(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
-    name = evaluation.paramName
-    hits = [hit for hit in _params_named(turns, name) if not is_missing(hit.value)]
-    odd = [hit.value for hit in hits if str(hit.value).strip().casefold() in _LIKE_MISSING]
-    return _Search(
-        f"whether {quoted(name)} is known",
-        f"{quoted(name)} is known",
-        f"{quoted(name)} is not known",
-        hits,
-        _missing(turns, _params),
-        _params_like(turns, name),
-        [f"{quoted(value)} counts as a value" for value in odd],
-    )
-
-
-def _escalated_due_to_error(_: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
-    return _Search(
-        "whether the agent answered with an error",
-        "the agent answered with an error",
-        "the agent did not answer with an error",
-        [*_values(turns, _errors, lambda is_error: is_error is True)],
-        _missing(turns, _errors),
-    )
-
-
-def _rule_triggered(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
-    code = evaluation.ruleCode
-    evaluated = [
-        Hit(turn.number, turn.event, each)
-        for turn in turns
-        for each in turn.evaluated
-        if each == code or _resembles(each, code)
-    ]
-    return _Search(
-        f"whether rule {quoted(code)} was triggered",
-        f"rule {quoted(code)} was triggered",
-        f"rule {quoted(code)} was not triggered",
-        [*_values(turns, _rules, lambda each: isinstance(each, str) and each == code)],
-        _missing(turns, _rules),
-        [*_values(turns, _rules, lambda each: _resembles(each, code)), *evaluated],
-    )
-
-
-def _integration_called(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> _Search:
+def _called_integrations(evaluation: StrictEvaluation, calls: Sequence[Hit], words: dict[str, str]) -> _Hits:
     code = evaluation.integrationCode
-    called = [*_values(turns, _integrations, lambda each: each.code == code)]
-    problems = [hit.value.problem for hit in called if hit.value.problem]
-    why = f": {problems[-1]}" if problems else ""
-    return _Search(
-        f"whether {quoted(code)} was called successfully",
-        f"{quoted(code)} was called successfully",
-        f"{quoted(code)} was {'not called successfully' if called else 'not called'}{why}",
-        [Hit(hit.turn, hit.event, code) for hit in called if not hit.value.problem],
-        _missing(turns, _integrations),
-        [
-            Hit(hit.turn, hit.event, hit.value.code)
-            for hit in _values(turns, _integrations, lambda each: _resembles(each.code, code))
-        ],
-    )
-
-
-_SEARCHES: Mapping[str, Callable[[StrictEvaluation, Sequence[TurnFacts]], _Search]] = {
-    "escalated": _escalated,
-    "tool_used": _tool_used,
-    "param_equals": _param_equals,
-    "param_exists": _param_exists,
-    "escalated_due_to_error": _escalated_due_to_error,
-    "rule_triggered": _rule_triggered,
-    "integration_called": _integration_called,
-}
-
-_Read = Callable[[TurnFacts], Recorded]
-_tools: _Read = lambda turn: turn.tools  # noqa: E731 - six readers of one field each
-_params: _Read = lambda turn: turn.params  # noqa: E731
-_rules: _Read = lambda turn: turn.rules  # noqa: E731
-_integrations: _Read = lambda turn: turn.integrations  # noqa: E731
-_errors: _Read = lambda turn: turn.errors  # noqa: E731
-
-
-def _values(turns: Sequence[TurnFacts], read: _Read, fits: Callable[[Any], bool]) -> Iterator[Hit]:
-    for turn in turns:
-        for value in read(turn).values:
-            if fits(value):
-                yield Hit(turn.number, turn.event, value)
-
-
-def _missing(turns: Sequence[TurnFacts], read: _Read) -> str:
-    """Name the first turn that does not record a fact; an empty text if all do."""
-    for turn in turns:
-        if missing := read(turn).missing:
-            return f"turn {turn.number}: {missing}"
-    return ""
-
-
-def _params_named(turns: Sequence[TurnFacts], name: str | None) -> list[Hit]:
-    return [
-        Hit(turn.number, turn.event, params[name])
-        for turn in turns
-        for params in turn.params.values
-        if name in params
-    ]
-
-
-def _params_like(turns: Sequence[TurnFacts], name: str | None) -> list[Hit]:
-    return [
-        Hit(turn.number, turn.event, key)
-        for turn in turns
-        for params in turn.params.values
-        for key in params
-        if _resembles(key, name)
-    ]
+    called = [hit for hit in calls if hit.value.code == code]
+    problems = [f": {hit.value.problem}" for hit in called if hit.value.problem]
+    words["successfully"] = (" successfully" if called else "") + "".join(problems[-1:])
+    like = [Hit(hit.turn, hit.event, hit.value.code) for hit in calls if _resembles(hit.value.code, code)]
+    return [Hit(hit.turn, hit.event, code) for hit in called if not hit.value.problem], like
 
 
 _LIKE_MISSING = frozenset({"undefined", "null", "none", "n/a", "nan"})
@@ -368,12 +294,6 @@ def _plain(name: str) -> str:
     return "".join(char for char in name.casefold() if char.isalnum())
 
 
-def _turns_in_words(hits: Sequence[Hit]) -> str:
-    numbers = list(dict.fromkeys(hit.turn for hit in hits))
-    word = "turn" if len(numbers) == 1 else "turns"
-    return f"{word} {listed(map(str, numbers))}"
-
-
 FIELD = "strict"
 """Member of a case's metadata that lists its strict evaluations."""
 
@@ -399,8 +319,8 @@ class StrictJudge(BaseJudge[EvaluationsConfig]):
         evaluations = _evaluations(case)
         if not evaluations:
             return self.skipped(case, f"the case's metadata has no evaluations in {FIELD}")
-        failed_by = (failed_attempt(case) or {}).get("failure")
-        if failed_by in NOT_OF_THE_AGENT or failed_by == FailureKind.SIMULATOR_ERROR.value:
+        failed_by = attempt_failure(case)
+        if failed_by in (*NOT_OF_THE_AGENT, FailureKind.SIMULATOR_ERROR.value):
             return self.skipped(case, f"not evaluated: the attempt failed by {failed_by}")
         turns = facts_by_turn(trace)
         results = [check(evaluation, turns) for evaluation in evaluations]

@@ -62,7 +62,11 @@ class ToolAbuseJudge(BaseJudge[ToolAbuseConfig]):
         if not calls:
             return self.skipped(case, "the trace has no tool calls")
         counts = Counter(use.tool for use in calls)
-        forbidden, disallowed = self._forbidden(counts), self._disallowed(case, counts)
+        patterns = [compile_pattern(f"(?i:{pattern})") for pattern in self.config.forbidden_tool_patterns]
+        forbidden = [tool for tool in sorted(counts) if any(pattern.search(tool) for pattern in patterns)]
+        allowed = listed_in_metadata(case, "allowed_tools", self.config.allowed_tools)
+        # An agent that answers by a call has to make it.
+        disallowed = [] if allowed is None else sorted(set(counts) - {*allowed, case.final_output_tool})
         too_often = [tool for tool in sorted(counts) if counts[tool] > self._limit(tool)]
         too_many = len(calls) > self.config.max_tool_calls_total
         problems = []
@@ -94,15 +98,6 @@ class ToolAbuseJudge(BaseJudge[ToolAbuseConfig]):
 
     def _limit(self, tool: str) -> int:
         return self.config.max_calls_of.get(tool, self.config.max_tool_calls_per_tool)
-
-    def _forbidden(self, counts: Counter[str]) -> list[str]:
-        patterns = [compile_pattern(f"(?i:{pattern})") for pattern in self.config.forbidden_tool_patterns]
-        return [tool for tool in sorted(counts) if any(pattern.search(tool) for pattern in patterns)]
-
-    def _disallowed(self, case: Case, counts: Counter[str]) -> list[str]:
-        allowed = listed_in_metadata(case, "allowed_tools", self.config.allowed_tools)
-        # An agent that answers by a call has to make it.
-        return [] if allowed is None else sorted(set(counts) - {*allowed, case.final_output_tool})
 
 
 class _Use(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolContract, Trace, Verdict
@@ -19,7 +17,7 @@ from agent_eval.judges.base import (
     listed,
     quoted,
 )
-from agent_eval.judges.matching.arguments import MalformedArguments, read_arguments
+from agent_eval.judges.reading import MalformedArguments, read_arguments
 from agent_eval.text.numbers import count
 
 
@@ -59,11 +57,9 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
                 if event.content_recorded is False and event.input is None:
                     unrecorded.append(event.idx)
                     continue
-                contract = contracts[event.tool]
-                if not _is_kept(event.input, contract):
-                    failure, problems = _problems(event, contract)
-                    if problems:
-                        broken.append((event, failure, problems))
+                failure, problems = _problems(event, contracts[event.tool])
+                if problems:
+                    broken.append((event, failure, problems))
         if not checked:
             tools = listed(display_name(tool) for tool in sorted(contracts))
             return self.failed(
@@ -72,18 +68,12 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
                 FailureKind.CONTRACT_VIOLATION,
                 evidence={"contracts": sorted(contracts)[:EVIDENCE_LIMIT]},
             )
-        if broken:
-            return self._violation(case, broken, checked)
-        if unrecorded:
+        if not broken and unrecorded:
             words = f"the arguments of {count(len(unrecorded), 'tool call')} are not recorded"
             return self.inconclusive(case, f"{words}{at_events(unrecorded[:3])}", refs=unrecorded)
-        return self.passed(
-            case, f"{count(checked, 'tool call')} {'keeps its' if checked == 1 else 'keep their'} contract"
-        )
-
-    def _violation(
-        self, case: Case, broken: list[tuple[Event, FailureKind, list[str]]], checked: int
-    ) -> Verdict:
+        if not broken:
+            keep = "keeps its" if checked == 1 else "keep their"
+            return self.passed(case, f"{count(checked, 'tool call')} {keep} contract")
         violations = [
             {
                 "event": event.idx,
@@ -104,16 +94,6 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             refs=[event.idx for event, _, _ in broken],
             evidence={"calls_checked": checked, "calls_broken": len(broken), "violations": violations},
         )
-
-
-def _is_kept(arguments: Any, contract: ToolContract) -> bool:
-    """Recognize the common case at little cost; False means that `_problems` has to look."""
-    return (
-        contract.args_schema is None
-        and type(arguments) is dict
-        and arguments.keys() >= set(contract.required_args)
-        and arguments.keys().isdisjoint(contract.forbidden_args)
-    )
 
 
 def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[str]]:

@@ -1,36 +1,117 @@
-"""The `trajectory_match` judge: compare the agent's tool calls with those that the case expects."""
+"""The `trajectory_match` judge: compare the agent's tool calls with those that the case expects.
+
+`CallRules` compares one expected call with one actual call, and `CallMatch` pairs them; `pair_in_any_order`,
+`pair_in_order` and `pair_in_place` are the ways to pair.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from statistics import fmean
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, display_name, listed
-from agent_eval.judges.matching.tool_calls import (
-    UNRECORDED,
-    ActualCall,
-    CallMatch,
-    CallRules,
-    ExpectedCall,
-    ExpectedTrajectory,
-    Mode,
-    Problem,
-    actual_calls,
-    all_uses,
+from agent_eval.judges.base import (
+    EVIDENCE_LIMIT,
+    BaseJudge,
+    JudgeConfig,
+    StrictModel,
+    VisibleText,
+    clipped,
+    display_name,
+    listed,
 )
-from agent_eval.judges.reading import read_expectation, read_model
+from agent_eval.judges.matching.re2 import Globs, compile_glob, compile_pattern, refuse_unusable
+from agent_eval.judges.matching.values import Rules, differences
+from agent_eval.judges.reading import MalformedArguments, read_arguments, read_expectation, read_model
 from agent_eval.text.numbers import count
 
 FIELD = "trajectory_match"
 """Member of a case's metadata that holds its expectation, an `ExpectedTrajectory`."""
+
+Mode = Literal["exact", "in_order", "any_order", "subset", "superset"]
+
+MAX_EXPECTED_CALLS = 500
+"""Maximum number of calls that one case may expect."""
+
+Problem = tuple[str, int | None]
+"""One sentence, and the index of the event that shows the problem."""
+
+
+class ArgumentRules(StrictModel):
+    """How a suite wants arguments compared, for a case or for one call; see `Rules`."""
+
+    match: Literal["exact", "partial"] | None = None
+    """`partial` allows more members than expected, at every level; null uses the judge's configuration."""
+    tolerance: float | None = Field(default=None, ge=0)
+    """Largest absolute difference between numbers that count as equal."""
+    ignore: Globs = Field(default_factory=list)
+    """Globs of places that are not compared: `request_id`, `*.created_at`, `items.*.id`."""
+    patterns: dict[str, str] = Field(default_factory=dict)
+    """RE2 patterns by place, instead of equality."""
+    defaults: dict[str, Any] = Field(default_factory=dict)
+    """Arguments that may be left out if they would have this value."""
+
+    @field_validator("patterns")
+    @classmethod
+    def _usable_patterns(cls, patterns: dict[str, str]) -> dict[str, str]:
+        for glob, pattern in patterns.items():
+            refuse_unusable(compile_glob, glob)
+            refuse_unusable(compile_pattern, pattern)
+        return patterns
+
+
+class ExpectedCall(ArgumentRules):
+    """One call that a case expects. Without `arguments` any arguments match; `{}` matches none."""
+
+    tool: VisibleText
+    arguments: dict[str, Any] | None = None
+
+
+class Count(StrictModel):
+    """How often a tool may be called, both ends included."""
+
+    min: int = Field(default=0, ge=0)
+    max: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Count:
+        if self.max is not None and self.max < self.min:
+            raise ValueError(f"max {self.max} is less than min {self.min}")
+        return self
+
+
+class ExpectedTrajectory(ArgumentRules):
+    """All that a case expects of its tool calls.
+
+    `calls: []` expects no calls; `calls: null` expects nothing about them.
+    """
+
+    mode: Mode | None = None
+    """null uses the judge's configuration."""
+    calls: list[ExpectedCall] | None = Field(default=None, max_length=MAX_EXPECTED_CALLS)
+    forbidden: list[ExpectedCall] = Field(default_factory=list, max_length=MAX_EXPECTED_CALLS)
+    """Calls that must not happen; their arguments match partially unless they set `match`."""
+    counts: dict[str, Count] = Field(default_factory=dict)
+    """Number of calls by tool; a whole number is both minimum and maximum."""
+
+    @field_validator("counts", mode="before")
+    @classmethod
+    def _exact_counts(cls, counts: Any) -> Any:
+        if not isinstance(counts, dict):
+            return counts
+        return {
+            tool: {"min": count, "max": count} if type(count) is int else count
+            for tool, count in counts.items()
+        }
 
 
 class TrajectoryMatchConfig(JudgeConfig):
@@ -83,48 +164,46 @@ class TrajectoryMatchJudge(BaseJudge[TrajectoryMatchConfig]):
         read = partial(actual_calls, ignore_failed=self.config.ignore_failed_calls, named=named)
         actual = read(trace)
         rules = CallRules(expected, self.config.match, self.config.tolerance)
-        rule_breaks = [*_forbidden(expected, all_uses(trace), rules), *_miscounted(expected, actual)]
-        mode = expected.mode or self.config.mode
-        matches = []
-        if expected.calls is not None:
-            matches.append(TurnMatch(None, CallMatch.find(rules, mode, expected.calls, actual)))
-        turns = {turn.number: turn.trace for turn in trace.turns} if by_turn else {}
-        for number, calls in by_turn.items():
-            of_turn = read(turns[number]) if number in turns else []
-            match = CallMatch.find(rules, mode, calls, of_turn)
-            matches.append(TurnMatch(number, match, happened=number in turns))
+        broken_rules = [*_forbidden(expected, trace, rules), *_miscounted(expected, actual)]
+        find = partial(CallMatch.find, rules, expected.mode or self.config.mode)
+        matches = [] if expected.calls is None else [find(expected.calls, actual)]
+        turns = {turn.number: read(turn.trace) for turn in trace.turns} if by_turn else {}
+        matches += [find(calls, turns.get(number), turn=number) for number, calls in by_turn.items()]
         forbidden = {call.tool for call in expected.forbidden if not call.arguments}
         unrecorded = {
             call.idx for call in actual if call.problem is UNRECORDED and call.tool not in forbidden
         }
-        return self._verdict_on(case, actual, rule_breaks, matches, unrecorded)
+        return self._verdict_on(case, actual, broken_rules, matches, unrecorded)
 
     def _verdict_on(
         self,
         case: Case,
         actual: list[ActualCall],
-        rule_breaks: list[Problem],
-        matches: list[TurnMatch],
+        broken_rules: list[Problem],
+        matches: list[CallMatch],
         unrecorded: set[int],
     ) -> Verdict:
-        problems = rule_breaks + [problem for match in matches for problem in match.problems()]
-        figures = _summary(actual, matches)
+        problems = broken_rules + [problem for match in matches for problem in match.problems()]
+        whole = next((match.figures() for match in matches if match.turn is None), None)
+        turns = [{"turn": match.turn, **match.figures()} for match in matches if match.turn is not None]
         evidence = {
-            **_figures(actual, matches),
+            **(whole or {"actual_calls": len(actual)}),
+            **({"turns": turns[:EVIDENCE_LIMIT]} if turns else {}),
             "problem_count": len(problems),
             "problems": [text for text, _ in problems[:EVIDENCE_LIMIT]],
         }
+        figures = _summary(actual, matches)
         if not problems:
             return self.passed(case, f"the tool calls are as expected ({figures})", evidence=evidence)
+        words = f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})"
         if unrecorded and all(idx in unrecorded for _, idx in problems):
-            words = f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})"
             return self.inconclusive(case, words, refs=unrecorded, evidence=evidence)
         malformed = [call.problem for call in actual if call.problem is not None]
         return self.failed(
             case,
-            f"{listed((clipped(text, 120) for text, _ in problems), limit=2)} ({figures})",
+            words,
             malformed[0].failure if malformed else FailureKind.CONTRACT_VIOLATION,
-            score=fmean(match.score for match in matches) if matches and not rule_breaks else 0.0,
+            score=fmean(match.score for match in matches) if matches and not broken_rules else 0.0,
             refs=[idx for _, idx in problems if idx is not None],
             evidence=evidence,
         )
@@ -147,52 +226,30 @@ def _calls_by_turn(case: Case) -> dict[int, list[ExpectedCall]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class TurnMatch:
-    """How the calls of a turn match those expected of it; `turn` is None for the calls of a whole trace."""
-
-    turn: int | None
-    match: CallMatch
-    happened: bool = True
-
-    @property
-    def score(self) -> float:
-        """The score of the match; 0 for a turn that the conversation did not reach."""
-        return self.match.score if self.happened else 0.0
-
-    def problems(self) -> list[Problem]:
-        """Describe what did not match, with the number of the turn."""
-        if self.turn is None:
-            return self.match.problems()
-        if not self.happened:
-            return [(f"turn {self.turn}: the conversation ended before it", None)]
-        return [(f"turn {self.turn}: {words}", idx) for words, idx in self.match.problems()]
-
-
-def _summary(actual: list[ActualCall], matches: list[TurnMatch]) -> str:
+def _summary(actual: list[ActualCall], matches: list[CallMatch]) -> str:
     """Return the figures of the match in words: of the whole trace, or how many turns are as expected."""
     if not matches:
         return count(len(actual), "tool call")
-    if len(matches) == 1 and matches[0].turn is None:
-        return matches[0].match.summary()
+    first = matches[0]
+    if len(matches) == 1 and first.turn is None:
+        return f"precision {first.precision:.2f}, recall {first.recall:.2f}, {first.mode}"
     of_turns = [match for match in matches if match.turn is not None]
     right = sum(not match.problems() for match in of_turns)
-    return f"{right} of {count(len(of_turns), 'turn')} as expected, {of_turns[0].match.mode}"
+    return f"{right} of {count(len(of_turns), 'turn')} as expected, {first.mode}"
 
 
-def _figures(actual: list[ActualCall], matches: list[TurnMatch]) -> dict[str, Any]:
-    """Return the figures of the match as evidence: of the whole trace, and of each turn."""
-    whole = next((match.match.figures() for match in matches if match.turn is None), None)
-    turns = [{"turn": match.turn, **match.match.figures()} for match in matches if match.turn is not None]
-    figures = whole or {"actual_calls": len(actual)}
-    return {**figures, "turns": turns[:EVIDENCE_LIMIT]} if turns else figures
-
-
-def _forbidden(expected: ExpectedTrajectory, actual: list[ActualCall], rules: CallRules) -> list[Problem]:
+def _forbidden(expected: ExpectedTrajectory, trace: Trace, rules: CallRules) -> list[Problem]:
+    """Describe forbidden uses of tools: calls, also those that failed, and results whose call is missing."""
+    uses = actual_calls(trace, ignore_failed=False)
+    uses += [
+        ActualCall(pair.tool, pair.result.idx, None, UNRECORDED)
+        for pair in trace.calls
+        if pair.call is None and pair.result is not None
+    ]
     partial_rules = CallRules(expected.model_copy(update={"match": None}), "partial", rules.tolerance)
     problems: dict[int, Problem] = {}
     for forbidden in expected.forbidden:
-        for call in actual:
+        for call in uses:
             whatever_arguments = not forbidden.arguments and call.tool == forbidden.tool
             if partial_rules.fits(forbidden, call) or (whatever_arguments and call.arguments is None):
                 words = f"{display_name(call.tool)} must not be called like that (event {call.idx})"
@@ -215,3 +272,255 @@ def _miscounted(expected: ExpectedTrajectory, actual: list[ActualCall]) -> list[
         elif allowed.max is not None and counts[tool] > allowed.max:
             problems.append((f"{words} at most {allowed.max}", None))
     return problems
+
+
+@dataclass(frozen=True, slots=True)
+class ActualCall:
+    """A call that the agent made. `arguments` is None if they are malformed; `problem` then says how."""
+
+    tool: str
+    idx: int
+    arguments: dict[str, Any] | None
+    problem: MalformedArguments | None = None
+
+
+UNRECORDED = MalformedArguments("that are not recorded", FailureKind.MISSING_OUTPUT)
+"""Problem of arguments that the trace does not have; nothing is wrong with them."""
+
+
+def actual_calls(
+    trace: Trace, *, ignore_failed: bool, named: Container[str] | None = None
+) -> list[ActualCall]:
+    """Return the calls of a trace in order.
+
+    `ignore_failed` leaves out calls whose result carries an error. `named` are tools that a case names: calls
+    of the `final_output_tool` are left out if it is not among them; None leaves out none.
+    """
+    answers_by = trace.final_output_tool if named is not None else None
+    calls = []
+    for pair in trace.calls:
+        if pair.call is None or (ignore_failed and pair.error is not None):
+            continue
+        if pair.tool == answers_by and named is not None and pair.tool not in named:
+            continue
+        arguments, problem = None, None
+        if pair.call.content_recorded is False and pair.arguments is None:
+            problem = UNRECORDED
+        else:
+            try:
+                arguments = read_arguments(pair.arguments)
+            except MalformedArguments as malformed:
+                problem = malformed
+        calls.append(ActualCall(pair.tool, pair.call.idx, arguments, problem))
+    return calls
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """Compares one expected call with one actual call, by the rules of the call, its case and the judge."""
+
+    case: ArgumentRules
+    match: str
+    tolerance: float
+
+    def fits(self, expected: ExpectedCall, actual: ActualCall) -> bool:
+        """Whether an actual call is the expected one. Malformed arguments fit nothing."""
+        any_arguments = expected.arguments is None and not expected.patterns
+        return (
+            expected.tool == actual.tool
+            and (actual.arguments is not None or (actual.problem is UNRECORDED and any_arguments))
+            and not self.mismatches(expected, actual)
+        )
+
+    def mismatches(self, expected: ExpectedCall, actual: ActualCall) -> list[str]:
+        """Describe up to three ways in which the arguments differ from the expected ones.
+
+        The rules of the call win over its case's, and those over the judge's; lists add up.
+        """
+        case = self.case
+        tolerances = (expected.tolerance, case.tolerance, self.tolerance)
+        rules = Rules(
+            partial=(expected.match or case.match or self.match) == "partial",
+            tolerance=next(value for value in tolerances if value is not None),
+            ignore=(*case.ignore, *expected.ignore),
+            patterns={**case.patterns, **expected.patterns},
+            defaults={**case.defaults, **expected.defaults},
+        )
+        if expected.arguments is None:
+            if not rules.patterns:
+                return []
+            rules = replace(rules, partial=True)
+        return list(islice(differences(expected.arguments or {}, actual.arguments or {}, rules), 3))
+
+
+@dataclass(frozen=True, slots=True)
+class CallMatch:
+    """Expected calls paired with actual ones, of a turn of the conversation or (None) of the whole trace.
+
+    `pairs` maps positions in `expected` to positions in `actual`. `actual` is None for a turn that the
+    conversation did not reach.
+    """
+
+    rules: CallRules
+    mode: str
+    expected: Sequence[ExpectedCall]
+    actual: Sequence[ActualCall] | None
+    pairs: dict[int, int]
+    turn: int | None
+
+    @classmethod
+    def find(
+        cls,
+        rules: CallRules,
+        mode: str,
+        expected: Sequence[ExpectedCall],
+        actual: Sequence[ActualCall] | None,
+        *,
+        turn: int | None = None,
+    ) -> CallMatch:
+        """Find the largest set of pairs that the mode allows."""
+        calls = actual or ()
+
+        def fits(i: int, j: int) -> bool:
+            return rules.fits(expected[i], calls[j])
+
+        find_pairs = {"exact": pair_in_place, "in_order": pair_in_order}.get(mode, pair_in_any_order)
+        return cls(rules, mode, expected, actual, find_pairs(len(expected), len(calls), fits), turn)
+
+    @property
+    def allows_others(self) -> bool:
+        """Whether calls beside the expected ones are allowed."""
+        return self.mode in ("in_order", "superset")
+
+    @property
+    def precision(self) -> float:
+        """Share of the actual calls that were expected; 1 without actual calls."""
+        return len(self.pairs) / len(self.actual) if self.actual else 1.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the expected calls that were made; 1 without expected calls."""
+        return len(self.pairs) / len(self.expected) if self.expected else 1.0
+
+    @property
+    def score(self) -> float:
+        """Recall if other calls are allowed, precision for `subset`, else the harmonic mean of both."""
+        if self.actual is None:
+            return 0.0
+        if self.allows_others:
+            return self.recall
+        if self.mode == "subset":
+            return self.precision
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of the match as evidence for a verdict."""
+        return {
+            "mode": self.mode,
+            "expected_calls": len(self.expected),
+            "actual_calls": len(self.actual or ()),
+            "matched_calls": len(self.pairs),
+            "precision": round(self.precision, 4),
+            "recall": round(self.recall, 4),
+        }
+
+    def problems(self) -> list[Problem]:
+        """Describe every call that did not match: for a call of the right tool, what is wrong with it."""
+        where = "" if self.turn is None else f"turn {self.turn}: "
+        if self.actual is None:
+            return [(f"{where}the conversation ended before it", None)]
+        matched = set(self.pairs.values())
+        unmatched = [call for position, call in enumerate(self.actual) if position not in matched]
+        problems: list[Problem] = []
+        for position, expected in enumerate(self.expected):
+            if position in self.pairs:
+                continue
+            same_tool = next((call for call in unmatched if call.tool == expected.tool), None)
+            if same_tool is not None:
+                unmatched.remove(same_tool)
+                words = self._near_miss(expected, same_tool)
+                problems.append((f"{where}{words} (event {same_tool.idx})", same_tool.idx))
+            elif self.mode != "subset":
+                problems.append((f"{where}{display_name(expected.tool)} was not called as expected", None))
+        for call in () if self.allows_others else unmatched:
+            words = f"{display_name(call.tool)} was called unexpectedly"
+            problems.append((f"{where}{words} (event {call.idx})", call.idx))
+        return problems
+
+    def _near_miss(self, expected: ExpectedCall, actual: ActualCall) -> str:
+        tool = display_name(actual.tool)
+        if actual.problem is not None:
+            return f"{tool} was called with arguments {actual.problem}"
+        if mismatches := self.rules.mismatches(expected, actual):
+            return f"{tool} was called with other arguments: {listed(mismatches)}"
+        return f"{tool} was called out of order"
+
+
+Fits = Callable[[int, int], bool]
+"""Whether expected call number i could be actual call number j."""
+
+
+def pair_in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Find a largest set of pairs regardless of order, as {expected: actual}.
+
+    Maximum bipartite matching by shortest augmenting paths (Hopcroft and Karp 1973 augment along many
+    paths at a time; traces are short, so one at a time will do). A greedy choice can miss a pair that this
+    finds: one actual call may fit two expected ones, of which only one has an alternative.
+    """
+    options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
+    expected_of: dict[int, int] = {}
+    for start in range(expected):
+        _augment(start, options, expected_of)
+    return {i: j for j, i in sorted(expected_of.items(), key=lambda pair: pair[1])}
+
+
+def _augment(start: int, options: list[list[int]], expected_of: dict[int, int]) -> None:
+    """Find a partner for `start`, moving others to their alternatives if that frees one."""
+    reached_from: dict[int, int] = {}
+    queue = deque([start])
+    while queue:
+        i = queue.popleft()
+        for j in options[i]:
+            if j in reached_from:
+                continue
+            reached_from[j] = i
+            if j in expected_of:
+                queue.append(expected_of[j])
+                continue
+            # Flip the pairs along the path that ends here, which gains one pair.
+            actual_of = {i: j for j, i in expected_of.items()}
+            free: int | None = j
+            while free is not None:
+                expected_of[free] = reached_from[free]
+                free = actual_of.get(reached_from[free])
+            return
+
+
+def pair_in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Find a largest set of pairs that keeps the order of both sides, as {expected: actual}.
+
+    The longest common subsequence with `fits` for equality, by dynamic programming.
+    """
+    fit = [[fits(i, j) for j in range(actual)] for i in range(expected)]
+    best = [[0] * (actual + 1) for _ in range(expected + 1)]
+    for i in range(expected - 1, -1, -1):
+        for j in range(actual - 1, -1, -1):
+            with_pair = best[i + 1][j + 1] + 1 if fit[i][j] else 0
+            best[i][j] = max(with_pair, best[i + 1][j], best[i][j + 1])
+    pairs: dict[int, int] = {}
+    i = j = 0
+    while i < expected and j < actual:
+        if fit[i][j] and best[i][j] == best[i + 1][j + 1] + 1:
+            pairs[i] = j
+            i, j = i + 1, j + 1
+        elif best[i + 1][j] >= best[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs
+
+
+def pair_in_place(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Return the pairs at the same position on both sides, as {expected: actual}."""
+    return {i: i for i in range(min(expected, actual)) if fits(i, i)}

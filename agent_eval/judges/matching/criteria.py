@@ -14,13 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError
 
 from agent_eval.contracts import Case, Trace, canonical_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.judges.base import StrictModel, clipped
+from agent_eval.judges.base import StrictModel, VisibleText, clipped
 from agent_eval.judges.matching.transcript import Transcript, json_line
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
 from agent_eval.storage.json import Limits, parse
@@ -58,16 +58,9 @@ class Quote(StrictModel):
 class Ruling(StrictModel):
     """What a judge replies on one criterion, in the order in which it is written."""
 
-    reasoning: str
+    reasoning: VisibleText
     evidence: list[Quote] = Field(max_length=100)
     verdict: Literal["passed", "failed", "inconclusive"]
-
-    @field_validator("reasoning")
-    @classmethod
-    def _says_something(cls, text: str) -> str:
-        if is_blank(text):
-            raise ValueError("it is empty")
-        return text
 
 
 class NoRuling(Exception):
@@ -121,7 +114,7 @@ _NOTICE = (
 class Criterion(StrictModel):
     """A criterion in words, which a model judges."""
 
-    criterion: str = Field(max_length=4000)
+    criterion: VisibleText = Field(max_length=4000)
     """What is true of a conversation that meets it."""
     weight: float = Field(default=1.0, ge=0, le=1_000_000)
     """Weight in the verdict's score, relative to the other criteria."""
@@ -138,25 +131,18 @@ class Criterion(StrictModel):
     advisory: bool = False
     """Whether it is shown and counts for nothing until the judge has been found right about it."""
 
-    @field_validator("criterion")
-    @classmethod
-    def _says_something(cls, text: str) -> str:
-        if is_blank(text):
-            raise ValueError("it has no visible character")
-        return text
-
 
 @cache
-def prompt_text(name: str = PROMPT) -> str:
-    """Read a versioned prompt."""
-    path = Path(__file__).parents[1] / "prompts" / f"{name}.md"
+def prompt_text() -> str:
+    """Read the prompt."""
+    path = Path(__file__).parents[1] / "prompts" / f"{PROMPT}.md"
     return path.read_text(encoding="utf-8").strip()
 
 
 @cache
-def prompt_digest(name: str = PROMPT) -> str:
-    """Return the first 16 hexadecimal digits of a prompt's SHA-256."""
-    return _sha256(prompt_text(name))[:16]
+def prompt_digest() -> str:
+    """Return the first 16 hexadecimal digits of the prompt's SHA-256."""
+    return _sha256(prompt_text())[:16]
 
 
 def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
@@ -165,6 +151,19 @@ def criterion_digest(judge: Mapping[str, Any], criterion: str) -> str:
     `judge` is what the model says of itself, from `Model.describe`.
     """
     return _sha256(canonical_json([dict(judge), prompt_digest(), criterion]).decode())[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class AskSettings:
+    """How a model is asked.
+
+    `votes` are taken as `needed_votes` says. `model` is None for the one that the model itself names.
+    """
+
+    votes: int = 1
+    model: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    max_tokens: int = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,58 +184,46 @@ class Question:
     case_id: str
     answer: Any = None
 
-    def request(
-        self,
-        *,
-        vote: int,
-        model: str | None,
-        parameters: Mapping[str, Any],
-        max_tokens: int,
-        swapped: bool = False,
-    ) -> ModelRequest:
-        """Build the request of one vote. Conversation first, so that providers can cache it.
+    def request(self, settings: AskSettings, vote: int, *, swapped: bool = False) -> ModelRequest:
+        """Build the request of one vote, from 1. Conversation first, so that providers can cache it.
 
-        `vote` counts from 1. `model` is None for the one that the model itself names. `swapped` makes the
-        agent's answer the second of two.
+        `swapped` makes the agent's answer the second of two.
         """
-        wanted = self._wanted()
-        if self.criterion.compare:
-            wanted = {**wanted, **self._answers(swapped=swapped)}
+        criterion, wanted = self.criterion, self._wanted(swapped=swapped)
         return ModelRequest(
-            purpose="compare" if self.criterion.compare else "judge",
+            purpose="compare" if criterion.compare else "judge",
             system=prompt_text(),
             messages=(Message("user", (self.transcript.text, f"{_NOTICE}\n{json_line(wanted)}")),),
             reply_schema=RULING_SCHEMA,
             schema_name="ruling",
-            max_tokens=max_tokens,
-            model=model,
-            parameters=parameters,
+            max_tokens=settings.max_tokens,
+            model=settings.model,
+            parameters=settings.parameters,
             key_fields={
-                "criterion": self.criterion.criterion,
+                "criterion": criterion.criterion,
                 "expectation": json_line({**wanted, "criterion": None}),
                 "conversation": self.transcript.digest,
                 "vote": vote,
             },
-            place={"test": self.case_id, "criterion": self.criterion.criterion, "vote": vote},
+            place={"test": self.case_id, "criterion": criterion.criterion, "vote": vote},
             shared_prefix=True,
         )
 
-    def _answers(self, *, swapped: bool) -> dict[str, Any]:
-        answers = [self.reference, self.answer] if swapped else [self.answer, self.reference]
-        judged = 2 if swapped else 1
-        rule = (
-            f"passed: by the criterion, answer {judged} is at least as good as answer {3 - judged}; failed:"
-            " it is worse. Neither length nor order counts."
-        )
-        return {"answer_1": answers[0], "answer_2": answers[1], "rule": rule}
-
-    def _wanted(self) -> dict[str, Any]:
+    def _wanted(self, *, swapped: bool) -> dict[str, Any]:
         wanted: dict[str, Any] = {"criterion": self.criterion.criterion}
         if self.criterion.expectation:
             wanted["expectation"] = self.criterion.expectation
         if self.expectations:
             wanted["expected_in_turns"] = {str(turn): text for turn, text in self.expectations.items()}
-        if self.reference is not None and not self.criterion.compare:
+        if self.criterion.compare:
+            answers = [self.reference, self.answer] if swapped else [self.answer, self.reference]
+            wanted["answer_1"], wanted["answer_2"] = answers
+            judged = 2 if swapped else 1
+            wanted["rule"] = (
+                f"passed: by the criterion, answer {judged} is at least as good as answer {3 - judged};"
+                " failed: it is worse. Neither length nor order counts."
+            )
+        elif self.reference is not None:
             wanted["reference_answer"] = self.reference
         return wanted
 
@@ -271,19 +258,6 @@ _REPAIR = (
 )
 _REPEATED = 8000
 """Characters of an unusable reply that its repair shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskSettings:
-    """How a model is asked.
-
-    `votes` are taken as `needed_votes` says. `model` is None for the one that the model itself names.
-    """
-
-    votes: int = 1
-    model: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    max_tokens: int = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,10 +303,6 @@ def needed_votes(votes: int) -> tuple[int, int]:
 
     As many as make a majority are asked first, and further ones only while none is reached: the same verdict
     as that of all, for fewer calls. Two votes are three of which the third is asked where they differ.
-
-    Example:
-        >>> needed_votes(1), needed_votes(2), needed_votes(3), needed_votes(5)
-        ((1, 1), (2, 3), (2, 3), (3, 5))
     """
     most = votes if votes % 2 else votes + 1
     return most // 2 + 1, most
@@ -368,9 +338,7 @@ def _compare(model: Model, question: Question, settings: AskSettings) -> Decisio
         votes.append(_vote(model, question, settings, 1, swapped=swapped))
         if votes[-1].ruling is None:
             return _undecided(votes)
-    first, second = (vote.ruling for vote in votes)
-    assert first is not None
-    assert second is not None
+    first, second = (vote.ruling for vote in votes if vote.ruling is not None)
     if first.verdict == second.verdict:
         return Decision(first.verdict, votes, first.reasoning)
     return Decision("inconclusive", votes, "the judge's verdict depends on the order of the two answers")
@@ -387,13 +355,7 @@ def _undecided(votes: list[Vote]) -> Decision:
 def _vote(
     model: Model, question: Question, settings: AskSettings, number: int, *, swapped: bool = False
 ) -> Vote:
-    request = question.request(
-        vote=number,
-        model=settings.model,
-        parameters=settings.parameters,
-        max_tokens=settings.max_tokens,
-        swapped=swapped,
-    )
+    request = question.request(settings, number, swapped=swapped)
     key = model.key_of(request)
     replies: list[ModelReply] = []
     try:
@@ -403,7 +365,13 @@ def _vote(
         except NoRuling as first:
             if not first.can_be_repaired:
                 raise
-            replies.append(model.complete(_repair(request, replies[0], first)))
+            repair = (
+                Message("assistant", (replies[0].text[:_REPEATED],)),
+                Message("user", (_REPAIR.format(problem=first.problem),)),
+            )
+            place = {**request.place, "attempt": 2}
+            again = replace(request, messages=(*request.messages, *repair), place=place)
+            replies.append(model.complete(again))
             ruling = read_ruling(replies[1])
     except ModelFailure as failure:
         # A model that is down says nothing of the agent; a request that it refuses is the judge's own error.
@@ -416,12 +384,3 @@ def _vote(
     if replies[0].source == "model":
         model.keep(request, replace(replies[-1], text=ruling.model_dump_json(), stop_reason=None))
     return Vote(ruling, replies, key)
-
-
-def _repair(request: ModelRequest, reply: ModelReply, problem: NoRuling) -> ModelRequest:
-    messages = (
-        *request.messages,
-        Message("assistant", (reply.text[:_REPEATED],)),
-        Message("user", (_REPAIR.format(problem=problem.problem),)),
-    )
-    return replace(request, messages=messages, place={**request.place, "attempt": 2})

@@ -1,36 +1,39 @@
 """Validate values against JSON Schema: drafts 2020-12, 2019-09, 7, 6 and 4, without files or network.
 
 A schema comes from the suite and the value from an agent; both are hostile. References reach the schema
-itself and the published meta-schemas, never a file or an address. Patterns run on RE2 (`schema_keywords`).
-`format` is an annotation, as the drafts define it by default, and is not asserted. A schema that refers to
-itself endlessly, or that follows more than `REFERENCE_LIMIT` references on one value, is an error.
+itself and the published meta-schemas, never a file or an address. Patterns run on RE2: jsonschema's own
+keywords pass them to Python's backtracking engine in four places, which this module replaces. It also
+replaces `uniqueItems`, which compares each item with every other, and the choice of validator for an
+embedded `$schema`, which would bring the original keywords back. `format` is an annotation, as the drafts
+define it by default, and is not asserted. A schema that refers to itself endlessly, or that follows more than
+`REFERENCE_LIMIT` references on one value, is an error.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
+import attrs
+import jsonschema_specifications  # type: ignore[import-untyped]
 import orjson
-from jsonschema import exceptions as jsonschema_exceptions
+import referencing.jsonschema
+from jsonschema import validators
+from jsonschema.exceptions import ValidationError
 
 from agent_eval.contracts import canonical_json
-from agent_eval.judges.base import EVIDENCE_LIMIT, clipped, quoted
-from agent_eval.judges.matching.re2 import InvalidPattern
-from agent_eval.judges.matching.schema_keywords import (
-    DEFAULT_DRAFT,
-    DRAFTS,
-    REGISTRY,
-    TooManyReferences,
-    compile_schema_pattern,
-    draft_id,
-    limited_references,
-    specification_of,
-)
+from agent_eval.judges.base import EVIDENCE_LIMIT, clipped, listed, quoted
+from agent_eval.judges.matching.re2 import InvalidPattern, compile_schema_pattern
 from agent_eval.judges.reading import refusal
+
+REGISTRY = jsonschema_specifications.REGISTRY.crawl()
+"""The published meta-schemas, from the package; schemas can refer to nothing else."""
+
+DEFAULT_DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 REFERENCE_LIMIT = 200_000
 """Maximum number of references followed while one value is checked; a few seconds' work."""
@@ -56,11 +59,7 @@ class Violation:
 
 
 def check_schema(schema: Any, *, case_id: str, field: str) -> None:
-    """Refuse a schema that cannot be applied.
-
-    Raises:
-        InvalidInput: The schema is invalid, has an unusable pattern, or refers to something outside of it.
-    """
+    """Refuse a schema that is invalid, has an unusable pattern, or refers to something outside of it."""
     try:
         _inspect_once(canonical_json(schema))
     except UnusableSchema as problem:
@@ -69,28 +68,23 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
         raise refusal(case_id, field, words, problem.remedy) from None
 
 
-def violations(schema: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
-    """Return at most `limit` places where the value breaks the schema; none if the value is valid."""
-    return apply(_validator_for(canonical_json(schema)), value, limit=limit)
+def violations(schema: Any, value: Any) -> list[Violation]:
+    """Return at most `EVIDENCE_LIMIT` places where the value breaks the schema; none if it is valid."""
+    return apply(_validator_for(canonical_json(schema)), value)
 
 
-def apply(validator: Any, value: Any, *, limit: int = EVIDENCE_LIMIT) -> list[Violation]:
+def apply(validator: Any, value: Any) -> list[Violation]:
     """Do what `violations` does, with a validator from `make_validator`."""
     try:
-        with limited_references(REFERENCE_LIMIT):
-            if validator.is_valid(value):
-                return []
-        with limited_references(REFERENCE_LIMIT):
-            return [_violation(error) for error in islice(validator.iter_errors(value), limit)]
+        _budget.references = REFERENCE_LIMIT
+        if validator.is_valid(value):
+            return []
+        _budget.references = REFERENCE_LIMIT
+        return [_violation(error) for error in islice(validator.iter_errors(value), EVIDENCE_LIMIT)]
     except RecursionError:
         raise UnusableSchema(
-            "the schema refers to itself without end",
-            remedy="Let every self-reference go through a property or an item.",
-        ) from None
-    except TooManyReferences:
-        raise UnusableSchema(
-            f"the schema takes more than {REFERENCE_LIMIT} references on this value",
-            remedy="Use fewer alternatives that refer to alternatives.",
+            f"the schema refers to itself without end, or takes more than {REFERENCE_LIMIT} references",
+            remedy="Let every self-reference go through a property or an item; use fewer alternatives.",
         ) from None
     # A reference may lead to something that is not a schema or was never inspected; the library may then
     # raise anything.
@@ -106,7 +100,7 @@ def make_validator(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = R
     refer to itself and to the resources of `registry`.
     """
     validator_class = _validator_class_of(schema, draft)
-    resolver = _resolver(_resource(schema, validator_class), registry)
+    resolver = _resolver(specification_of(validator_class).create_resource(schema), registry)
     return validator_class(schema, registry=registry, _resolver=resolver)
 
 
@@ -119,13 +113,13 @@ def inspect(schema: Any, *, draft: str = DEFAULT_DRAFT, registry: Any = REGISTRY
     """
     validator_class = _validator_class_of(schema, draft)
     try:
-        with limited_references(REFERENCE_LIMIT):
-            error = next(_meta_validator(validator_class).iter_errors(schema), None)
+        _budget.references = REFERENCE_LIMIT
+        error = next(_meta_validator(validator_class).iter_errors(schema), None)
         if error is not None:
             place = clipped("".join(f"/{part}" for part in error.absolute_path), 200)
             raise UnusableSchema(_message(error), place=place)
-        _check_subschemas(_resource(schema, validator_class), registry)
-    except (RecursionError, TooManyReferences):
+        _check_subschemas(specification_of(validator_class).create_resource(schema), registry)
+    except RecursionError:
         raise UnusableSchema("it is nested too deeply or too large") from None
 
 
@@ -143,7 +137,7 @@ def _validator_class_of(schema: Any, default: str) -> Any:
     dialect = schema.get("$schema") if isinstance(schema, dict) else None
     if dialect is None:
         return DRAFTS[default]
-    validator_class = DRAFTS.get(draft_id(dialect))
+    validator_class = DRAFTS.get(_draft_id(dialect))
     if validator_class is None:
         raise UnusableSchema(
             f"$schema {quoted(dialect)} is not a supported draft",
@@ -153,19 +147,20 @@ def _validator_class_of(schema: Any, default: str) -> Any:
     return validator_class
 
 
+def _draft_id(dialect: Any) -> str:
+    """Return a `$schema` without an empty fragment, the form of the keys of `DRAFTS`."""
+    return dialect.removesuffix("#") if isinstance(dialect, str) else ""
+
+
 def _resolver(root: Any, registry: Any) -> Any:
     # Crawling finds anchors and embedded ids once, instead of at every reference.
     base = (root.id() or "") if isinstance(root.contents, dict) else ""
     return registry.with_resource(base, root).crawl().resolver(base)
 
 
-@lru_cache(maxsize=len(DRAFTS))
+@cache
 def _meta_validator(validator_class: Any) -> Any:
     return validator_class(validator_class.META_SCHEMA, registry=REGISTRY)
-
-
-def _resource(schema: Any, validator_class: Any) -> Any:
-    return specification_of(validator_class).create_resource(schema)
 
 
 def _check_subschemas(root: Any, registry: Any) -> None:
@@ -185,21 +180,16 @@ def _check_subschemas(root: Any, registry: Any) -> None:
 
 
 def _check_patterns(schema: dict[str, Any]) -> None:
-    for pattern, keyword in _patterns(schema):
+    pattern, properties = schema.get("pattern"), schema.get("patternProperties")
+    patterns = [(pattern, "pattern")] if isinstance(pattern, str) else []
+    patterns += [(name, "patternProperties") for name in properties or () if isinstance(properties, dict)]
+    for pattern, keyword in patterns:
         try:
             compile_schema_pattern(pattern)
         except InvalidPattern as problem:
             raise UnusableSchema(
                 f"{keyword} {quoted(pattern)} is not a usable pattern, {problem}", remedy=problem.remedy
             ) from None
-
-
-def _patterns(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if isinstance(schema.get("pattern"), str):
-        yield schema["pattern"], "pattern"
-    if isinstance(schema.get("patternProperties"), dict):
-        for pattern in schema["patternProperties"]:
-            yield pattern, "patternProperties"
 
 
 def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple[Any, Any]:
@@ -217,15 +207,211 @@ def _target(reference: Any, keyword: str, resource: Any, resolver: Any) -> tuple
     return target, resolved.resolver
 
 
-def _violation(error: jsonschema_exceptions.ValidationError) -> Violation:
+def _violation(error: ValidationError) -> Violation:
     path = "$" + "".join(
         f"[{part}]" if isinstance(part, int) else f".{clipped(part, 60)}" for part in error.absolute_path
     )
     return Violation(clipped(path, 200), _message(error))
 
 
-def _message(error: jsonschema_exceptions.ValidationError) -> str:
+def _message(error: ValidationError) -> str:
     if len(error.message) <= _MESSAGE_LIMIT:
         return error.message
     # The library's sentences begin with the whole value; clipping would remove what is wrong with it.
     return f"{quoted(error.instance)} breaks {quoted(error.validator)}: {quoted(error.validator_value)}"
+
+
+_budget = threading.local()
+"""`references`: how many this thread may still follow on the value that it checks."""
+
+
+def _count_reference() -> None:
+    _budget.references -= 1
+    if _budget.references < 0:
+        raise RecursionError
+
+
+def _counted(keyword: Any) -> Any:
+    def count_and_follow(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
+        _count_reference()
+        return keyword(validator, value, instance, schema)
+
+    return count_and_follow
+
+
+def _pattern(validator: Any, pattern: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and compile_schema_pattern(pattern).search(instance) is None:
+        yield ValidationError(f"{quoted(instance)} does not match {quoted(pattern)}")
+
+
+def _pattern_properties(validator: Any, value: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "object"):
+        for pattern, subschema in value.items():
+            compiled = compile_schema_pattern(pattern)
+            for name, item in instance.items():
+                if compiled.search(name) is not None:
+                    yield from validator.descend(item, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "object"):
+        yield from _extra_properties(validator, value, instance, _covered(schema, instance))
+
+
+def _unevaluated_properties(
+    validator: Any, value: Any, instance: Any, schema: Any
+) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "object"):
+        others = {name: inner for name, inner in schema.items() if name != "unevaluatedProperties"}
+        yield from _extra_properties(validator, value, instance, _evaluated(validator, instance, others))
+
+
+def _extra_properties(
+    validator: Any, value: Any, instance: Any, known: set[str]
+) -> Iterator[ValidationError]:
+    """Apply a schema to the properties that are not known."""
+    extras = [name for name in instance if name not in known]
+    if value is False and extras:
+        words = "property {} is" if len(extras) == 1 else "properties {} are"
+        named = listed(quoted(name) for name in sorted(extras))
+        yield ValidationError(f"{words.format(named)} not allowed here")
+    elif value is not False:
+        for name in extras:
+            yield from validator.descend(instance[name], value, path=name)
+
+
+def _covered(schema: Any, instance: Any) -> set[str]:
+    """Return the names that `properties` or `patternProperties` of a schema cover."""
+    patterns = [compile_schema_pattern(pattern) for pattern in schema.get("patternProperties", {})]
+    matched = {name for name in instance if any(each.search(name) is not None for each in patterns)}
+    return matched | (set(schema.get("properties", {})) & set(instance))
+
+
+def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
+    """Return the names of the properties that a schema, which the instance satisfies, has evaluated.
+
+    These are the annotations of `properties`, `patternProperties`, `additionalProperties` and
+    `unevaluatedProperties`, collected through in-place applicators as 2019-09 and 2020-12 define them.
+    """
+    if not isinstance(schema, dict):
+        return set()
+    if "additionalProperties" in schema or "unevaluatedProperties" in schema:
+        return set(instance)
+    names = _covered(schema, instance)
+    for inner, entered in _applied_in_place(validator, instance, schema):
+        names |= _evaluated(entered, instance, inner)
+    return names
+
+
+def _applied_in_place(validator: Any, instance: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the subschemas that apply to the same instance and hold for it, each with a validator in it."""
+    for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if keyword in schema and keyword in validator.VALIDATORS:
+            _count_reference()
+            resolver = validator._resolver
+            resolved = (
+                referencing.jsonschema.lookup_recursive_ref(resolver)
+                if keyword == "$recursiveRef"
+                else resolver.lookup(schema[keyword])
+            )
+            yield resolved.contents, validator.evolve(schema=resolved.contents, _resolver=resolved.resolver)
+    candidates = [sub for keyword in ("allOf", "anyOf", "oneOf") for sub in schema.get(keyword, [])]
+    candidates += [sub for name, sub in schema.get("dependentSchemas", {}).items() if name in instance]
+    if "if" in schema:
+        holds = _enter(validator, schema["if"]).is_valid(instance)
+        candidates += [schema["if"], schema.get("then", True)] if holds else [schema.get("else", True)]
+    for sub in candidates:
+        entered = _enter(validator, sub)
+        if entered.is_valid(instance):
+            yield sub, entered
+
+
+def _enter(validator: Any, subschema: Any) -> Any:
+    resolver = validator._resolver
+    if isinstance(subschema, dict):
+        resolver = resolver.in_subresource(specification_of(validator).create_resource(subschema))
+    return validator.evolve(schema=subschema, _resolver=resolver)
+
+
+def _unique_items(validator: Any, unique: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    if unique and validator.is_type(instance, "array"):
+        seen: set[Any] = set()
+        for item in instance:
+            key = _hashable(item)
+            if key in seen:
+                yield ValidationError(f"{quoted(item)} occurs twice among items that must be unique")
+                return
+            seen.add(key)
+
+
+def _hashable(value: Any) -> Any:
+    """Return a hashable value that is equal for equal JSON: 1 equals 1.0 but not true."""
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(item)) for name, item in value.items())
+    if isinstance(value, list):
+        return tuple(_hashable(item) for item in value)
+    return isinstance(value, bool), value
+
+
+def _evolve(self: Any, **changes: Any) -> Any:
+    """Replace jsonschema's `evolve`, which would pick its own validator for an embedded `$schema`."""
+    schema = changes.get("schema", self.schema)
+    draft = type(self)
+    if isinstance(schema, dict) and "$schema" in schema:
+        draft = DRAFTS.get(_draft_id(schema["$schema"]), draft)
+    return draft(schema=schema, registry=self._registry, _resolver=changes.get("_resolver", self._resolver))
+
+
+def _on_re2(original: Any) -> Any:
+    keywords: dict[str, Any] = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+    }
+    if "unevaluatedProperties" in original.VALIDATORS:
+        keywords["unevaluatedProperties"] = _unevaluated_properties
+    for name in ("$ref", "$dynamicRef", "$recursiveRef"):
+        if name in original.VALIDATORS:
+            keywords[name] = _counted(original.VALIDATORS[name])
+    extend: Any = validators.extend
+    validator_class = extend(original, keywords)
+    validator_class.evolve = _evolve
+    return validator_class
+
+
+DRAFTS: dict[str, Any] = {
+    _draft_id(original.META_SCHEMA["$schema"]): _on_re2(original)
+    for original in (
+        validators.Draft202012Validator,
+        validators.Draft201909Validator,
+        validators.Draft7Validator,
+        validators.Draft6Validator,
+        validators.Draft4Validator,
+    )
+}
+"""Validator classes by `$schema`, without an empty fragment."""
+
+
+def specification_of(draft: Any) -> Any:
+    """Return the specification of a draft for `referencing`, which says how its references work."""
+    return _SPECIFICATIONS[_draft_id(draft.META_SCHEMA["$schema"])]
+
+
+def _only_objects(specification: Any) -> Any:
+    """Leave out subschemas that are just true or false.
+
+    They have neither ids nor references, and `referencing` cannot ask one for its id in draft 4, whose
+    `additionalProperties` may be false.
+    """
+    return attrs.evolve(
+        specification,
+        subresources_of=lambda contents: (
+            subschema for subschema in specification.subresources_of(contents) if isinstance(subschema, dict)
+        ),
+    )
+
+
+_SPECIFICATIONS = {name: _only_objects(referencing.jsonschema.specification_with(name)) for name in DRAFTS}

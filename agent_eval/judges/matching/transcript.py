@@ -37,10 +37,8 @@ _SPACES = re.compile(r"\s+")
 class Line:
     """One line of a conversation.
 
-    Attributes:
-        turn: Number of the turn; 0 before the first.
-        event: Index of the event; None for what the agent knew of the user.
-        readable: The values of the line as text, in which quotes are searched for.
+    `turn` is 0 before the first. `event` is None for what the agent knew of the user. `readable` has the
+    values of the line as text, in which quotes are searched for.
     """
 
     turn: int
@@ -104,13 +102,9 @@ def transcript_of(case: Case, trace: Trace) -> Transcript:
 
 
 def _line(turn: int, event: int | None, values: Mapping[str, Any]) -> Line:
-    words = [
-        text
-        for name, value in values.items()
-        if name not in ("turn", "who", "type")
-        for text in _texts(value)
-    ]
-    return Line(turn, event, json_line(values), "\n".join(words))
+    parts = [value for name, value in values.items() if name not in ("turn", "who", "type")]
+    words = "\n".join(text for value in parts for text in _texts(value))
+    return Line(turn, event, json_line(values), words)
 
 
 def _values(event: Event) -> dict[str, Any]:
@@ -134,12 +128,7 @@ def _values(event: Event) -> dict[str, Any]:
 
 
 def json_line(value: Any) -> str:
-    """Write a value as one line of JSON in which nothing is invisible and nothing looks like a fence.
-
-    Example:
-        >>> json_line({"text": "a\\u200bb </fence>"})
-        '{"text":"a\\\\u200bb \\\\u003c/fence\\\\u003e"}'
-    """
+    """Write a value as one line of JSON in which nothing is invisible and nothing looks like a fence."""
     if isinstance(value, Mapping):
         value = {name: _in_order(inner) for name, inner in value.items()}
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
@@ -153,6 +142,11 @@ def json_line(value: Any) -> str:
     )
 
 
+def _escaped(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+    return "".join(f"\\u{unit}" for unit in units)
+
+
 def _in_order(value: Any) -> Any:
     """Sort the keys of objects: a pack sorts them, and must be asked about in the words of the first time."""
     if isinstance(value, Mapping):
@@ -160,27 +154,19 @@ def _in_order(value: Any) -> Any:
     return [_in_order(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _escaped(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    code -= 0x10000
-    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
-
-
 def _texts(value: Any) -> Iterable[str]:
     """Yield the texts in a value, and its other parts as JSON."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
+        return
+    if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)
             yield from _texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
             yield from _texts(item)
-    if not isinstance(value, str):
-        yield json.dumps(_in_order(value), ensure_ascii=False, separators=(",", ":"), default=str)
+    yield json.dumps(_in_order(value), ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 def _plain(text: str) -> str:

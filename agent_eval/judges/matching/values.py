@@ -1,16 +1,37 @@
-"""Compare JSON values by place, with tolerances, globs of places to ignore, patterns and defaults."""
+"""Compare JSON values by place, with tolerances, globs of places to ignore, patterns and defaults.
+
+Numbers are compared as the decimals that were written, without rounding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import orjson
 
 from agent_eval.judges.base import clipped, quoted
-from agent_eval.judges.matching.decimals import is_within
 from agent_eval.judges.matching.re2 import compile_glob, compile_pattern
+
+Number = int | float | Decimal
+
+
+def exact(number: Number) -> Fraction:
+    """Turn a number of JSON or of a configuration into the decimal that was written, without rounding."""
+    return Fraction(repr(number)) if isinstance(number, float) else Fraction(number)
+
+
+def is_within(expected: Number, actual: Number, tolerance: float) -> bool:
+    """Tell whether two numbers differ by at most `tolerance`, as the decimals that were written.
+
+    Example:
+        >>> is_within(19.9, 19.91, 0.01), abs(19.9 - 19.91) <= 0.01
+        (True, False)
+    """
+    return expected == actual or abs(exact(expected) - exact(actual)) <= exact(tolerance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +64,12 @@ class Rules:
         """Return the pattern for a place; None if it has none."""
         return next((text for glob, text in self.patterns.items() if _is_at(glob, place)), None)
 
+    def may_lack(self, place: str, value: Any) -> bool:
+        """Whether a place may be left out by the side that does not have this value there."""
+        if self.ignores(place):
+            return True
+        return place in self.defaults and not any(differences(self.defaults[place], value, Rules()))
+
 
 def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> Iterator[str]:
     """Yield every way in which a JSON value differs from the expected one, in bounded words.
@@ -51,20 +78,24 @@ def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> It
     """
     if place and rules.ignores(place):
         return
+    where = _where(place)
     pattern = rules.pattern_at(place)
     if pattern is not None:
         if compile_pattern(pattern).search(searchable_text(actual)) is None:
-            yield f"{_place_words(place)} {quoted(actual)} does not match {quoted(pattern)}"
+            yield f"{where} {quoted(actual)} does not match {quoted(pattern)}"
     elif isinstance(expected, dict) and isinstance(actual, dict):
         yield from _member_differences(expected, actual, rules, place)
     elif isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
-            yield f"{_place_words(place)} has {len(actual)} items instead of {len(expected)}"
-        else:
-            for position, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
-                yield from differences(expected_item, actual_item, rules, _below(place, str(position)))
-    elif not _same_scalar(expected, actual, rules.tolerance):
-        yield f"{_place_words(place)} is {quoted(actual)} instead of {quoted(expected)}"
+            yield f"{where} has {len(actual)} items instead of {len(expected)}"
+            return
+        for position, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
+            yield from differences(expected_item, actual_item, rules, _below(place, str(position)))
+    elif _is_number(expected) and _is_number(actual):
+        if not is_within(expected, actual, rules.tolerance):
+            yield f"{where} is {quoted(actual)} instead of {quoted(expected)}"
+    elif type(expected) is not type(actual) or expected != actual:
+        yield f"{where} is {quoted(actual)} instead of {quoted(expected)}"
 
 
 def _member_differences(
@@ -74,36 +105,25 @@ def _member_differences(
         below = _below(place, name)
         if name in actual:
             yield from differences(expected_value, actual[name], rules, below)
-        elif not rules.ignores(below) and not _is_default(expected_value, below, rules):
-            yield f"{_place_words(below)} is missing"
+        elif not rules.may_lack(below, expected_value):
+            yield f"{_where(below)} is missing"
     for name, actual_value in actual.items():
         below = _below(place, name)
-        if name in expected or rules.ignores(below) or _is_default(actual_value, below, rules):
+        if name in expected or rules.may_lack(below, actual_value):
             continue
         if rules.pattern_at(below) is not None:
             yield from differences(None, actual_value, rules, below)
         elif not rules.partial:
-            yield f"{_place_words(below)} is {quoted(actual_value)} and was not expected"
-    for name in rules.patterns:
+            yield f"{_where(below)} is {quoted(actual_value)} and was not expected"
+    for name in () if place else rules.patterns:
         # A pattern requires its member to exist, unless it is a glob.
-        if not place and name.isidentifier() and name not in actual and name not in expected:
-            yield f"{_place_words(name)} is missing"
+        if name.isidentifier() and name not in actual and name not in expected:
+            yield f"{_where(name)} is missing"
 
 
 def _is_at(glob: str, place: str) -> bool:
     # Names of members may hold lone surrogates, which RE2 cannot read and no glob asks for.
     return glob == place or compile_glob(glob).search(place.encode("utf-8", "replace")) is not None
-
-
-def _is_default(value: Any, place: str, rules: Rules) -> bool:
-    return place in rules.defaults and not any(differences(rules.defaults[place], value, Rules()))
-
-
-def _same_scalar(expected: Any, actual: Any, tolerance: float = 0.0) -> bool:
-    """Whether two values that are not both objects or both arrays are the same JSON value."""
-    if _is_number(expected) and _is_number(actual):
-        return is_within(expected, actual, tolerance)
-    return type(expected) is type(actual) and bool(expected == actual)
 
 
 def _is_number(value: Any) -> bool:
@@ -119,5 +139,5 @@ def _below(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-def _place_words(place: str) -> str:
-    return clipped(place, 60) if place else "the value"
+def _where(place: str) -> str:
+    return clipped(place, 60) or "the value"

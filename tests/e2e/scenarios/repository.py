@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,10 +124,10 @@ class Repository:
         for name in names:
             (self.world / name).write_text("")
 
-    def main(self, runs: int = 3) -> None:
+    def main(self, runs: int = 3, **environ: str) -> None:
         """Evaluate main several times; the first runs have four trials of each case."""
         for _ in range(runs):
-            job = self.job()
+            job = self.job(**environ)
             assert job.code == 0, job.log
 
     def topic(self, body: str = "") -> None:
@@ -153,3 +156,50 @@ class Repository:
         error = next((line for line in log.splitlines() if line.startswith("Error: ")), "")
         sentence = decision.get("sentence") or error.removeprefix("Error: ")
         return Job(ended.code, outputs["outcome"], sentence, decision, found["reruns"], log)
+
+
+Before = Callable[[Repository], object]
+
+
+class Evaluated:
+    """Repositories whose main was evaluated. Who asks for the same gets a copy of what was made once.
+
+    All are at one place, one after the other, as paths stand in agents and in evidence.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._place, self._kept = root / "place", root / "kept"
+        self._made: dict[Hashable, Repository] = {}
+
+    def __call__(
+        self,
+        make: Callable[..., Repository] = Repository,
+        *,
+        before: Before | None = None,
+        runs: int = 3,
+        environ: dict[str, str] | None = None,
+        **how: Any,
+    ) -> Repository:
+        """Return a repository, after these runs of its main.
+
+        Args:
+            make: What makes it, of the place and `how`.
+            before: What main has beside that; committed.
+            environ: Variables of the runs.
+        """
+        environ = environ or {}
+        usual = {"cases": 6, "settings": "", "policy": ""}
+        key = (make, before, runs, *sorted(environ.items()), *({**usual, **how}.items()))
+        shutil.rmtree(self._place, ignore_errors=True)
+        if key in self._made:
+            shutil.copytree(self._kept / str(list(self._made).index(key)), self._place, symlinks=True)
+            return copy.copy(self._made[key])
+        self._place.mkdir(parents=True)
+        repository = make(self._place, **how)
+        if before is not None:
+            before(repository)
+            repository.commit("main")
+        repository.main(runs, **environ)
+        shutil.copytree(self._place, self._kept / str(len(self._made)), symlinks=True)
+        self._made[key] = copy.copy(repository)
+        return repository

@@ -6,22 +6,18 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.scenarios.repository import Job, Repository
+from tests.e2e.scenarios.repository import Evaluated, Job, Repository
 
 
 class Deployed:
     """An agent behind an address; it escalates the cases in `broken` always, those in `once` one time."""
 
     def __init__(self) -> None:
-        self.broken: set[str] = set()
-        self.once: set[str] = set()
-        self.cost = 0.01
-        self.calls: list[str] = []
+        self.forget()
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -39,6 +35,12 @@ class Deployed:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self._server.server_port}/run"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def forget(self) -> None:
+        self.broken: set[str] = set()
+        self.once: set[str] = set()
+        self.cost = 0.01
+        self.calls: list[str] = []
 
     def answer(self, case_id: str) -> dict[str, Any]:
         self.calls.append(case_id)
@@ -59,20 +61,24 @@ def change() -> Iterator[Deployed]:
     agent.close()
 
 
-@pytest.fixture
-def base() -> Iterator[Deployed]:
+@pytest.fixture(scope="module")
+def deployed() -> Iterator[Deployed]:
     agent = Deployed()
     yield agent
     agent.close()
 
 
 @pytest.fixture
-def repository(tmp_path: Path, base: Deployed) -> Repository:
+def base(deployed: Deployed) -> Deployed:
+    """Main's agent, at the same address in all tests."""
+    deployed.forget()
+    return deployed
+
+
+@pytest.fixture
+def repository(evaluated: Evaluated, base: Deployed) -> Repository:
     """A repository whose main was evaluated four times with the agent `base`."""
-    made = Repository(tmp_path, command=None)
-    for _ in range(4):
-        job = made.job(AGENT_EVAL_AGENT_URL=base.address)
-        assert job.code == 0, job.log
+    made = evaluated(runs=4, environ={"AGENT_EVAL_AGENT_URL": base.address}, command=None)
     base.calls.clear()
     made.git("switch", "--quiet", "--create", "topic")
     made.commit("topic")

@@ -13,18 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scenarios.repository import Job, Repository, broken
+from tests.e2e.scenarios.repository import Evaluated, Job, Repository, broken
 
 ONE = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
 LAX = "preset: pull-request\nquarantine: [{case: order-1, reason: lax, until: 2027-01-01}]\n"
 
 
-def evaluated(root: Path, **more: str) -> Repository:
+@pytest.fixture
+def repository(evaluated: Evaluated) -> Repository:
     """Main was evaluated, and a change that breaks a case is checked out."""
-    repository = Repository(root, **more)  # type: ignore[arg-type]
-    repository.main()
-    repository.topic(broken(1))
-    return repository
+    made = evaluated()
+    made.topic(broken(1))
+    return made
 
 
 def of_base(repository: Repository, name: str) -> str:
@@ -65,23 +65,24 @@ def graft(repository: Repository) -> None:
     )
 
 
+def stricter(repository: Repository) -> None:
+    """Let main's rules be stricter than they were at first."""
+    repository.write("gate.yml", "preset: pull-request\n")
+
+
 @pytest.mark.parametrize("happens", [filter_files, replace_the_agent, replace_the_rules, graft])
 def test_what_an_earlier_step_wrote_changes_nothing(
-    tmp_path: Path, happens: Callable[[Repository], None]
+    evaluated: Evaluated, happens: Callable[[Repository], None]
 ) -> None:
-    repository = Repository(tmp_path, policy=LAX)
-    repository.write("gate.yml", "preset: pull-request\n")
-    repository.commit("stricter")
-    repository.main()
+    repository = evaluated(before=stricter, policy=LAX)
     repository.topic(broken(1))
     happens(repository)
     job = repository.job()
     assert (job.outcome, job.code, job.sentence) == ("failed", 1, ONE), job.log
 
 
-def test_a_forged_object_of_the_base_is_refused(tmp_path: Path) -> None:
+def test_a_forged_object_of_the_base_is_refused(repository: Repository) -> None:
     """Row 8."""
-    repository = evaluated(tmp_path)
     victim = of_base(repository, "agent.py")
     body = repository.git("cat-file", "blob", "HEAD:agent.py").encode()
     place = repository.top / ".git" / "objects" / victim[:2] / victim[2:]
@@ -130,17 +131,15 @@ def shallow(repository: Repository) -> None:
     subprocess.run(command, check=True)
 
 
-def test_a_shallow_checkout_ends_as_any_other(tmp_path: Path) -> None:
+def test_a_shallow_checkout_ends_as_any_other(repository: Repository) -> None:
     """Row 57."""
-    repository = evaluated(tmp_path)
     shallow(repository)
     job = repository.job()
     assert (job.outcome, job.code, job.sentence) == ("failed", 1, ONE), job.log
 
 
-def test_a_shallow_checkout_without_a_remote_is_refused(tmp_path: Path) -> None:
+def test_a_shallow_checkout_without_a_remote_is_refused(repository: Repository) -> None:
     """Row 58."""
-    repository = evaluated(tmp_path)
     shallow(repository)
     repository.git("remote", "remove", "origin")
     job: Job = repository.job()
@@ -148,8 +147,7 @@ def test_a_shallow_checkout_without_a_remote_is_refused(tmp_path: Path) -> None:
     assert "The base commit is not known: fetch the whole history." in job.log
 
 
-def test_edited_files_are_not_evaluated_and_the_job_says_so(tmp_path: Path) -> None:
-    repository = evaluated(tmp_path)
+def test_edited_files_are_not_evaluated_and_the_job_says_so(repository: Repository) -> None:
     repository.write("agent.py", "raise SystemExit('not committed')\n")
     job = repository.job()
     assert (job.outcome, job.code, job.sentence) == ("failed", 1, ONE), job.log

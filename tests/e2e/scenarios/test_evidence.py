@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.runner import BASE_SHA, PULL, REPOSITORY, Runner, orders, unzipped, zipped
-from tests.e2e.scenarios.repository import Job, Repository, broken, case
+from tests.e2e.scenarios.repository import Evaluated, Job, Repository, broken, case
 from tests.e2e.test_ci_agent import COMMAND, write
 from tests.e2e.test_ci_signed import KEY, OTHER, PEM
 from tests.fakes.github import FakeGitHub
@@ -27,10 +27,18 @@ GONE = Step(status=404, body=b'{"error": {"message": "no such model", "code": "m
 MEASURED = "The base has no run; it was measured in this job."
 
 
-@pytest.fixture
-def model() -> Iterator[FakeOpenAi]:
+@pytest.fixture(scope="module")
+def served() -> Iterator[FakeOpenAi]:
     with FakeOpenAi(RULING) as server:
         yield server
+
+
+@pytest.fixture
+def model(served: FakeOpenAi) -> FakeOpenAi:
+    """A model at the same address in all tests, which rules that all is well."""
+    served.script = [RULING]
+    served.requests.clear()
+    return served
 
 
 class Judged(Repository):
@@ -49,7 +57,6 @@ class Judged(Repository):
         rows = [{**row, "metadata": {**row["metadata"], **criterion}} for row in rows]
         self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": rows}))
         self.commit("judged by a model")
-        self.main()
 
     def job(self, **environ: str) -> Job:
         return super().job(**self._environ, **environ)
@@ -74,10 +81,10 @@ NO_MODEL = "Model `old` does not exist any more; this change's was used."
     ids=["passes", "broken", "release"],
 )
 def test_a_model_of_main_that_is_gone_gives_way_to_the_changes(
-    tmp_path: Path, model: FakeOpenAi, body: str, policy: str, status: str, code: int, sentence: str
+    evaluated: Evaluated, model: FakeOpenAi, body: str, policy: str, status: str, code: int, sentence: str
 ) -> None:
     """Row 34."""
-    repository = Judged(tmp_path, model)
+    repository = evaluated(Judged, model=model)
     repository.write("gate.yml", policy)
     repository.commit("rules")
     repository.topic(body)
@@ -91,9 +98,9 @@ def test_a_model_of_main_that_is_gone_gives_way_to_the_changes(
     assert (asked[0], set(asked[1:])) == ("old", {"new"})
 
 
-def test_a_model_of_main_that_is_down_is_not_replaced(tmp_path: Path, model: FakeOpenAi) -> None:
+def test_a_model_of_main_that_is_down_is_not_replaced(evaluated: Evaluated, model: FakeOpenAi) -> None:
     """Row 35: the job replaces a model only where the provider says that there is no such model."""
-    repository = Judged(tmp_path, model)
+    repository = evaluated(Judged, model=model)
     repository.topic(OTHER_WORDS)
     repository.names("new")
     model.script = [DOWN]
@@ -104,9 +111,9 @@ def test_a_model_of_main_that_is_down_is_not_replaced(tmp_path: Path, model: Fak
     assert "Mend the judge, or check that its model answers, then run again." in job.log
 
 
-def test_a_model_that_is_down_in_the_reruns_settles_nothing(tmp_path: Path, model: FakeOpenAi) -> None:
+def test_a_model_that_is_down_in_the_reruns_settles_nothing(evaluated: Evaluated, model: FakeOpenAi) -> None:
     """Row 35, its other half."""
-    repository = Judged(tmp_path, model)
+    repository = evaluated(Judged, model=model)
     repository.topic(OTHER_WORDS)
     model.script = [FAILED, FAILED, DOWN]
     job = repository.job()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scenarios.repository import COMMAND, Repository, broken, case
+from tests.e2e.scenarios.repository import COMMAND, Evaluated, Repository, broken, case
 
 ONE = "1 case broke: `order-1` passed 0 of 8 times here and 8 of 8 on main."
 
@@ -177,6 +177,7 @@ def judged_by(body: str) -> Callable[[Repository], None]:
     return write
 
 
+UNREAD_BY_FACTS = judged_by(UNREAD)
 FACTS = "Judge `judges.facts:Facts` of main is broken for everybody; this change's was used."
 RAISES = facts("raise ValueError('a package is gone')")
 LAX = settings(fail_on="never", min_pass_rate="0")
@@ -196,6 +197,9 @@ def must_not_be_sorry(cases: list[dict[str, object]]) -> None:
     cases[0]["regex_patterns"] = ["^([^s]|s[^o])*$"]
 
 
+SORRY_IS_WRONG = suite(must_not_be_sorry)
+
+
 def may_be_sorry(cases: list[dict[str, object]]) -> None:
     cases[0]["regex_patterns"] = ["no|way"]
 
@@ -203,7 +207,7 @@ def may_be_sorry(cases: list[dict[str, object]]) -> None:
 ROWS = (
     Row(
         id="28, by words",
-        before=suite(must_not_be_sorry),
+        before=SORRY_IS_WRONG,
         change=lambda repository: (REDACTS(repository), suite(may_be_sorry)(repository)),
         body=SAYS_SORRY,
         status="inconclusive",
@@ -212,7 +216,7 @@ ROWS = (
     ),
     Row(
         id="28, redacted by main since",
-        before=suite(must_not_be_sorry),
+        before=SORRY_IS_WRONG,
         main=REDACTS,
         change=suite(may_be_sorry),
         body=SAYS_SORRY,
@@ -222,7 +226,7 @@ ROWS = (
     ),
     Row(
         id="19",
-        before=judged_by(UNREAD),
+        before=UNREAD_BY_FACTS,
         policy="safety: {facts: repeated}\n",
         change=nothing,
         body=UNREAD_CALL,
@@ -232,7 +236,7 @@ ROWS = (
     ),
     Row(
         id="20",
-        before=judged_by(UNREAD),
+        before=UNREAD_BY_FACTS,
         policy="safety: {facts: repeated}\n",
         change=nothing,
         body=UNREAD_CALL + broken(1),
@@ -430,12 +434,8 @@ ROWS = (
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
-def test_the_rules_of_main_decide(tmp_path: Path, row: Row) -> None:
-    repository = Repository(tmp_path, policy=row.policy)
-    if row.before is not None:
-        row.before(repository)
-        repository.commit("main")
-    repository.main()
+def test_the_rules_of_main_decide(evaluated: Evaluated, row: Row) -> None:
+    repository = evaluated(before=row.before, policy=row.policy)
     if row.main is not None:
         row.main(repository)
         repository.commit("main again")
@@ -451,10 +451,9 @@ def test_the_rules_of_main_decide(tmp_path: Path, row: Row) -> None:
     assert row.unsaid not in report + job.log
 
 
-def test_an_invalid_file_of_the_change_is_refused_at_once(tmp_path: Path) -> None:
+def test_an_invalid_file_of_the_change_is_refused_at_once(evaluated: Evaluated) -> None:
     """Row 31."""
-    repository = Repository(tmp_path)
-    repository.main()
+    repository = evaluated()
     repository.topic()
     settings(margn="0.2")(repository)
     repository.commit("wrong")

@@ -1,7 +1,7 @@
 """What a change must end as: one whole job a row, with its status, exit code and first sentence.
 
 Rows have the numbers of the project's table of scenarios. The agent is a program, git is real, and main was
-evaluated three times before, with four trials of each case.
+evaluated three times before, with four trials of each case, unless a row says otherwise.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from agent_eval.evidence.derived import write_output
 from tests.e2e.program import agent_eval
-from tests.e2e.scenarios.repository import Repository, broken
+from tests.e2e.scenarios.repository import Evaluated, Repository, broken
 
 NOTHING = lambda repository: None  # noqa: E731
 
@@ -33,8 +33,8 @@ class Scenario:
         cases: Number of cases.
         settings: Further lines of `agent-eval.yml`.
         policy: Lines of `gate.yml`.
-        before: What happens before main is evaluated.
         then: What happens after main was evaluated and before the change is.
+        runs: How often main was evaluated; large suites once.
         world: Files that appear outside of the checkouts before the change is evaluated.
         notes: What is said beside the first sentence.
     """
@@ -47,8 +47,8 @@ class Scenario:
     cases: int = 6
     settings: str = ""
     policy: str = ""
-    before: Callable[[Repository], None] = NOTHING
     then: Callable[[Repository], None] = NOTHING
+    runs: int = 3
     world: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
@@ -106,6 +106,7 @@ ROWS = (
     Scenario(
         id="14",
         cases=16,
+        runs=1,
         body=broken(1, 2),
         world=tuple(f"order-{number}-once" for number in range(3, 13)),
         status="failed",
@@ -115,6 +116,7 @@ ROWS = (
     Scenario(
         id="15",
         cases=16,
+        runs=1,
         world=tuple(f"order-{number}-once" for number in range(1, 13)),
         status="passed",
         code=0,
@@ -171,6 +173,7 @@ ROWS = (
     Scenario(
         id="62",
         cases=30,
+        runs=1,
         world=tuple(f"order-{number}-broken" for number in range(1, 10)),
         status="inconclusive",
         code=3,
@@ -181,10 +184,8 @@ ROWS = (
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"row {row.id}" for row in ROWS])
-def test_a_change_ends_as_the_table_says(tmp_path: Path, row: Scenario) -> None:
-    repository = Repository(tmp_path, cases=row.cases, settings=row.settings, policy=row.policy)
-    row.before(repository)
-    repository.main()
+def test_a_change_ends_as_the_table_says(evaluated: Evaluated, row: Scenario) -> None:
+    repository = evaluated(runs=row.runs, cases=row.cases, settings=row.settings, policy=row.policy)
     repository.topic(row.body)
     row.then(repository)
     repository.happens(*row.world)
@@ -195,10 +196,9 @@ def test_a_change_ends_as_the_table_says(tmp_path: Path, row: Scenario) -> None:
         assert any(note in said for said in job.decision["notes"]), job.decision["notes"]
 
 
-def test_a_base_whose_submodule_is_not_to_be_had_settles_nothing_that_fails(tmp_path: Path) -> None:
+def test_a_base_whose_submodule_is_not_to_be_had_settles_nothing_that_fails(evaluated: Evaluated) -> None:
     """Rows 11 and 12: main's own jobs ran where the submodule was; the change does without."""
-    repository = Repository(tmp_path)
-    repository.main()
+    repository = evaluated()
     lacks_submodule(repository)
     repository.commit("a submodule")
     repository.git("switch", "--quiet", "--create", "topic")
@@ -216,9 +216,8 @@ def test_a_base_whose_submodule_is_not_to_be_had_settles_nothing_that_fails(tmp_
     )
 
 
-def test_an_agent_that_is_unchanged_is_not_run_again(tmp_path: Path) -> None:
-    repository = Repository(tmp_path)
-    repository.main()
+def test_an_agent_that_is_unchanged_is_not_run_again(evaluated: Evaluated) -> None:
+    repository = evaluated()
     repository.git("switch", "--quiet", "--create", "topic")
     repository.git("commit", "--quiet", "--allow-empty", "-m", "nothing")
     repository.happens("order-1-broken")
@@ -238,10 +237,9 @@ def test_mains_own_jobs_have_four_trials_while_it_has_fewer_than_four_runs(tmp_p
     assert trials == [1, 1, 1, 1, 0]
 
 
-def test_a_base_without_evidence_is_measured_in_the_job(tmp_path: Path) -> None:
+def test_a_base_without_evidence_is_measured_in_the_job(evaluated: Evaluated) -> None:
     """Row 53: main was evaluated, and what it left is of no commit before the base any more."""
-    repository = Repository(tmp_path)
-    repository.main(1)
+    repository = evaluated(runs=1)
     repository.git("commit", "--quiet", "--amend", "--allow-empty", "-m", "pushed over")
     repository.topic(broken(1))
     job = repository.job()
@@ -252,23 +250,27 @@ def test_a_base_without_evidence_is_measured_in_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("body", "code"), [(broken(1), 1), (SPOIL, 3), ("tools.remove('say')\n", 0)])
-def test_gate_decides_the_same_on_the_evidence_alone(tmp_path: Path, body: str, code: int) -> None:
-    repository = Repository(tmp_path)
-    repository.main()
+def test_gate_decides_the_same_on_the_evidence_alone(evaluated: Evaluated, body: str, code: int) -> None:
+    repository = evaluated()
     repository.topic(body)
     job = repository.job()
     assert job.code == code, job.log
     compare = repository.top / "agent-eval-out" / "shop" / "compare"
     words = ("gate", "--compare", compare / "baseline_delta.json", "--policy", "gate.yml")
-    words = (*words, "--baseline", tmp_path / "store" / "runs" / "3" / "evidence.zip", "--out", "again.json")
+    words = (
+        *words,
+        "--baseline",
+        repository.root / "store" / "runs" / "3" / "evidence.zip",
+        "--out",
+        "again.json",
+    )
     ended = agent_eval(*words, cwd=repository.top, environ={"AGENT_EVAL_CLOCK": job.decision["generated_at"]})
     assert ended.code == code, ended.err
     assert (repository.top / "again.json").read_bytes() == (compare / "gate_decision.json").read_bytes()
 
 
-def test_evidence_whose_reruns_were_edited_decides_nothing(tmp_path: Path) -> None:
-    repository = Repository(tmp_path)
-    repository.main()
+def test_evidence_whose_reruns_were_edited_decides_nothing(evaluated: Evaluated) -> None:
+    repository = evaluated()
     repository.topic(broken(1))
     assert repository.job().code == 1
     pack = repository.top / "agent-eval-out" / "shop"
@@ -277,7 +279,13 @@ def test_evidence_whose_reruns_were_edited_decides_nothing(tmp_path: Path) -> No
         trial.update(result="passed", failing=[], reason="")
     write_output(pack / "compare" / "reruns.json", json.dumps(record).encode())
     words = ("gate", "--compare", pack / "compare" / "baseline_delta.json", "--policy", "gate.yml")
-    words = (*words, "--baseline", tmp_path / "store" / "runs" / "3" / "evidence.zip", "--out", "again.json")
+    words = (
+        *words,
+        "--baseline",
+        repository.root / "store" / "runs" / "3" / "evidence.zip",
+        "--out",
+        "again.json",
+    )
     ended = agent_eval(*words, cwd=repository.top)
     assert ended.code == 2
     assert "its trials are not those of the packs" in ended.err

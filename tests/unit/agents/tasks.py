@@ -11,7 +11,7 @@ from agent_eval.agents.base import Clocks, Surroundings, Task
 from agent_eval.agents.catalog import AGENTS
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, Case
-from agent_eval.models.reply import Reply, T
+from agent_eval.models.retries import Reply, T
 
 AGENT_FORMS = {kind.name: kind.form.partition(" or ")[0] for kind in AGENTS.values()}
 """An agent of every kind, written as messages show the kind; for `python:`, see `write_agent_module`."""

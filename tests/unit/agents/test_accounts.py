@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.base import AgentOptions, account_of
+from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import open_agent
 
 KEYS = {"OPENAI_API_KEY": "sk-first-secret", "ANTHROPIC_API_KEY": "sk-first-secret"}
@@ -16,7 +16,7 @@ OTHER_KEYS = {"OPENAI_API_KEY": "sk-other-secret", "ANTHROPIC_API_KEY": "sk-othe
 
 def account(spec: str, **options: Any) -> str | None:
     with closing(open_agent(spec, AgentOptions(**{"environ": KEYS, **options}))) as agent:
-        return account_of(agent)
+        return agent.account
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

@@ -126,7 +126,7 @@ def test_a_user_that_raises_is_a_failed_simulated_user() -> None:
 def test_a_system_prompt_is_refused_because_an_adapter_has_no_place_for_it() -> None:
     agent = AdapterAgent(Shop(), "shop", "key-1")
     assert "system prompt" in agent.refuse(make_task("hi", conversation={"system_prompt": "Be brief."}).case)
-    assert agent.refuse(make_task("hi", conversation={}).case) == ""
+    assert agent.refuse(make_task("hi", conversation={}).case) is None
 
 
 def test_the_judge_of_an_adapter_gets_one_text() -> None:

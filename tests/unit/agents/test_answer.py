@@ -78,7 +78,7 @@ def test_a_misspelt_key_of_a_call_is_refused(key: str, meant: str) -> None:
     ids=["unlike ours", "beside the key that is meant", "no text"],
 )
 def test_the_agents_own_keys_are_accepted(answer: dict[Any, Any]) -> None:
-    assert problem_of_keys(answer, ANSWER_KEYS, "its answer") == ""
+    assert problem_of_keys(answer, ANSWER_KEYS, "its answer") is None
     assert check_answer(answer) is answer
 
 
@@ -91,7 +91,7 @@ def test_the_agents_own_keys_are_accepted(answer: dict[Any, Any]) -> None:
     ],
 )
 def test_the_agents_own_keys_of_a_call_are_accepted(call: dict[str, Any]) -> None:
-    assert problem_of_keys(call, CALL_KEYS, "tool_calls[0]") == ""
+    assert problem_of_keys(call, CALL_KEYS, "tool_calls[0]") is None
 
 
 def test_a_key_is_quoted_so_that_a_terminal_shows_it() -> None:

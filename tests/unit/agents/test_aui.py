@@ -382,7 +382,7 @@ def test_what_the_api_has_no_field_for_is_refused(server: FakeAui) -> None:
         other = make_task("hi", conversation={}, metadata={"model": "small"}).case
         assert "system prompt" in agent.refuse(prompted)
         assert "model" in agent.refuse(other)
-        assert agent.refuse(make_task("hi", metadata={"model": "small"}).case) == ""
+        assert agent.refuse(make_task("hi", metadata={"model": "small"}).case) is None
 
 
 def test_input_that_is_no_text_is_sent_as_json(server: FakeAui) -> None:

@@ -1,19 +1,20 @@
-"""Recording what live tools answer, and playing it back."""
+"""Recording what live tools answer and models reply, and playing it back."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agent_eval.agents.base import ToolAnswer, ToolFault
-from agent_eval.agents.cassette import Cassette, open_cassette
-from agent_eval.agents.live_tools import open_tool_server
+from agent_eval.agents.cassette import Cassette, KeptModel, ReplyStore, key_of, open_cassette
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
-from tests.unit.agents.json_server import JsonServer
-from tests.unit.agents.tasks import Retries
+from agent_eval.models.base import Message, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.scripted import ScriptedModel
+from agent_eval.storage.redaction import Redactor
 
 
 class Live:
@@ -63,7 +64,7 @@ def test_file_does_not_depend_on_the_order_of_cases(tmp_path: Path) -> None:
     value = json.loads(path.read_bytes())
     assert [row["case_id"] for row in value["calls"]] == ["a"] * 3 + ["b"] * 3
     assert value["calls"][0] == {"case_id": "a", "tool": "broken", "arguments": {}, "error": "is broken"}
-    assert (value["kind"], value["schema_version"]) == ("tool_cassette", "1.2.0")
+    assert (value["kind"], value["schema_version"]) == ("cassette", "1.2.0")
 
 
 def test_second_attempt_at_a_case_does_not_lengthen_its_sequences(tmp_path: Path) -> None:
@@ -75,14 +76,11 @@ def test_second_attempt_at_a_case_does_not_lengthen_its_sequences(tmp_path: Path
     assert len(json.loads(cassette.to_bytes())["calls"]) == 1
 
 
-def test_what_is_not_kept_leaves_nothing(tmp_path: Path) -> None:
-    cassette = open_cassette(tmp_path / "c.json", "record", Live())
+def test_what_is_not_kept_or_played_back_is_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    cassette = open_cassette(path, "record", Live())
     cassette.attempt("a").answer("poll", {})
     assert json.loads(cassette.to_bytes())["calls"] == []
-
-
-def test_what_is_played_back_is_not_recorded_again(tmp_path: Path) -> None:
-    path = tmp_path / "c.json"
     record(path)
     tools = replay(path).attempt("a")
     tools.answer("poll", {"id": 1})
@@ -95,7 +93,7 @@ def test_miss_names_the_nearest_recorded_call(tmp_path: Path) -> None:
         {"case_id": "a", "tool": "lookup", "arguments": {"customer": "x"}, "response": 2},
         {"case_id": "b", "tool": "refund", "arguments": {"order": 9}, "response": 3},
     ]
-    cassette = Cassette("replay", rows, name="cassette c.json")
+    cassette = Cassette("replay", rows, path=Path("c.json"))
     with pytest.raises(ToolFault) as caught:
         cassette.attempt("a").answer("lookup", {"order": 72, "full": True})
     assert caught.value.failure is FailureKind.CONTRACT_VIOLATION
@@ -161,11 +159,12 @@ def test_recording_over_a_file_and_recording_from_nothing_are_refused(tmp_path: 
     [
         [],
         {"kind": "other", "calls": []},
-        {"kind": "tool_cassette", "calls": {}},
+        {"kind": "model_cassette", "calls": []},
+        {"kind": "cassette", "calls": {}},
         {"kind": "tool_cassette", "calls": [3]},
         {"kind": "tool_cassette", "calls": [{"tool": 3}]},
-        {"kind": "tool_cassette", "calls": [{"tool": "a", "answer": 3}]},
-        {"kind": "tool_cassette", "calls": [{"tool": "a", "case_id": 3}]},
+        {"kind": "cassette", "calls": [{"tool": "a", "answer": 3}]},
+        {"kind": "cassette", "calls": [{"tool": "a", "case_id": 3}]},
     ],
 )
 def test_file_that_is_no_cassette(tmp_path: Path, value: Any) -> None:
@@ -175,59 +174,205 @@ def test_file_that_is_no_cassette(tmp_path: Path, value: Any) -> None:
         replay(path)
 
 
-def test_tools_that_are_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "live_tools_a.py").write_text(
-        "def plain(tool, arguments):\n"
-        "    if tool == 'boom': raise ValueError('no such order')\n"
-        "    return {'error': 'closed'} if tool == 'shut' else object() if tool == 'odd' else arguments\n"
-        "def with_case(tool, arguments, case_id): return case_id\n"
+DESCRIBED = {"provider": "openai", "host": "https://api.openai.com", "model": "small"}
+REQUEST = ModelRequest(
+    "judge",
+    "You judge.",
+    (Message("user", ("the conversation", "the criterion")),),
+    reply_schema={"type": "object"},
+    key_fields={"criterion": "polite", "vote": 1},
+    place={"test": "refund"},
+)
+
+
+class Counting(ScriptedModel):
+    """Answers with the number of the request."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.asked = 0
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        self.asked += 1
+        return ModelReply(f"reply {self.asked}", rung="json_object", cost_usd=0.5)
+
+
+def kept(model: Counting, path: Path | None = None, mode: Any = "auto") -> KeptModel:
+    return KeptModel(DESCRIBED, ReplyStore(path, mode), lambda: model, date="2026-11-22")
+
+
+def ask(model: KeptModel, request: ModelRequest = REQUEST) -> ModelReply:
+    reply = model.complete(request)
+    model.keep(request, reply)
+    return reply
+
+
+def test_an_unchanged_request_is_asked_until_its_reply_is_kept():
+    model = Counting()
+    client = kept(model)
+    assert [client.complete(REQUEST).text for _ in range(2)] == ["reply 1", "reply 2"]
+    assert [ask(client).text for _ in range(3)] == ["reply 3"] * 3
+    assert (ask(client).source, ask(client).cost_usd, model.asked) == ("cassette", 0.5, 3)
+
+
+CHANGES: dict[str, Any] = {
+    "purpose": "compare",
+    "system": "You judge well.",
+    "messages": (Message("user", ("the conversation", "another criterion")),),
+    "reply_schema": {"type": "array"},
+    "max_tokens": 99,
+    "model": "large",
+    "parameters": {"temperature": 0},
+    "key_fields": {"criterion": "polite", "vote": 2},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_everything_that_could_change_a_reply_is_part_of_the_key(name: str):
+    model = Counting()
+    client = kept(model)
+    ask(client)
+    ask(client, replace(REQUEST, **{name: CHANGES[name]}))
+    assert model.asked == 2
+
+
+@pytest.mark.parametrize("described", [{"provider": "anthropic"}, {"host": "http://x"}, {"model": "large"}])
+def test_another_model_is_another_key(described: dict[str, str]):
+    own, other = (KeptModel({**DESCRIBED, **changed}, ReplyStore(), None) for changed in ({}, described))
+    assert own.key_of(REQUEST) != other.key_of(REQUEST)
+
+
+def test_where_a_request_comes_from_is_no_part_of_the_key():
+    model = Counting()
+    client = kept(model)
+    ask(client)
+    ask(client, replace(REQUEST, place={"test": "another"}, seconds=9.0, shared_prefix=True))
+    assert model.asked == 1
+
+
+def test_a_text_cannot_be_moved_between_fields():
+    assert key_of({"a": "bc"}) != key_of({"ab": "c"})
+    assert key_of({"vote": 1}) != key_of({"vote": "1"})
+
+
+def test_a_file_is_recorded_replayed_and_added_to(tmp_path: Path):
+    path = tmp_path / "cassette.json"
+    first = Counting()
+    client = KeptModel(DESCRIBED, store := ReplyStore(path, "record"), lambda: first, date="2026-11-22")
+    ask(client)
+    path.write_bytes(store.to_bytes())
+    row = json.loads(path.read_text())["replies"][0]
+    assert (row["text"], row["date"], row["rung"], row["fields"]["criterion"]) == (
+        "reply 1",
+        "2026-11-22",
+        "json_object",
+        "polite",
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    tools = open_tool_server("live_tools_a:plain")
-    assert tools.call("c", "echo", {"a": 1}) == ToolAnswer({"a": 1}, None, "live")
-    assert tools.call("c", "shut", {}).error == "closed"
-    assert tools.call("c", "boom", {}).error == "ValueError: no such order"
-    assert "object object" in tools.call("c", "odd", {}).output
-    assert open_tool_server("live_tools_a:with_case").call("c7", "echo", {}).output == "c7"
+    assert "conversation" not in path.read_text()
+    second = Counting()
+    assert ask(kept(second, path, "replay")).text == "reply 1"
+    auto = kept(second, path)
+    assert [ask(auto).text, ask(auto, replace(REQUEST, system="New."))][0] == "reply 1"
+    assert second.asked == 1
 
 
-def test_tools_behind_an_address() -> None:
-    with JsonServer() as server:
-        tools = open_tool_server(server.url, headers={"X-Key": "k"})
-        server.answers = [
-            (200, {}, b'{"response": {"a": 1}}'),
-            (200, {}, b'{"error": "closed"}'),
-            (200, {}, b'{"response": {"error": "inner"}}'),
-        ]
-        assert tools.call("c", "echo", {"x": 1}) == ToolAnswer({"a": 1}, None, "live")
-        assert tools.call("c", "echo", {}).error == "closed"
-        assert tools.call("c", "echo", {}).error == "inner"
-        assert server.requests[0] == {"case_id": "c", "tool": "echo", "arguments": {"x": 1}}
-        for status, body in ((200, b"nothing"), (200, b"[]"), (200, b"{}"), (503, b"")):
-            server.answers = [(status, {}, body)]
-            with pytest.raises(ToolFault) as caught:
-                tools.call("c", "echo", {})
-            # The agent chose the arguments that arrived: what they do to the server excuses nothing.
-            assert caught.value.failure is FailureKind.AGENT_ERROR
-    with pytest.raises(ToolFault, match="could not be reached") as caught:
-        open_tool_server(server.url).call("c", "echo", {})
-    assert caught.value.failure is FailureKind.ENVIRONMENT
+def test_a_miss_in_replay_names_what_differs(tmp_path: Path):
+    path = tmp_path / "cassette.json"
+    store = ReplyStore(path, "auto")
+    ask(KeptModel(DESCRIBED, store, Counting))
+    path.write_bytes(store.to_bytes())
+    changed = replace(REQUEST, max_tokens=99)
+    with pytest.raises(ModelFailure, match=r"the nearest kept one differs in .*max_tokens"):
+        kept(Counting(), path, "replay").complete(changed)
 
 
-def test_tools_that_refuse_are_asked_again_and_others_are_not() -> None:
-    retry = Retries(3)
-    with JsonServer() as server:
-        tools = open_tool_server(server.url, retry=retry)
-        server.answers = [
-            (429, {"Retry-After": "7"}, b""),
-            (429, {}, b""),
-            (200, {}, b'{"response": "done"}'),
-        ]
-        answer = tools.call("c", "echo", {})
-        assert (answer.output, answer.retries) == ("done", 2)
-        assert answer.waited > 0
-        assert retry.asked[0] == 7
-        server.answers = [(503, {"Retry-After": "1"}, b""), (200, {}, b'{"response": "again"}')]
-        with pytest.raises(ToolFault, match="called echo, and the tool server answered with HTTP 503"):
-            tools.call("c", "echo", {})
-        assert len(server.requests) == 4, "a call that may have been carried out was made twice"
+def test_replies_of_sealed_evidence_are_used_and_not_written_into_the_file(tmp_path: Path):
+    store = ReplyStore(tmp_path / "cassette.json")
+    model = KeptModel(DESCRIBED, store, None)
+    store.add_evidence([(model.key_of(REQUEST), ModelReply("sealed", cost_usd=1.0, retries=3))])
+    reply = ask(model)
+    assert (reply.text, reply.source, reply.cost_usd, reply.retries) == ("sealed", "baseline", 1.0, 0)
+    assert not store.has_changed
+
+
+def test_a_model_that_cannot_be_opened_is_infrastructure():
+    def no_key() -> ScriptedModel:
+        raise UsageError("there is no key", remedy="Set it.")
+
+    with pytest.raises(ModelFailure, match="cannot be asked: there is no key") as caught:
+        KeptModel(DESCRIBED, ReplyStore(), no_key).complete(REQUEST)
+    assert (caught.value.failure, caught.value.remedy) == ("infrastructure", "Set it.")
+
+
+def test_a_reply_that_holds_a_secret_is_not_written(tmp_path: Path):
+    store = ReplyStore(tmp_path / "cassette.json")
+    model = KeptModel(DESCRIBED, store, None)
+    model.keep(REQUEST, ModelReply("the key is canary-0123456789"))
+    model.keep(replace(REQUEST, system="b"), ModelReply("harmless"))
+    rows = json.loads(store.to_bytes(Redactor(["canary-0123456789"])))["replies"]
+    assert [row["text"] for row in rows] == ["harmless"]
+
+
+@pytest.mark.parametrize(
+    ("content", "field"),
+    [
+        ({"kind": "tool_cassette", "replies": []}, "kind"),
+        ({"kind": "cassette", "replies": [{"key": "a"}]}, "replies[0].fields"),
+        (
+            {"kind": "model_cassette", "replies": [{"key": "a", "fields": {"b": 1}, "text": ""}]},
+            "replies[0].key",
+        ),
+    ],
+)
+def test_a_file_that_is_no_cassette_or_whose_keys_were_changed_is_refused(
+    tmp_path: Path, content: Any, field: str
+):
+    path = tmp_path / "cassette.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(InvalidInput) as caught:
+        ReplyStore(path)
+    assert caught.value.details["field"] == field
+
+
+def test_one_file_holds_calls_and_replies_and_files_of_earlier_versions_are_read(tmp_path: Path):
+    path, earlier = tmp_path / "both.json", tmp_path / "earlier.json"
+    record(path)
+    calls = json.loads(path.read_bytes())["calls"]
+    store = ReplyStore(path)
+    ask(KeptModel(DESCRIBED, store, Counting))
+    path.write_bytes(store.to_bytes())
+    record(path, "update")
+    both = json.loads(path.read_bytes())
+    assert (both["kind"], both["calls"] == calls, len(both["replies"])) == ("cassette", True, 1)
+    assert replay(path).attempt("a").answer("poll", {"id": 1}).output == 4
+    assert ask(kept(Counting(), path, "replay")).source == "cassette"
+    earlier.write_text(json.dumps({"kind": "model_cassette", "replies": both["replies"]}))
+    assert ask(kept(Counting(), earlier, "replay")).source == "cassette"
+    earlier.write_text(json.dumps({"kind": "tool_cassette", "calls": calls}))
+    assert replay(earlier).attempt("b").answer("poll", {"id": 1}).output == 1
+
+
+def test_replay_needs_a_file_and_record_overwrites_none(tmp_path: Path):
+    path = tmp_path / "cassette.json"
+    with pytest.raises(UsageError, match="does not exist"):
+        ReplyStore(path, "replay")
+    path.write_bytes(ReplyStore().to_bytes())
+    with pytest.raises(UsageError, match="would be overwritten"):
+        ReplyStore(path, "record")
+
+
+@pytest.mark.parametrize(
+    ("answered", "date", "mode", "is_reused"),
+    [
+        ("small-2026-08-07", "2026-10-23", "auto", True),
+        ("small-2026-08-07", "2026-10-22", "auto", False),
+        ("small-2026-08-07", "2026-10-22", "replay", True),
+        ("small", "2020-01-01", "auto", True),
+    ],
+)
+def test_replies_of_an_alias_expire(tmp_path: Path, answered: str, date: str, mode: Any, is_reused: bool):
+    store = ReplyStore(path := tmp_path / "cassette.json")
+    KeptModel(DESCRIBED, store, None, date=date).keep(REQUEST, ModelReply("kept", model=answered))
+    path.write_bytes(store.to_bytes())
+    model = Counting()
+    assert kept(model, path, mode).complete(REQUEST).text == ("kept" if is_reused else "reply 1")

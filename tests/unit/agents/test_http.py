@@ -17,7 +17,7 @@ from agent_eval.agents.catalog import AGENTS, open_agent
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.judges import judge_case
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
 from tests.unit.agents.tasks import AGENT_FORMS, Retries, around, make_task, write_agent_module
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.base import Agent, AttemptResult
-from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts import AttemptLimits, Case, Trace, canonical_json
 from agent_eval.judges import judge_case, load_judges
 from tests.extent import FULL
-from tests.unit.agents.json_server import JsonServer
+from tests.fakes.json_server import JsonServer
+from tests.fakes.models import FAKES, Step
 from tests.unit.agents.tasks import around, make_task
 
 ANSWERS = 3_000 if FULL else 150
@@ -63,33 +63,11 @@ TASK = {
 }
 
 
-def openai_body(*, calls: bool, finish: str) -> dict[str, Any]:
-    message: dict[str, Any] = {"role": "assistant", "content": "It is shipped.", "refusal": None}
-    if calls:
-        function = {"name": "lookup", "arguments": json.dumps({"id": 7})}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
-    return {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "model": "small-2026",
-        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-        "usage": {"prompt_tokens": 9, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}},
-    }
-
-
-def anthropic_body(*, calls: bool, finish: str) -> dict[str, Any]:
-    content: list[dict[str, Any]] = [{"type": "text", "text": "It is shipped."}]
-    if calls:
-        content.append({"type": "tool_use", "id": "toolu_1", "name": "lookup", "input": {"id": 7}})
-    return {
-        "id": "msg_1",
-        "type": "message",
-        "role": "assistant",
-        "model": "small-2026",
-        "content": content,
-        "stop_reason": finish,
-        "usage": {"input_tokens": 9, "output_tokens": 3, "cache_read_input_tokens": 1},
-    }
+FINISH_AT: dict[str, tuple[Any, ...]] = {
+    "openai": ("choices", 0, "finish_reason"),
+    "anthropic": ("stop_reason",),
+}
+"""Where a provider says why the model stopped."""
 
 
 class Provider:
@@ -99,28 +77,27 @@ class Provider:
     """
 
     def __init__(self, name: str, stack: ExitStack) -> None:
-        self.name = name
+        self.name, self.finish_at = name, FINISH_AT[name]
         self.server = stack.enter_context(JsonServer())
-        origin = self.server.url.removesuffix("/agent")
-        self.agent: Agent
-        if name == "openai":
-            self.body, self.finish_at = openai_body, ("choices", 0, "finish_reason")
-            self.words = ("stop", "tool_calls")
-            self.agent = OpenAiCompatibleAgent("small", base_url=f"{origin}/v1", api_key="k")
-        else:
-            self.body, self.finish_at = anthropic_body, ("stop_reason",)
-            self.words = ("end_turn", "tool_use")
-            self.agent = AnthropicAgent("small", base_url=origin, api_key="k")
+        base_url = f"{self.server.origin}/v1" if name == "openai" else self.server.origin
+        self.agent: Agent = agent_of(name)("small", base_url=base_url, api_key="k")
         stack.enter_context(closing(self.agent))
 
+    def body(self, *, calls: bool = False, finish: Any = None) -> dict[str, Any]:
+        step = Step(text="It is shipped.", calls=[("lookup", {"id": 7})] if calls else [])
+        body = FAKES[self.name].answer({"model": "small"}, step, 1)
+        if finish is not None:
+            put(body, self.finish_at, finish)
+        return body
+
     def attempt(self, *bodies: Any) -> AttemptResult:
-        self.server.requests.clear()
+        self.server.asked.clear()
         self.server.answers = [(200, {}, json.dumps(body).encode()) for body in bodies]
         task = make_task("Where is order 7?", **copy.deepcopy(TASK))
         return self.agent.attempt(task, around(task))
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=FAKES)
 def provider(request: pytest.FixtureRequest) -> Iterator[Provider]:
     with ExitStack() as stack:
         yield Provider(request.param, stack)
@@ -178,7 +155,7 @@ def test_mutated_answers_raise_nothing_and_can_be_written(provider: Provider) ->
     ended = 0
     for _ in range(ANSWERS):
         turns = rng.choice([(False,), (True, False)])
-        bodies = [provider.body(calls=calls, finish=provider.words[calls]) for calls in turns]
+        bodies = [provider.body(calls=calls) for calls in turns]
         mutate(rng, bodies[0], ())
         result = provider.attempt(*bodies)
         canonical_json([event.to_json() for event in result.events])
@@ -215,7 +192,7 @@ def test_an_unknown_reason_is_no_end(provider: Provider, word: Any) -> None:
 
 
 def test_proper_answers_pass(provider: Provider) -> None:
-    asked, answered = (provider.body(calls=calls, finish=provider.words[calls]) for calls in (True, False))
+    asked, answered = provider.body(calls=True), provider.body()
     for bodies in ((answered,), (asked, answered)):
         result = provider.attempt(*bodies)
         assert (result.output, result.failure) == ("It is shipped.", None)
@@ -225,36 +202,32 @@ def test_proper_answers_pass(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "is_refused"),
     [
-        {"content": None, "refusal": "I cannot help with that."},
-        {"content": "Well.", "refusal": "I cannot help with that."},
-        {"content": [{"type": "refusal", "refusal": "I cannot help with that."}]},
+        ({"content": None, "refusal": "I cannot help with that."}, True),
+        ({"content": "Well.", "refusal": "I cannot help with that."}, True),
+        ({"content": [{"type": "refusal", "refusal": "I cannot help with that."}]}, True),
+        ({"content": [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}]}, False),
     ],
 )
-def test_a_refusal_beside_the_reason_stop_is_one(message: dict[str, Any]) -> None:
+def test_a_refusal_beside_the_reason_stop_is_one_and_text_in_parts_one_text(
+    message: dict[str, Any], is_refused: bool
+) -> None:
     with ExitStack() as stack:
-        body = openai_body(calls=False, finish="stop")
+        provider = Provider("openai", stack)
+        body = provider.body()
         body["choices"][0]["message"] = {"role": "assistant", **message}
-        result = Provider("openai", stack).attempt(body)
-    assert result.failure is not None
-    assert "refused" in result.problem
-
-
-def test_text_in_parts_is_one_text() -> None:
-    with ExitStack() as stack:
-        body = openai_body(calls=False, finish="stop")
-        parts = [{"type": "text", "text": "It is "}, {"type": "text", "text": "shipped."}]
-        body["choices"][0]["message"]["content"] = parts
-        assert Provider("openai", stack).attempt(body).output == "It is shipped."
+        result = provider.attempt(body)
+    assert ("refused" in result.problem) is is_refused
+    assert is_refused or result.output == "It is shipped."
 
 
 def test_a_paused_turn_is_continued_and_its_texts_are_one_answer() -> None:
     with ExitStack() as stack:
         provider = Provider("anthropic", stack)
-        paused = anthropic_body(calls=False, finish="pause_turn")
+        paused = provider.body(finish="pause_turn")
         paused["content"] = [{"type": "text", "text": "It has "}, {"type": "server_tool_use", "id": "s"}]
-        ended = anthropic_body(calls=False, finish="end_turn")
+        ended = provider.body()
         ended["content"] = [{"type": "text", "text": "shipped."}]
         result = provider.attempt(paused, ended)
         assert (result.output, result.failure) == ("It has shipped.", None)
@@ -264,16 +237,13 @@ def test_a_paused_turn_is_continued_and_its_texts_are_one_answer() -> None:
             "role": "assistant",
             "content": paused["content"],
         }
-        assert [event.usage.input_tokens for event in result.events[1:] if event.usage] == [10, 10]
+        assert [event.usage.input_tokens for event in result.events[1:] if event.usage] == [100, 100]
 
 
 def test_a_model_that_only_pauses_comes_to_an_end() -> None:
     with ExitStack() as stack:
         provider = Provider("anthropic", stack)
-        provider.server.answers = [
-            (200, {}, json.dumps(anthropic_body(calls=False, finish="pause_turn")).encode())
-        ]
+        provider.server.answers = [(200, {}, json.dumps(provider.body(finish="pause_turn")).encode())]
         task = make_task("hi")
         result = provider.agent.attempt(task, around(task))
-    assert result.failure is not None
     assert result.problem == "paused more than 20 times"

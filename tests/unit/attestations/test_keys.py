@@ -1,4 +1,4 @@
-"""Keys: what is read, what is refused, and what a message never quotes."""
+"""Keys: what is read, what is refused, and what a message never quotes; the shared secret."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from agent_eval.attestations.keys import (
+    SECRET_VARIABLE,
+    SIGNING_KEY_VARIABLE,
     SigningKey,
+    key_from_environment,
     parse_public_key,
     parse_signing_key,
     read_public_key,
     read_signing_key,
+    shared_secret,
 )
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import InvalidInput, UsageError
 
 
 def private_pem(
@@ -35,6 +39,10 @@ def private_pem(
     encryption: KeySerializationEncryption | None = None,
 ) -> bytes:
     return key.private_bytes(Encoding.PEM, form, encryption or NoEncryption())
+
+
+def public_pem(key: PrivateKeyTypes) -> bytes:
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 P256 = ec.generate_private_key(ec.SECP256R1())
@@ -81,21 +89,10 @@ def test_no_other_private_key_is_accepted_and_none_is_quoted(pem: bytes, what: s
     [
         (private_pem(P256), "is a private key"),
         (b"ssh-ed25519 AAAA", "is not a public key in PEM"),
-        (
-            ed25519.Ed25519PrivateKey.generate()
-            .public_key()
-            .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-            "is not an ECDSA P-256 key",
-        ),
-        (SigningKey(P256).public.pem + b"-----BEGIN PUBLIC KEY-----\nMFkw\n", "is not a public key in PEM"),
-        (
-            SigningKey(P256).public.pem
-            + rsa.generate_private_key(65537, 2048)
-            .public_key()
-            .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo),
-            "is not an ECDSA P-256 key",
-        ),
-        (SigningKey(P256).public.pem + private_pem(P256), "is a private key"),
+        (public_pem(ed25519.Ed25519PrivateKey.generate()), "is not an ECDSA P-256 key"),
+        (public_pem(P256) + b"-----BEGIN PUBLIC KEY-----\nMFkw\n", "is not a public key in PEM"),
+        (public_pem(P256) + public_pem(rsa.generate_private_key(65537, 2048)), "is not an ECDSA P-256 key"),
+        (public_pem(P256) + private_pem(P256), "is a private key"),
     ],
 )
 def test_no_other_public_key_is_trusted(pem: bytes, what: str) -> None:
@@ -123,3 +120,37 @@ def test_another_key_or_text_does_not_verify() -> None:
     assert not first.public.signer(signature, b"text ")
     assert not first.public.signer(b"", b"text")
     assert repr(first.public) == f"PublicKey({first.public.key_id[:16]})"
+
+
+def test_a_flag_counts_before_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"from the file\r\n")
+    environ = {SECRET_VARIABLE: "from the environment"}
+    assert shared_secret("from the flag", None, environ) == b"from the flag"
+    assert shared_secret(None, file, environ) == b"from the file"
+    assert shared_secret(None, None, environ) == b"from the environment"
+    assert shared_secret(None, None, {SECRET_VARIABLE: " "}) is None
+    assert shared_secret(None, None, {}) is None
+
+
+def test_two_secrets_contradict_each_other(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="both given"):
+        shared_secret("a", tmp_path / "secret", {})
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_an_empty_secret_would_check_nothing(tmp_path: Path, text: str) -> None:
+    (tmp_path / "secret").write_text(text)
+    for flag, file in ((text, None), (None, tmp_path / "secret")):
+        with pytest.raises(UsageError, match="is empty"):
+            shared_secret(flag, file, {})
+
+
+def test_the_key_of_the_environment_is_a_pem_and_is_not_quoted() -> None:
+    assert key_from_environment({}) is None
+    assert key_from_environment({SIGNING_KEY_VARIABLE: "\n"}) is None
+    pem = "-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----"
+    assert key_from_environment({SIGNING_KEY_VARIABLE: f"\n{pem}\n"}) == f"{pem}\n".encode()
+    with pytest.raises(InvalidInput, match="no private key") as caught:
+        key_from_environment({SIGNING_KEY_VARIABLE: "hunter2-hunter2"})
+    assert "hunter2" not in str(caught.value.to_json())

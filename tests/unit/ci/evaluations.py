@@ -11,10 +11,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent_eval.ci.context import JobContext
+from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.earlier import Asked, EarlierRun
-from agent_eval.ci.evaluate import Evaluation, evaluate
+from agent_eval.ci.evaluate import evaluate
 from agent_eval.ci.platforms.local import LocalDirectory
+from agent_eval.ci.rules import JobContext
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import AgentEvalError
 from agent_eval.storage.redaction import Redactor

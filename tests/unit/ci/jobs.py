@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_eval.ci.config import Settings, gather, settings_from
-from agent_eval.ci.context import JobContext
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.ci.rules import Rules
+from agent_eval.ci.rules import JobContext, Rules
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry
 from agent_eval.storage.redaction import Redactor

@@ -7,39 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent_eval.ci.agents import Agents, check_agent
-from agent_eval.config.assembly import command_line
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from tests.unit.ci.jobs import make_job, settings_of
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        ({"agent_command": "python a.py"}, ["--agent-command", "python a.py"]),
-        (
-            {"agent_url": "https://a.example.org", "agent_header": "X=Y", "trials": "3"},
-            ["--agent-url", "https://a.example.org", "--agent-header", "X=Y", "--trials", "3"],
-        ),
-        (
-            {
-                "agent_openai_base_url": "http://localhost/v1",
-                "agent_model": "m",
-                "system_prompt": "p.txt",
-                "replay": "r.json",
-                "strict_side_effects": "true",
-            },
-            [
-                *("--model", "m", "--base-url", "http://localhost/v1", "--system-prompt", "p.txt"),
-                *("--strict-side-effects", "--replay", "r.json"),
-            ],
-        ),
-    ],
-)
-def test_reproduction__names_the_agent_and_what_it_works_with(
-    flags: dict[str, str], words: list[str]
-) -> None:
-    assert command_line("run", settings_of(**flags)) == words
 
 
 def test_agent__gets_limits_headers_and_recorded_answers() -> None:

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from agent_eval.ci.baseline import Lack, Origin, Search, from_path, from_registry
-from agent_eval.ci.baseline_search import (
+from agent_eval.ci.baseline import (
     MAX_LOOKED_AT,
     MAX_OPENED,
     MAX_SECONDS_WITHHELD,
     Ground,
+    Lack,
+    Origin,
+    Search,
     find_baselines,
     find_named,
+    from_path,
+    from_registry,
 )
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, NoHistory, Skipped, Withheld
 from agent_eval.contracts import RunSummary
@@ -299,21 +303,6 @@ def test_two_packs_of_one_dataset_are_no_baseline() -> None:
     found = search(run(2, Path("twice.zip").read_bytes()))
     assert found.warnings == ["The evidence of run 2 has `shop` twice."]
     assert found.outage is not None
-
-
-def test_settling_keeps_the_first_outage_and_needs_withheld_evidence() -> None:
-    calm = Search()
-    calm.settle(["shop"])
-    assert calm.outage is None
-    found = Search()
-    found.withhold("Cut.", loud=False)
-    found.settle(["shop"])
-    first = found.outage
-    found.withhold("Another.", loud=True)
-    found.settle(["shop"])
-    assert first is not None
-    assert found.outage is first
-    assert (found.notes, found.warnings) == (["Cut."], ["Another."])
 
 
 def test_a_baseline_at_a_path_is_an_archive_a_directory_of_packs_or_a_pack() -> None:

@@ -12,12 +12,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from agent_eval.ci.baseline import Lack, Search
-from agent_eval.ci.baseline_search import Ground, find_baselines
+from agent_eval.ci.baseline import Ground, Lack, Search, find_baselines
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.earlier import Asked, EarlierRun, Expired, Skipped
-from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.history import read_history_of_main
+from agent_eval.ci.evaluate import evaluate, read_history_of_main
 from agent_eval.ci.place import JobPlace, Refs, find_place
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from tests.e2e.runner import orders

@@ -1,10 +1,12 @@
-"""Creating and updating the comment, against a GitHub on localhost."""
+"""One comment per evaluation and change, and the marker by which it is found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_eval.ci.comment import Marker, Published, publish
 from agent_eval.ci.platforms.base import comment_words
@@ -219,3 +221,24 @@ def test_deletion__of_a_comment_that_is_gone_is_fine(github: FakeGitHub) -> None
 def test_answer__that_is_not_what_github_documents_is_no_crash(github: FakeGitHub) -> None:
     github.comments[1] = (PULL, {"id": "one"})
     assert "not what GitHub documents" in say(github, "x").warning
+
+
+markers = st.builds(
+    Marker,
+    comment_id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True),
+    sha=st.none() | st.from_regex(r"[0-9a-f]{40}", fullmatch=True),
+    run_id=st.integers(0, 10**18 - 1),
+    attempt=st.integers(0, 10**9 - 1),
+)
+
+
+@given(markers, st.text())
+def test_marker__is_read_back_from_the_start_of_a_body(marker: Marker, rest: str) -> None:
+    assert marker.read(f"{marker}\n{rest}") == marker
+    assert marker.read(f" {marker}") is None
+
+
+@given(markers, markers)
+def test_marker__of_another_evaluation_is_not_read(one: Marker, other: Marker) -> None:
+    expected = other if one.comment_id == other.comment_id else None
+    assert one.read(str(other)) == expected

@@ -1,17 +1,24 @@
+"""Settings from flags, environment and file, and the command's flags."""
+
 from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from agent_eval.ci.config import (
+    INPUTS,
+    OUTPUTS,
+    PLATFORM_INPUTS,
     Settings,
     base_branches_in,
     gather,
     refuse_unknown_variables,
     settings_from,
 )
-from agent_eval.ci.inputs import INPUTS, OUTPUTS, PLATFORM_INPUTS
+from agent_eval.cli.ci import ci
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -163,21 +170,10 @@ def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
         settings(tmp_path, file=file)
 
 
-def test_thresholds__without_any_the_policy_decides_alone(tmp_path: Path) -> None:
-    found = settings(tmp_path)
-    assert not found.thresholds.any_set
-    assert (found.policy, found.preset, found.baseline_name) == (None, None, "main")
-
-
 def test_preset__is_one_of_two(tmp_path: Path) -> None:
     assert settings(tmp_path, INPUT_PRESET="release").preset == "release"
     with pytest.raises(UsageError, match="pull-request or release"):
         settings(tmp_path, INPUT_PRESET="relaese")
-
-
-def test_thresholds__one_given_is_the_only_one(tmp_path: Path) -> None:
-    found = settings(tmp_path, **{"INPUT_MIN-PASS-RATE": "0.9"})
-    assert found.thresholds == Thresholds(min_pass_rate=0.9)
 
 
 @pytest.mark.parametrize(
@@ -301,3 +297,17 @@ def test_base_branches__are_whole_names(stated: str, listed: tuple[str, ...] | N
         return
     with pytest.raises(AgentEvalError, match="base-branches"):
         base_branches_in(Path("agent-eval.yml"), data)
+
+
+def test_flags__are_the_table() -> None:
+    options = [option for option in ci.get_params(click.Context(ci)) if "--help" not in option.opts]
+    assert [option.name for option in options] == [row.field for row in INPUTS]
+    assert [option.opts for option in options] == [[f"--{name}" for name in row.names] for row in INPUTS]
+
+
+def test_help__shows_every_input_with_its_default() -> None:
+    # Lines are also broken at hyphens.
+    shown = "".join(CliRunner().invoke(ci, ["--help"], terminal_width=200).output.split())
+    for row in INPUTS:
+        assert row.flag in shown
+        assert "".join(row.documentation.split()) in shown

@@ -1,15 +1,27 @@
-"""The whole job within this process, against a GitHub on localhost."""
+"""The whole job within this process, against a GitHub on localhost, and the page that it leaves."""
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_eval.ci import baseline_search
-from tests.e2e.runner import BASE_SHA, PULL, orders, zipped
+from agent_eval.ci import job as whole
+from agent_eval.ci.evaluate import evaluate
+from agent_eval.ci.job import run_job, write_html
+from agent_eval.ci.outputs import outputs_of, report_of
+from agent_eval.ci.rules import JobContext
+from agent_eval.ci.workspace import refuse_to_overwrite
+from agent_eval.errors import ExitCode, StorageError, UsageError
+from tests.e2e.runner import BASE_SHA, PULL, orders
+from tests.factories import make_case, make_suite
 from tests.fakes.github import FakeGitHub
 from tests.unit.ci.conftest import InProcess
+from tests.unit.ci.evaluations import evidence, job, write_suite
+from tests.unit.reports.html.pages import packed_cases, parsed
 
 
 @pytest.fixture
@@ -18,16 +30,6 @@ def uploaded(runner: InProcess) -> None:
     runner.write_suite(*orders())
     runner.upload(runner.push(), 400)
     runner.write_suite(*orders(bad=(2,)))
-
-
-def test_regression__is_found_named_and_blocked(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (1, "failed")
-    assert step.outputs["baseline-sha"] == BASE_SHA
-    assert "order-2" in github.bodies(PULL)[0]
-    assert any("order-2" in line for line in step.annotations)
 
 
 def test_outage__is_bounded_and_ends_as_not_evaluated(
@@ -57,72 +59,20 @@ def test_outage__of_everything_ends_before_anything_is_run(
     assert step.outputs["evidence-archive"] == ""
 
 
-def test_rate_limit__that_asks_for_an_hour_is_not_waited_for(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.fail("GET", "/actions/", 429, times=9, headers={"Retry-After": "3600"})
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (4, "error")
-    assert runner.waits == []
-
-
-def test_named_run__during_an_outage_is_an_error(
-    runner: InProcess, github: FakeGitHub, uploaded: None
-) -> None:
-    github.fail("GET", "/actions/", 503, times=9)
-    assert runner.pull_request(baseline_run_id="400").code == 4
-
-
-@pytest.mark.parametrize(("named", "expected"), [("", (4, "error")), ("400", (4, "error"))])
+@pytest.mark.parametrize("named", ["", "400"])
 def test_download__that_turns_out_larger_than_announced(
     runner: InProcess,
     github: FakeGitHub,
     uploaded: None,
     monkeypatch: pytest.MonkeyPatch,
     named: str,
-    expected: tuple[int, str],
 ) -> None:
     monkeypatch.setattr("agent_eval.ci.platforms.rest.MAX_ARCHIVE_BYTES", 1000)
     for _, row, _ in github.artifacts.values():
         row["size_in_bytes"] = 10
     step = runner.pull_request(baseline_run_id=named)
-    assert (step.code, step.outcome) == expected
-    assert "more than 1000 bytes" in github.bodies(PULL)[0]
-
-
-def test_search__stops_at_its_bound(
-    runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(baseline_search, "MAX_LOOKED_AT", 2)
-    for run_id in (410, 411, 412):
-        github.add_run(run_id, head_sha=BASE_SHA)
-    step = runner.pull_request()
-    assert step.outcome == "no-baseline"
-    assert "Looked at 2 earlier runs" in step.log
-
-
-def test_many_notes__are_cut_in_the_comment(runner: InProcess, github: FakeGitHub, uploaded: None) -> None:
-    for run_id in range(410, 420):
-        github.add_run(run_id, head_sha=BASE_SHA)
-    step = runner.pull_request()
-    assert "more notes like these" in github.bodies(PULL)[0]
-    assert step.log.count("left no artifact") == 10
-
-
-def test_contradictory_baseline__is_an_error_where_there_is_no_other(
-    runner: InProcess, github: FakeGitHub, uploaded: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from agent_eval.ci import evaluate
-    from agent_eval.errors import InvalidInput
-
-    def contradicts(*_: object, **__: object) -> None:
-        raise InvalidInput("its verdicts contradict its results")
-
-    monkeypatch.setattr(evaluate, "compared", contradicts)
-    step = runner.pull_request()
     assert (step.code, step.outcome) == (4, "error")
-    assert any("contradict" in line for line in step.annotations)
-    assert runner.pull_request(run_id=501, baseline_run_id="400").code == 2
+    assert "more than 1000 bytes" in github.bodies(PULL)[0]
 
 
 def test_repository__is_asked_for_what_the_event_does_not_say(
@@ -141,17 +91,10 @@ def test_job__without_a_run_has_no_history(runner: InProcess, github: FakeGitHub
     assert "no workflow run" in step.summary
 
 
-def test_answer__that_is_no_json_is_an_outage(runner: InProcess, github: FakeGitHub, uploaded: None) -> None:
-    github.runs[500] = {"id": "five hundred"}
-    step = runner.pull_request()
-    assert (step.code, step.outcome) == (4, "error")
-    assert "not what GitHub documents" in step.summary
-
-
 def test_summary__that_is_full_is_not_broken(
     runner: InProcess, github: FakeGitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.ci.platforms.github.MAX_SUMMARY_BYTES", 100)
+    monkeypatch.setattr("agent_eval.ci.platforms.github.SUMMARY_LIMIT", 100)
     runner.write_suite(*orders())
     step = runner.pull_request()
     assert step.code == 0
@@ -168,15 +111,6 @@ def test_runner__without_summary_and_output_files(runner: InProcess, github: Fak
     assert step.annotations == []
 
 
-def test_many_suites_that_failed__are_cut_in_the_annotation(runner: InProcess, uploaded: None) -> None:
-    for name in "abcde":
-        runner.write_suite(*orders(1, bad=(1,)), name=f"{name}.json", dataset_id=name)
-    step = runner.pull_request(suite="[a-e].json", max_hard_fail_rate="0", min_pass_rate="1")
-    said = [line for line in step.annotations if "And 2 more suites." in line]
-    assert "a: " in said[0]
-    assert "d: " not in said[0]
-
-
 def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
     runner: InProcess, github: FakeGitHub, uploaded: None
 ) -> None:
@@ -190,57 +124,94 @@ def test_judges_and_their_configuration__stand_in_the_command_that_reproduces(
     )
 
 
-def test_suite__that_is_called_like_a_pattern_is_that_file(runner: InProcess) -> None:
-    runner.write_suite(*orders(), name="suite[1].json")
-    assert runner.pull_request(suite="suite[1].json", min_pass_rate="1").outcome == "no-baseline"
-
-
-def test_suites__that_are_far_too_many(runner: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.suites.paths.MAX_SUITES", 1)
-    for name in ("a", "b"):
-        runner.write_suite(*orders(), name=f"{name}.json", dataset_id=name)
-    step = runner.pull_request(suite="*.json")
-    assert step.code == 2
-    assert "more than 1" in step.summary
-
-
-@pytest.mark.parametrize("dataset_id", ["evidence.zip", "report.md"])
-def test_dataset__that_is_called_like_our_own_files(runner: InProcess, dataset_id: str) -> None:
-    runner.write_suite(*orders(), dataset_id=dataset_id)
-    assert runner.pull_request().code == 2
-
-
-def test_outside_ci__comment_and_warnings_are_printed(
-    runner: InProcess, github: FakeGitHub, tmp_path: Path
+def test_a_platform_that_cannot_find_the_run_evaluates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runner.write_suite(*orders())
-    outside = {"GITHUB_ACTIONS": ""}
-    first = runner.start("", {}, 1, "", "", {}, environ=outside)
-    assert (first.code, first.outputs) == (0, {})
-    assert "Outside CI" in first.log
-    assert "<!-- agent-eval id=default" in first.log
-    (runner.workspace / "agent-eval-out").rename(runner.workspace / "before")
-    runner.write_suite(*orders(bad=(1,)))
-    second = runner.start("", {}, 2, "", "", {"baseline": "before"}, environ=outside)
-    assert second.code == 1
-    assert "Error: Agent evaluation: failed" in second.log
-    broken = runner.start("", {}, 3, "", "", {"suite": "missing.json"}, environ=outside)
-    assert broken.code == 2
-    assert "missing.json" in broken.log
+    monkeypatch.chdir(tmp_path)
+    Path("suite.json").write_text(json.dumps(make_suite(make_case("a"))))
+    log = io.StringIO()
+    code = run_job({"report-run-id": "5", "suite": "suite.json"}, {}, log, config_file=None)
+    assert code is ExitCode.WRONG_REQUEST
+    assert "`report-run-id` is not known on this platform" in log.getvalue()
+    assert not Path("agent-eval-out").exists()
 
 
-def test_baseline_path__with_evidence_of_other_suites_only(runner: InProcess, uploaded: None) -> None:
-    (runner.workspace / "agent-eval-out").rename(runner.workspace / "before")
-    runner.write_suite(*orders(), name="other.json", dataset_id="other")
-    both = runner.pull_request(baseline="before", suite="suite.json\nother.json")
-    assert both.code == 1
-    assert "no evidence of `other`" in both.summary
-    step = runner.pull_request(run_id=501, baseline="before", suite="other.json")
-    assert (step.code, step.outcome) == (2, "error")
-    assert "it has: shop" in step.log
+def test_without_it_a_suite_is_needed_as_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="No suite"):
+        run_job({}, {}, io.StringIO(), config_file=None)
 
 
-def test_evidence__that_is_no_archive_at_a_path(runner: InProcess) -> None:
-    runner.write_suite(*orders())
-    (runner.workspace / "x.zip").write_bytes(zipped({"a": b""})[:-5])
-    assert runner.pull_request(baseline="x.zip").code == 2
+@pytest.fixture(autouse=True)
+def _there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def written(made: JobContext) -> tuple[Path | None, dict[str, str]]:
+    """The report of a job, and its outputs."""
+    evaluation = evaluate(made)
+    path = write_html(evaluation, report_of(evaluation, made), made)
+    return path, outputs_of(evaluation, made.settings, path)
+
+
+def test_it_is_written_unless_told_otherwise_and_named_after_its_suite():
+    before = evidence()
+    write_suite(orders(bad=(2,)))
+    path, outputs = written(job(baseline=before))
+    assert path == Path("agent-eval-out/agent-eval-shop.html")
+    assert outputs["html-report"] == "agent-eval-out/agent-eval-shop.html"
+    tree = parsed(path.read_text("utf-8"))
+    assert tree.all("details", id="case=order-2")[0].all("table", class_="two")
+    assert "agent-eval run --suite s.json --case order-2" in tree.words
+
+
+def test_it_can_be_left_out():
+    write_suite(orders())
+    path, outputs = written(job(html_report="false"))
+    assert (path, outputs["html-report"]) == (None, "")
+    assert not list(Path().rglob("*.html"))
+
+
+@pytest.mark.parametrize(("flags", "name"), [({}, "report"), ({"comment_id": "nightly"}, "nightly")])
+def test_several_suites_are_in_one_file_where_each_case_has_an_address(flags: dict[str, Any], name: str):
+    write_suite(orders(bad=(2,)))
+    write_suite(orders(bad=(2,)), name="t.json", dataset_id="help")
+    path, _ = written(job(suite="s.json\nt.json", **flags))
+    assert path == Path(f"agent-eval-out/agent-eval-{name}.html")
+    page = path.read_text("utf-8")
+    opened = [case.attributes["id"] for case in parsed(page).all("details", class_="case")]
+    assert sorted(opened) == ["case=order-2&suite=help", "case=order-2&suite=shop"]
+    assert len({*opened, *packed_cases(page)}) == 8
+
+
+def test_no_secret_of_the_baseline_is_in_it():
+    cases = orders()
+    cases[1]["trace"][-1]["output"] = "the key is s3cret-value-of-main"
+    before = evidence(cases)
+    write_suite(orders(bad=(2,)))
+    path, _ = written(job(baseline=before, secrets=("s3cret-value-of-main",)))
+    page = path.read_text("utf-8")
+    everything = page + "".join(packed_cases(page).values())
+    assert "s3cret" not in everything
+    assert "[redacted]" in everything
+
+
+def test_a_report_that_cannot_be_written_is_a_warning(monkeypatch):
+    def fail(_path: Path, _data: bytes) -> None:
+        raise StorageError("The disk is full.", remedy="Make room.")
+
+    write_suite(orders())
+    made = job()
+    evaluation = evaluate(made)
+    monkeypatch.setattr(whole, "write_file", fail)
+    assert write_html(evaluation, report_of(evaluation, made), made) is None
+    log = made.platform._stream.getvalue()  # type: ignore[attr-defined]
+    assert "The HTML report could not be written: The disk is full." in log
+
+
+def test_a_page_of_somebody_else_is_not_overwritten(tmp_path):
+    (tmp_path / "agent-eval-shop.html").write_text("mine")
+    with pytest.raises(UsageError, match=r"agent-eval-shop\.html is there and would be overwritten"):
+        refuse_to_overwrite(tmp_path)
+    (tmp_path / "evidence.zip").write_text("an earlier run's")
+    refuse_to_overwrite(tmp_path)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from agent_eval.ci.config import INPUTS
 from agent_eval.ci.evaluate import evaluate
-from agent_eval.ci.inputs import INPUTS
 from agent_eval.config.table import options_of
 from agent_eval.contracts import GateStatus
 from agent_eval.contracts.run import JudgingUse

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.clone import CommitUnknown, PrivateClone
-from agent_eval.ci.git import Remote
+from agent_eval.ci.clone import CommitUnknown, PrivateClone, Remote
 from agent_eval.ci.place import JobPlace, Refs, TipUnknown, find_place
 from agent_eval.errors import RemoteError
 from tests.fakes.git_host import commit, git

@@ -12,9 +12,8 @@ import pytest
 
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.definitions import define, find_targets
-from agent_eval.ci.place import JobPlace
+from agent_eval.ci.place import JobPlace, Versions
 from agent_eval.ci.rules import Held, hold, rules_of, with_files_of_tip
-from agent_eval.ci.versions import Versions
 from agent_eval.errors import InvalidInput
 from tests.fakes.git_host import git
 

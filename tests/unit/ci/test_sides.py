@@ -14,8 +14,8 @@ import pytest
 from agent_eval.agents.catalog import open_agent
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import Setup
-from agent_eval.ci.seal import Altered
 from agent_eval.ci.sides import NoSuchDirectory, SetupFailed, Side, set_up
+from agent_eval.ci.workspace import Altered
 from agent_eval.config.spec import AgentSpec
 from agent_eval.errors import ExitCode
 from agent_eval.processes.child import allowed_environment, run_child

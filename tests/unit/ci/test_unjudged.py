@@ -95,15 +95,6 @@ def test_run__of_which_no_case_could_be_judged_is_no_baseline(
     assert ("Run 400 is no baseline for" in github.bodies(PULL)[0]) is (run == "390")
 
 
-def test_runs__that_are_no_baseline_do_not_end_the_search(
-    runner: InProcess, github: FakeGitHub, judged: Step
-) -> None:
-    for run_id in (391, 392, 393, 394):
-        leave(runner, 8, run_id=run_id)
-    assert runner.pull_request().outputs["baseline-run-id"] == "390"
-    assert len(github.downloads) == 5
-
-
 def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
     runner: InProcess, github: FakeGitHub
 ) -> None:
@@ -112,16 +103,3 @@ def test_run__that_is_the_only_one_and_no_baseline_is_said_at_the_top(
     assert (step.code, step.outcome) == (0, "no-baseline")
     assert "Run 400 is no baseline for `shop`: none of its cases could be judged." in step.summary
     assert any("is no baseline" in line for line in step.annotations)
-
-
-@pytest.mark.parametrize("way", ["run", "path"])
-def test_named_run__that_is_no_baseline_is_an_error(runner: InProcess, judged: Step, way: str) -> None:
-    leave(runner, 8)
-    named = {"baseline_run_id": "400"}
-    if way == "path":
-        before = runner.workspace / "before.zip"
-        before.write_bytes((runner.workspace / "agent-eval-out" / "evidence.zip").read_bytes())
-        named = {"baseline": "before.zip"}
-    step = runner.pull_request(**named)
-    assert (step.code, step.outcome) == (2, "error")
-    assert "no baseline for shop" in " ".join(step.annotations).replace("`", "")

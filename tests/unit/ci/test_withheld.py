@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 
-from agent_eval.ci import baseline_search as baseline
 from agent_eval.http.retry import Patience
 from tests.e2e.runner import BASE_SHA, PULL, Step, orders
 from tests.extent import crossed
@@ -211,28 +210,6 @@ def test_limit__of_the_api_ends_the_search_at_once(
     assert runner.waits == []
 
 
-def test_search__that_takes_too_long_is_ended_and_said(
-    runner: InProcess, github: FakeGitHub, evidence: Step, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(baseline, "MAX_SECONDS_WITHHELD", -1.0)
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    storage(status=403)(github)
-    step = runner.pull_request()
-    assert step.outcome == "error"
-    assert "Looked at 1 earlier run, no further." in step.log
-
-
-def test_suite__that_the_withheld_run_may_have_had_is_not_called_new(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    runner.upload(evidence, github.add_run(390, head_sha=BASE_SHA))
-    storage(status=403)(github)
-    runner.write_suite(*orders(), name="new.json", dataset_id="new")
-    step = runner.pull_request(suite="suite.json\nnew.json")
-    assert (step.code, step.outcome) == (4, "error")
-    assert "with HTTP 403" in step.summary
-
-
 def test_run__that_is_no_baseline_does_not_stand_in_for_one_that_is_withheld(
     runner: InProcess, github: FakeGitHub, evidence: Step
 ) -> None:
@@ -243,15 +220,6 @@ def test_run__that_is_no_baseline_does_not_stand_in_for_one_that_is_withheld(
     step = runner.pull_request(min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
     assert "Run 390 is no baseline" in step.summary
-
-
-def test_named_run__that_the_storage_withholds_cannot_be_evaluated(
-    runner: InProcess, github: FakeGitHub, evidence: Step
-) -> None:
-    storage(status=503)(github)
-    step = runner.pull_request(baseline_run_id="400")
-    assert (step.code, step.outcome) == (4, "error")
-    assert "(HTTP 503)" in " ".join(step.annotations)
 
 
 def test_base_branch__keeps_its_evidence_when_its_own_baseline_is_withheld(

@@ -1,15 +1,174 @@
-"""Files of root in somebody else's workspace are given back."""
+"""Files of root are given back, and what an agent writes into the runner's files is taken back."""
 
 from __future__ import annotations
 
 import os
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.workspace import give_to_owner
+from agent_eval.ci.platforms.github import GITHUB
+from agent_eval.ci.workspace import Altered, give_to_owner, guarded
+from agent_eval.errors import ExitCode, InvalidInput, StorageError
+from agent_eval.storage import snapshot
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, as in a container action")
+BEFORE = b"of an earlier step\n"
+VARIABLE = "RUNNER_FILE"
+
+
+def through_a_held_descriptor(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"PATH=/evil")
+
+
+def as_a_link(path: Path) -> None:
+    (path.parent / "elsewhere").write_bytes(BEFORE)
+    path.unlink()
+    path.symlink_to(path.parent / "elsewhere")
+
+
+def as_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def as_a_directory(path: Path) -> None:
+    path.unlink()
+    (path / "in").mkdir(parents=True)
+
+
+TRICKS: list[Callable[[Path], object]] = [
+    through_a_held_descriptor,
+    as_a_link,
+    as_a_pipe,
+    as_a_directory,
+    Path.unlink,
+    lambda path: path.write_bytes(b""),
+    lambda path: path.write_bytes(BEFORE[:-1] + b"!"),
+    lambda path: path.replace(path.with_name("moved")),
+]
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_a_changed_file_is_as_before_and_the_job_cannot_be_evaluated(
+    tmp_path: Path, trick: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "env"
+    path.write_bytes(BEFORE)
+    path.chmod(0o640)
+    with pytest.raises(Altered) as raised, guarded([VARIABLE], {VARIABLE: str(path)}):
+        trick(path)
+    assert not path.is_symlink()
+    assert path.read_bytes() == BEFORE
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert raised.value.message == f"The agent wrote to a command file of the job: `{VARIABLE}`."
+    assert raised.value.exit_code == ExitCode.NOT_EVALUABLE
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, Path.touch, os.mkfifo, lambda path: path.symlink_to("/etc")])
+def test_a_file_that_was_not_there_is_not_there(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    path = tmp_path / "env"
+    with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
+        make(path)
+    assert not os.path.lexists(path)
+
+
+def test_a_file_too_large_to_be_read_does_not_pass_for_one_that_was_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    path = tmp_path / "env"
+    with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
+        path.write_bytes(b"PATH=/evil" * 10)
+    assert not path.exists()
+
+
+def test_what_cannot_be_remembered_is_refused_before_the_agent_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "LARGEST", 10)
+    path = tmp_path / "env"
+    path.write_bytes(b"x" * 11)
+    guard = guarded([VARIABLE], {VARIABLE: str(path)})
+    with pytest.raises(InvalidInput):
+        guard.__enter__()
+
+
+def test_one_that_cannot_be_restored_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for path in (first, second):
+        path.write_bytes(BEFORE)
+    restore = snapshot.FileSnapshot.restore
+
+    def fail(self: snapshot.FileSnapshot) -> bool:
+        if self.path == first:
+            raise StorageError("no")
+        return restore(self)
+
+    monkeypatch.setattr(snapshot.FileSnapshot, "restore", fail)
+    guard = guarded(["A", "B"], {"A": str(first), "B": str(second)})
+    guard.__enter__()
+    second.write_bytes(b"forged")
+    with pytest.raises(StorageError):
+        guard.__exit__(None, None, None)
+    assert second.read_bytes() == BEFORE
+
+
+def test_a_descriptor_that_a_process_keeps_writes_to_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.write_bytes(BEFORE)
+    with path.open("ab", buffering=0) as held:
+        with pytest.raises(Altered), guarded([VARIABLE], {VARIABLE: str(path)}):
+            held.write(b"PATH=/evil")
+        held.write(b"PATH=/evil")
+    assert path.read_bytes() == BEFORE
+
+
+def test_it_is_restored_where_the_evaluation_fails(tmp_path: Path) -> None:
+    path = tmp_path / "env"
+    path.write_bytes(BEFORE)
+    guard = guarded([VARIABLE], {VARIABLE: str(path)})
+    guard.__enter__()
+    path.write_bytes(b"other")
+    with pytest.raises(Altered):
+        guard.__exit__(KeyError, KeyError(), None)
+    assert path.read_bytes() == BEFORE
+
+
+def test_all_files_that_were_changed_are_named(tmp_path: Path) -> None:
+    paths = {name: str(tmp_path / name) for name in ("A", "B", "C")}
+    with (
+        pytest.raises(Altered, match="wrote to command files of the job: `A`, `C`"),
+        guarded(list(paths), paths),
+    ):
+        deque((Path(paths[name]).write_bytes(b"x") for name in ("A", "C")), maxlen=0)
+
+
+@pytest.mark.parametrize("environ", [{}, {VARIABLE: ""}, {VARIABLE: "/dev/null"}, {VARIABLE: "env"}], ids=str)
+def test_nothing_is_said_where_nothing_was_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("env").write_bytes(BEFORE)
+    before = Path("env").stat()
+    with guarded([VARIABLE], environ):
+        pass
+    assert Path("env").stat().st_ino == before.st_ino
+
+
+def test_the_files_of_github_are_named() -> None:
+    assert set(GITHUB.command_files) == {
+        "GITHUB_ENV",
+        "GITHUB_PATH",
+        "GITHUB_OUTPUT",
+        "GITHUB_STATE",
+        "GITHUB_STEP_SUMMARY",
+    }
+
 
 OWNER = 1001
 
@@ -17,6 +176,8 @@ OWNER = 1001
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A folder of somebody who is not root."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, as in a container action")
     directory = tmp_path / "workspace"
     directory.mkdir()
     os.chown(directory, OWNER, OWNER)

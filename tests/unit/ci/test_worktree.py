@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.clone import PrivateClone
-from agent_eval.ci.git import Remote
-from agent_eval.ci.worktree import CannotCheckOut, Worktree, check_out
+from agent_eval.ci.clone import PrivateClone, Remote
+from agent_eval.ci.sides import CannotCheckOut, Worktree, check_out
 from tests.extent import unavailable
-from tests.fakes.git_host import GitHost, commit, git, pointer, serving
+from tests.fakes.git_host import GitHost, commit, git, keep_lfs, pointer, serving
 
 
 @pytest.fixture
@@ -207,14 +206,6 @@ def add_model(top: Path, content: bytes = MODEL) -> str:
     return commit(top, **attributes, **{"model.bin": pointer(content), "notes.txt": pointer(content)})
 
 
-def kept(top: Path, content: bytes, named: bytes = MODEL) -> None:
-    """Let the checkout keep an object of LFS, under the digest of another perhaps."""
-    oid = hashlib.sha256(named).hexdigest()
-    place = top / ".git" / "lfs" / "objects" / oid[:2] / oid[2:4] / oid
-    place.parent.mkdir(parents=True)
-    place.write_bytes(content)
-
-
 def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHost) -> None:
     add_model(top)
     host.keep(MODEL)
@@ -231,7 +222,7 @@ def test_files_of_lfs_come_from_the_host(top: Path, tmp_path: Path, host: GitHos
 
 def test_files_of_lfs_that_the_checkout_keeps_need_no_host(top: Path, tmp_path: Path) -> None:
     add_model(top)
-    kept(top, MODEL)
+    keep_lfs(top, MODEL)
     assert (made(top, tmp_path, None).directory / "model.bin").read_bytes() == MODEL
 
 
@@ -252,7 +243,7 @@ def test_what_git_lfs_made_of_a_file_is_taken(top: Path, tmp_path: Path) -> None
 def test_an_altered_object_of_lfs_is_not_taken(top: Path, tmp_path: Path, host: GitHost) -> None:
     """Of the same size: nothing but its digest shows it."""
     add_model(top)
-    kept(top, MODEL.upper())
+    keep_lfs(top, MODEL.upper(), named=MODEL)
     host.keep(MODEL)
     assert (made(top, tmp_path, remote(host, top)).directory / "model.bin").read_bytes() == MODEL
 

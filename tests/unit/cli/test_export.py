@@ -10,7 +10,6 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.factories import make_pack, make_result
-from tests.unit.exporters.receiver import receiver
 
 FORMATS = [("export-junit", "junit.xml", "test_suites", 2), ("export-csv", "run.csv", "rows", 12)]
 
@@ -70,33 +69,14 @@ def test_opentelemetry_is_written_as_json_lines(
     assert first in json.loads(lines[0])
 
 
-def test_opentelemetry_is_sent_with_a_header_from_the_environment(
-    pack: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("KEY", "secret-of-the-collector")
-    with receiver() as received:
-        sending = ["export-otel", "--run", pack, "--protocol", "otlp-http", "--header", "X-Key=KEY"]
-        assert main([*sending, "--endpoint", received.address]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert printed == {"spans": 8, "evaluations": 12, "warning": None}
-    assert received.requests[0][1]["X-Key"] == "secret-of-the-collector"
-
-
 @pytest.mark.parametrize(
-    "options",
-    [
-        [],
-        ["--out", "x", "--endpoint", "https://otel.example"],
-        ["--protocol", "otlp-http"],
-        ["--protocol", "otlp-http", "--endpoint", "https://otel.example", "--out", "x"],
-        ["--protocol", "otlp-http", "--endpoint", "https://otel.example", "--header", "X-Key=NOT_SET_HERE"],
-        ["--protocol", "otlp-http", "--endpoint", "http://otel.example"],
-    ],
+    "option", [("--endpoint", "https://otel.example"), ("--header", "X=Y"), ("--plain-http",)]
 )
-def test_contradictory_options_are_refused(
-    pack: str, options: list[str], capsys: pytest.CaptureFixture[str]
+def test_what_sent_to_a_collector_is_refused_with_what_replaces_it(
+    pack: str, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["export-otel", "--run", pack, *options])
-    assert code in (2, 4)
-    assert "error" in json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert main(["export-otel", "--run", pack, "--out", "x", *option]) == 2
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert error["message"] == f"{option[0]} is gone."
+    assert "otlpjsonfile" in error["details"]["remedy"]
     assert not Path("x").exists()

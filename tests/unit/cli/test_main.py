@@ -19,7 +19,7 @@ from agent_eval import __version__
 from agent_eval.cli import main as front
 from agent_eval.cli.main import COMMANDS, main
 from agent_eval.errors import InvalidInput, StorageError
-from agent_eval.storage.secret_names import is_secret_name
+from agent_eval.storage.redaction_rules import is_secret_name
 
 PROGRAM = [sys.executable, "-m", "agent_eval"]
 
@@ -390,7 +390,7 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     )
     loaded = set(done.stderr.splitlines())
     ours = {name for name in loaded if name.startswith("agent_eval.")}
-    light = {"agent_eval.errors", "agent_eval.storage", "agent_eval.storage.secret_names"}
+    light = {"agent_eval.errors", "agent_eval.storage", "agent_eval.storage.redaction_rules"}
     rooms = ("agent_eval.cli", "agent_eval.config")
     assert all(name.startswith(rooms) or name in light for name in ours), ours
     assert not ours & {"agent_eval.config.spec", "agent_eval.config.assembly"}

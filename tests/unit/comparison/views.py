@@ -17,10 +17,9 @@ from agent_eval.contracts import (
     case_policy,
     case_result,
     digest,
-    summarize,
     trials_result,
 )
-from tests.factories import make_config
+from tests.factories import make_config, summarize
 
 Said = str | Mapping[str, str]
 """One outcome (of the judge `policy`), or outcomes by judge; `lost` where infrastructure kept it from one."""

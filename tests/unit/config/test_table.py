@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner
 from pydantic import BaseModel
 
-from agent_eval.ci.config import Settings, Setup, gather, settings_from
-from agent_eval.ci.inputs import INPUTS
+from agent_eval.ci.config import INPUTS, Settings, Setup, gather, settings_from
 from agent_eval.cli.main import COMMANDS, agent_eval
 from agent_eval.cli.options import TableCommand, flag_of, parameter, specified
 from agent_eval.config.assembly import PARTS, assemble, recorded_fields, values_from_record

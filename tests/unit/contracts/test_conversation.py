@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from pydantic import ValidationError
 
-from agent_eval.contracts import Case, Event
+from agent_eval.contracts import Case, Event, asked_digest, definition_digest
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.conversation import (
     ConversationEnd,
@@ -16,6 +18,7 @@ from agent_eval.contracts.conversation import (
     has_error_answer,
     is_escalation,
 )
+from agent_eval.suites.validate import validate_suite
 
 USER = {"guidelines": "You want a refund.", "user_info": {"order": "7"}}
 
@@ -74,3 +77,61 @@ def test_escalations_and_error_answers_are_told_by_the_event(
 ) -> None:
     event = Event.model_validate({"idx": 0, "actor": "agent", "type": "message", **fields})
     assert (is_escalation(event), has_error_answer([event])) == (escalates, fails)
+
+
+def conversation(**changes: Any) -> dict[str, Any]:
+    """Build a case whose user is simulated in the second turn."""
+    case = {
+        "case_id": "refund",
+        "turns": [{"input": "Hello"}, {"auto": True, "expectation": "it asks for the order"}],
+        "conversation": {"guidelines": "You want your money back.", "user_info": {"plan": "Pro"}},
+    }
+    return {**case, **changes}
+
+
+def faults(tmp_path: Path, case: dict[str, Any]) -> list[tuple[str, str]]:
+    """Validate a suite of one case, and return place and message of each error."""
+    path = tmp_path / "suite.json"
+    path.write_bytes(orjson.dumps({"dataset_id": "shop", "cases": [case]}))
+    return [(problem.place, problem.message) for problem in validate_suite(path).errors]
+
+
+def test_a_turn_may_leave_the_input_to_the_simulated_user(tmp_path: Path) -> None:
+    case = Case.model_validate(conversation())
+    assert [turn.auto for turn in case.turns] == [False, True]
+    assert case.conversation is not None
+    assert case.conversation.max_turns == 7
+    assert faults(tmp_path, conversation()) == []
+
+
+@pytest.mark.parametrize(
+    ("turn", "message"),
+    [
+        ({}, "a turn needs an input, or auto"),
+        ({"auto": False}, "a turn needs an input, or auto"),
+        ({"auto": True, "input": "Hello"}, "a turn with auto has no input: the user is simulated"),
+    ],
+)
+def test_a_turn_says_something_or_leaves_it_to_the_simulated_user(
+    tmp_path: Path, turn: dict[str, Any], message: str
+) -> None:
+    assert faults(tmp_path, conversation(turns=[turn])) == [("$.cases[0].turns[0]", message)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"conversation": {"guidelines": "You are in a hurry.", "user_info": {"plan": "Pro"}}},
+        {"conversation": {"guidelines": "You want your money back.", "user_info": {"plan": "Free"}}},
+        {"turns": [{"input": "Hello"}]},
+        {"turns": [{"input": "Hello"}, {"auto": True, "timeout": 5}]},
+    ],
+)
+def test_another_user_or_turn_is_another_question_to_the_agent(change: dict[str, Any]) -> None:
+    assert asked_digest(conversation()) != asked_digest(conversation(**change))
+
+
+def test_what_only_the_judge_reads_asks_the_agent_the_same() -> None:
+    changed = conversation(turns=[{"input": "Hello"}, {"auto": True, "expectation": "it apologises"}])
+    assert asked_digest(conversation()) == asked_digest(changed)
+    assert definition_digest(conversation()) != definition_digest(changed)

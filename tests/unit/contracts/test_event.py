@@ -26,10 +26,7 @@ def test_only_messages_are_output(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["reasoning", "model_call", "guardrail", "state", "error"])
 def test_what_an_agent_keeps_to_itself_is_no_act(kind: str) -> None:
     assert not Trace([said(type=kind, output="to itself")]).has_act
-
-
-def test_an_event_of_a_type_without_a_fixed_meaning_counts_as_a_message() -> None:
-    assert Trace([said(type="final_answer", output="yes")]).final_output == "yes"
+    assert Trace([said(type="final_answer", output="yes")]).final_output == "yes", "of no fixed meaning"
 
 
 @pytest.mark.parametrize(
@@ -84,9 +81,6 @@ def test_an_answer_without_content_is_not_replaced_by_an_earlier_one(reason: dic
     assert trace.final_event is trace.events[1]
     assert trace.final_output is None
     assert Trace([said(output="Let me look."), said(1, stop_reason="stop")]).final_output == "Let me look."
-
-
-def test_content_that_was_not_recorded_is_an_act_and_silence_is_none() -> None:
     assert Trace([said(content_recorded=False)]).has_act
     assert not Trace([said()]).has_act
 
@@ -119,10 +113,6 @@ def test_values_of_another_type_are_refused(fields: dict[str, Any]) -> None:
     assert Event.model_validate(event, context=EARLIER).to_json() == said().to_json()
 
 
-def test_usage_is_written_without_what_is_not_known() -> None:
-    assert TokenUsage(input_tokens=3, reasoning_tokens=None).to_json() == {"input_tokens": 3}
-
-
 def test_fields_that_have_nothing_to_say_are_not_written() -> None:
     before = said(output="x").to_json()
     assert "usage" not in before
@@ -134,3 +124,4 @@ def test_fields_that_have_nothing_to_say_are_not_written() -> None:
 def test_usage_may_have_the_names_of_chat_completions() -> None:
     usage = TokenUsage.model_validate({"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7})
     assert (usage.input_tokens, usage.output_tokens) == (3, 4)
+    assert TokenUsage(input_tokens=3, reasoning_tokens=None).to_json() == {"input_tokens": 3}

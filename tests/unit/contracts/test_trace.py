@@ -31,32 +31,34 @@ def pairs(*events: Event) -> list[tuple[int | None, int | None]]:
     ]
 
 
-def test_parallel_calls_are_paired_by_id_whatever_the_order_of_results() -> None:
-    events = [call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")]
-    assert pairs(*events) == [(0, 3), (1, 2)]
-
-
-def test_without_ids_results_answer_the_oldest_call_of_their_tool() -> None:
-    events = [call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")]
-    assert pairs(*events) == [(0, 4), (1, 3), (2, 5)]
-
-
-def test_a_result_that_names_no_tool_answers_the_oldest_open_call() -> None:
-    assert pairs(call(0, "x"), call(1, "y"), result(2, None), result(3, None)) == [(0, 2), (1, 3)]
-
-
-def test_a_result_with_an_unknown_id_answers_a_call_without_one_but_never_another_id() -> None:
-    assert pairs(call(0, call_id="a"), call(1), result(2, call_id="z")) == [(0, None), (1, 2)]
-    assert pairs(call(0, call_id="a"), result(1, call_id="z")) == [(0, None), (None, 1)]
-    assert pairs(call(0), result(1, None, call_id="z")) == [(0, 1)]
-
-
-def test_attempts_do_not_answer_each_other() -> None:
-    assert pairs(call(0, attempt=0), result(1, attempt=1)) == [(0, None), (None, 1)]
-
-
-def test_results_that_nothing_called_come_last() -> None:
-    assert pairs(result(0, "x"), call(1, "y")) == [(1, None), (None, 0)]
+@pytest.mark.parametrize(
+    ("events", "paired"),
+    [
+        (
+            [call(0, call_id="a"), call(1, call_id="b"), result(2, call_id="b"), result(3, call_id="a")],
+            [(0, 3), (1, 2)],
+        ),
+        (
+            [call(0, "x"), call(1, "y"), call(2, "x"), result(3, "y"), result(4, "x"), result(5, "x")],
+            [(0, 4), (1, 3), (2, 5)],
+        ),
+        ([call(0, "x"), call(1, "y"), result(2, None), result(3, None)], [(0, 2), (1, 3)]),
+        ([call(0, call_id="a"), call(1), result(2, call_id="z")], [(0, None), (1, 2)]),
+        ([call(0, call_id="a"), result(1, call_id="z")], [(0, None), (None, 1)]),
+        ([call(0), result(1, None, call_id="z")], [(0, 1)]),
+        ([call(0, attempt=0), result(1, attempt=1)], [(0, None), (None, 1)]),
+        ([result(0, "x"), call(1, "y")], [(1, None), (None, 0)]),
+    ],
+    ids=[
+        *("by id, in any order", "the oldest of the tool", "the oldest of any tool"),
+        *("an unknown id and a call without one", "never another id", "an id and no tool"),
+        *("attempts", "results without a call come last"),
+    ],
+)
+def test_a_result_is_paired_with_the_call_that_it_answers(
+    events: list[Event], paired: list[tuple[int | None, int | None]]
+) -> None:
+    assert pairs(*events) == paired
 
 
 def test_a_pair_reads_its_tool_arguments_and_error_from_either_event() -> None:
@@ -165,23 +167,27 @@ def turns(*events: Event) -> list[tuple[int, list[int]]]:
     return [(turn.number, [event.idx for event in turn.trace]) for turn in Trace(events).turns]
 
 
-def test_every_message_of_the_user_begins_a_turn() -> None:
-    events = [said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)]
-    assert turns(*events) == [(1, [1, 2, 3, 4]), (2, [5, 6])]
-
-
-def test_messages_of_the_user_that_follow_each_other_begin_one_turn() -> None:
-    assert turns(asked(0), asked(1), said(2), asked(3)) == [(1, [0, 1, 2]), (2, [3])]
-
-
-def test_a_trace_without_messages_of_a_user_is_one_turn() -> None:
-    assert turns(call(0), result(1), said(2)) == [(1, [0, 1, 2])]
-    assert turns() == []
-
-
-def test_numbers_of_turns_win_over_counting() -> None:
-    events = [said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)]
-    assert turns(*events) == [(1, [1]), (2, [2, 3, 4, 5])]
+@pytest.mark.parametrize(
+    ("events", "divided"),
+    [
+        (
+            [said(0, output="Welcome"), asked(1), call(2), result(3), said(4), asked(5), said(6)],
+            [(1, [1, 2, 3, 4]), (2, [5, 6])],
+        ),
+        ([asked(0), asked(1), said(2), asked(3)], [(1, [0, 1, 2]), (2, [3])]),
+        ([call(0), result(1), said(2)], [(1, [0, 1, 2])]),
+        ([], []),
+        (
+            [said(0, turn=0), asked(1, turn=1), asked(2, turn=2), said(3), asked(4, turn=2), said(5)],
+            [(1, [1]), (2, [2, 3, 4, 5])],
+        ),
+    ],
+    ids=["each begins one", "in a row", "no user", "nothing", "numbers win over counting"],
+)
+def test_messages_of_the_user_divide_a_trace_into_turns(
+    events: list[Event], divided: list[tuple[int, list[int]]]
+) -> None:
+    assert turns(*events) == divided
 
 
 def test_a_turn_has_its_own_final_output_and_calls() -> None:

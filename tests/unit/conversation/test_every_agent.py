@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.catalog import open_agent
-from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts.conversation import EndReason
 from tests.fakes.aui import KEY, FakeAui
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 from tests.unit.conversation.agents import end_of, hold, said
 
 PROGRAM = """
@@ -65,13 +64,13 @@ def address(stack: ExitStack, place: Path) -> Agent:
 def openai(stack: ExitStack, place: Path) -> Agent:
     steps = [Step(text=f"answer {turn} for Jane") for turn in (1, 2, 3)]
     server = stack.enter_context(FakeOpenAi(*steps))
-    return OpenAiCompatibleAgent("small", base_url=server.base_url, api_key="k")
+    return agent_of("openai")("small", base_url=server.base_url, api_key="k")
 
 
 def anthropic(stack: ExitStack, place: Path) -> Agent:
     steps = [Step(text=f"answer {turn} for Jane") for turn in (1, 2, 3)]
     server = stack.enter_context(FakeAnthropic(*steps))
-    return AnthropicAgent("small", base_url=server.base_url, api_key="k")
+    return agent_of("anthropic")("small", base_url=server.base_url, api_key="k")
 
 
 def aui(kind: str) -> Opener:
@@ -111,7 +110,7 @@ def test_every_kind_of_agent_answers_a_simulated_user_until_it_has_its_goal(agen
 
 
 @pytest.mark.parametrize(
-    ("fake", "kind"), [(FakeOpenAi, OpenAiCompatibleAgent), (FakeAnthropic, AnthropicAgent)]
+    ("fake", "kind"), [(FakeOpenAi, agent_of("openai")), (FakeAnthropic, agent_of("anthropic"))]
 )
 def test_the_system_prompt_of_a_case_takes_the_place_of_the_models_own(fake: Any, kind: Any) -> None:
     with fake(Step(text="ok")) as server:

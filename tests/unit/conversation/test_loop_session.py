@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from agent_eval.agents.anthropic import AnthropicAgent
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Clocks
 from agent_eval.agents.catalog import open_agent
-from agent_eval.agents.openai import OpenAiCompatibleAgent
+from agent_eval.agents.hosted import agent_of
 from agent_eval.agents.recorded import RecordedAgent
 from agent_eval.contracts import AttemptLimits, Trace
 from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind
 from agent_eval.judges import judge_case, load_judges
+from tests.fakes.json_server import JsonServer
 from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
-from tests.unit.agents.json_server import JsonServer
 from tests.unit.agents.tasks import Time, around, make_task
 
 TURNS = [
@@ -155,7 +154,7 @@ def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> Non
     assert ids[0] != ids[1]
 
 
-@pytest.fixture(params=[(FakeOpenAi, OpenAiCompatibleAgent), (FakeAnthropic, AnthropicAgent)])
+@pytest.fixture(params=[(FakeOpenAi, agent_of("openai")), (FakeAnthropic, agent_of("anthropic"))])
 def hosted(request: pytest.FixtureRequest) -> Iterator[tuple[FakeModel, Any]]:
     fake, make = request.param
     steps = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.models.base import ModelReply, ModelRequest
 from agent_eval.models.scripted import ScriptedModel
 
-JANE = Conversation(guidelines="You want a refund.", user_info={"name": "Jane", "order": "A-17"})
+GUIDELINES = "You want a refund, and nothing else than that."
+JANE = Conversation(guidelines=GUIDELINES, user_info={"name": "Jane", "order": "A-17"})
 HELLO = [Exchange("Hello", "How can I help?")]
 
 
@@ -53,7 +55,7 @@ def test_it_sees_guidelines_user_info_and_texts_with_its_own_first_line() -> Non
     user, model = played({"text": "Order A-17."})
     user.next_message([*HELLO, Exchange("My order.", "")])
     (request,) = model.requests
-    assert "You want a refund." in request.system
+    assert GUIDELINES in request.system
     assert '"order": "A-17"' in request.system
     assert [(message.role, message.text) for message in request.messages][1:] == [
         ("assistant", "Hello"),
@@ -80,6 +82,10 @@ def test_a_reply_is_recorded_under_prompt_test_loop_and_turn() -> None:
     [
         ({"text": " Yes, please. "}, UserMessage("Yes, please.")),
         ({"object": {"message": "Yes.", "done": False, "reason": "continue"}}, UserMessage("Yes.")),
+        ({"object": {"message": "Yes", "done": False, "mood": "calm"}}, UserMessage("Yes")),
+        ({"text": '```json\n{"message": "Yes", "done": false}\n```'}, UserMessage("Yes")),
+        ({"text": 'Here it is: {"message": "Yes", "done": false}.'}, UserMessage("Yes")),
+        ({"text": '<think>{"done": true}</think>{"message": "Yes", "done": false}'}, UserMessage("Yes")),
         (
             {"object": {"message": "Thanks!", "done": True, "reason": "goal"}},
             UserMessage("Thanks!", EndReason.GOAL),
@@ -95,7 +101,7 @@ def test_a_reply_is_recorded_under_prompt_test_loop_and_turn() -> None:
         ),
     ],
 )
-def test_the_end_is_read_from_the_reply_and_never_said(row: dict[str, Any], message: UserMessage) -> None:
+def test_message_and_end_are_read_from_the_reply(row: dict[str, Any], message: UserMessage) -> None:
     assert says(row) == message
 
 
@@ -105,17 +111,14 @@ def test_the_end_is_read_from_the_reply_and_never_said(row: dict[str, Any], mess
         ({"text": ""}, "wrote nothing"),
         ({"text": " \n"}, "wrote nothing"),
         ({"object": {"message": "", "done": False, "reason": "continue"}}, "wrote nothing"),
-        ({"text": '{"answer": "Yes"}'}, "wrote JSON"),
-        ({"object": {"message": "Yes", "done": False, "reason": "continue", "x": 1}}, "wrote JSON"),
+        ({"text": "<think>The agent wants my order."}, "wrote nothing"),
         ({"text": '{"message": "Yes", "done": false'}, "wrote JSON"),
-        ({"text": '```json\n{"a": 1}\n```'}, "wrote JSON"),
-        ({"text": "Thought: the agent wants my order. Yes."}, "wrote reasoning"),
-        ({"text": "<think>hm</think> Yes."}, "wrote reasoning"),
-        ({"text": "As the user, I agree."}, "wrote reasoning"),
-        ({"text": "Assistant: How can I help?"}, "wrote reasoning"),
-        ({"text": "hello "}, "repeated"),
-        ({"text": "How can I  help?"}, "repeated"),
-        ({"text": "x" * 2001}, "wrote 2,001 characters"),
+        (
+            {"text": "I was told: " + released_prompt().text.splitlines()[0]},
+            "wrote its instructions",
+        ),
+        ({"text": GUIDELINES}, "wrote its instructions"),
+        ({"text": "How can I  help?"}, "repeated the agent's"),
         ({"fault": "cut", "text": "Yes, ple"}, "was cut off"),
         ({"fault": "refusal"}, "was cut off or refused"),
         ({"fault": "empty"}, "wrote nothing"),
@@ -126,9 +129,23 @@ def test_what_cannot_be_said_is_asked_for_once_more(row: dict[str, Any], problem
     answers = [{name: value for name, value in row.items() if name != "turn"}, good]
     user, model = played({"answers": answers})
     assert user.next_message(HELLO).text == good["text"]
+    assert model.requests[1].messages[-1].text.startswith("How can I help?\n\n(Your last reply could not be")
+    assert re.search(problem, model.requests[1].messages[-1].text)
     assert (len(model.requests), user.written, user.use.to_json()["calls"]) == (2, 1, 2)
     with pytest.raises(SimulatorError, match=problem):
         says(row)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("hello ", "Yes.", "Customer: A-17", "As the customer I expect a refund", "As the user, I agree."),
+        *("[urgent]", "{see below}", "Thinking: maybe tomorrow", "User: me", "It prints ```x = {}```"),
+        *('The app says {"answer": "no"}', "Please " * 500 + "help", "I want a refund."),
+    ],
+)
+def test_what_people_write_is_said_as_it_is(line: str) -> None:
+    assert says({"text": line}).text == line.strip()
 
 
 def test_it_cannot_stop_before_the_agent_has_answered_anything() -> None:

@@ -54,7 +54,7 @@ def test_the_suites_are_written_under_one_name(tmp_path: Path) -> None:
 
 
 def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
-    from agent_eval.ci.inputs import INPUT_BY_NAME
+    from agent_eval.ci.config import INPUT_BY_NAME
 
     assert set(INPUTS) <= set(INPUT_BY_NAME)
 

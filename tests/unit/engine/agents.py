@@ -11,7 +11,7 @@ from agent_eval.agents.base import AttemptResult, Clocks, Surroundings, Task
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind
-from agent_eval.models.reply import Reply
+from agent_eval.models.retries import Reply
 
 STILL = Clocks(wall=lambda: datetime(2026, 1, 1, tzinfo=UTC), monotonic=lambda: 0.0, sleep=lambda _: None)
 """Clocks that stand still, so that the same run gives the same bytes."""

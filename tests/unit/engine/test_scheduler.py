@@ -16,7 +16,7 @@ import pytest
 from agent_eval.engine.journaled_suite import FinishedTrial
 from agent_eval.engine.scheduler import Scheduler, Work
 from agent_eval.errors import StorageError
-from agent_eval.models.limits import AdaptiveLimit, limit_of
+from agent_eval.models.retries import AdaptiveLimit, limit_of
 from agent_eval.storage import journal as journals
 from agent_eval.storage.journal import Journal, JournalReader, encode
 

@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 
 from agent_eval.errors import FailureKind
 from agent_eval.http.retry import Patience
-from agent_eval.models.limits import AdaptiveLimit
-from agent_eval.models.reply import Reply
-from agent_eval.models.retries import Retries
+from agent_eval.models.retries import AdaptiveLimit, Reply, Retries
 
 BROKEN = FailureKind.INFRASTRUCTURE
 

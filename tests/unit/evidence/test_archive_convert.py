@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidPack, UsageError
-from agent_eval.evidence.archive import compact, expand
+from agent_eval.evidence.archive import Conversion, compact, expand
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack
 from tests.extent import examples
@@ -42,35 +42,19 @@ def results(count: int) -> list[Any]:
 
 @LAYOUTS
 @pytest.mark.parametrize("count", [0, 2 * SHARD_CASES])
-def test_there_and_back_are_the_same_bytes(tmp_path: Path, layout: str, count: int) -> None:
+def test_there_and_back_are_the_same_bytes_and_say_the_same(tmp_path: Path, layout: str, count: int) -> None:
     first = make_pack(tmp_path / "first", results(count), layout=layout)
-    conversion = CONVERT[layout](open_pack(first), tmp_path / "second")
+    was = open_pack(first)
+    conversion = CONVERT[layout](was, tmp_path / "second")
+    assert conversion == Conversion(tmp_path / "second", OTHER[layout], [])  # type: ignore[arg-type]
     second = open_pack(tmp_path / "second")
-    CONVERT[OTHER[layout]](second, tmp_path / "third")
-    assert (conversion.out, conversion.layout, conversion.left_behind) == (
-        tmp_path / "second",
-        OTHER[layout],
-        [],
-    )
     assert second.manifest.layout == OTHER[layout]
-    assert bytes_of(tmp_path / "third") == bytes_of(first)
-
-
-@LAYOUTS
-def test_both_layouts_say_the_same(tmp_path: Path, layout: str) -> None:
-    first = open_pack(make_pack(tmp_path / "first", results(3), layout=layout))
-    CONVERT[layout](first, tmp_path / "second")
-    second = open_pack(tmp_path / "second")
-    assert (second.config, second.summary) == (first.config, first.summary)
-    assert (second.results(), second.index()) == (first.results(), first.index())
-    assert list(second.trajectories()) == list(first.trajectories())
-
-
-@LAYOUTS
-def test_converting_to_the_same_layout_copies(tmp_path: Path, layout: str) -> None:
-    first = make_pack(tmp_path / "first", results(3), layout=layout)
-    CONVERT[OTHER[layout]](open_pack(first), tmp_path / "copy")
-    assert bytes_of(tmp_path / "copy") == bytes_of(first)
+    assert (second.config, second.summary) == (was.config, was.summary)
+    assert (second.results(), second.index()) == (was.results(), was.index())
+    assert list(second.trajectories()) == list(was.trajectories())
+    CONVERT[OTHER[layout]](second, tmp_path / "third")
+    CONVERT[OTHER[layout]](was, tmp_path / "copy")
+    assert bytes_of(tmp_path / "third") == bytes_of(tmp_path / "copy") == bytes_of(first)
 
 
 JSON = st.recursive(

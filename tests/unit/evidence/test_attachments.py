@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.contracts import SHARD_CASES, CaseResult, Tally
+from agent_eval.contracts import SHARD_CASES, Tally
 from agent_eval.errors import InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import attachments as kept
 from agent_eval.evidence import writer as writing
@@ -42,7 +42,7 @@ def write(root: Path, layout: Layout, artifacts: dict[str, dict[str, bytes]]) ->
             with open_shard(target, index) as writer:
                 for case_id, files in cases[first : first + SHARD_CASES]:
                     plain = evidence(case(case_id))
-                    tally.add(CaseResult.model_validate(plain.result))
+                    tally.add_row(plain.result)
                     fields = (plain.trajectory, plain.trajectory_line, plain.result, plain.result_line)
                     writer.add(CaseEvidence(*fields, plain.row, files))
                 written = writer.finish()

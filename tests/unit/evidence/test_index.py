@@ -185,14 +185,5 @@ def test_every_case_has_a_row_that_is_valid_and_writable(
     trace: list[dict[str, Any]], metadata: dict[str, Any]
 ) -> None:
     found = row(trace, metadata=metadata)
-    assert CaseIndex.model_validate(found).to_json() == {**found, "topic": None}
+    assert CaseIndex.model_validate(found).to_json() == found
     assert dumps(found)
-
-
-def test_the_topic_is_written_for_cases_that_have_one() -> None:
-    assert "topic" not in row([])
-    assert row([], topic="refunds")["topic"] == "refunds"
-
-
-def test_another_topic_does_not_make_it_another_case() -> None:
-    assert row([], topic="refunds")["definition_digest"] == row([])["definition_digest"]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence import sources
-from agent_eval.evidence.reader import open_pack
+from agent_eval.evidence.reader import failing_cases, open_pack, verify_pack
 from agent_eval.storage.archive import ZipArchive, write_zip
+from agent_eval.storage.files import sha256_file
 from tests.factories import make_case, make_config, make_pack, make_result, seal
+from tests.unit.evidence.test_writer import case, write_pack
 
 LAYOUTS = pytest.mark.parametrize("layout", ["files", "compact"])
 HOSTILE_IDS = ["../../x", "CON", "x" * 300, "Case", "case", "🎉", "a/b", "new\nline", "nul\0"]
@@ -126,17 +130,30 @@ def test_what_is_no_pack_is_refused_with_a_remedy(tmp_path: Path, what: str) -> 
     assert caught.value.exit_code is ExitCode.WRONG_REQUEST
 
 
-def test_the_garbage_collector_is_left_as_it_was(tmp_path: Path) -> None:
-    root = make_pack(tmp_path / "p")
-    assert gc.isenabled()
-    open_pack(root)
-    assert gc.isenabled()
-    gc.disable()
+def test_a_case_takes_little_memory(tmp_path: Path) -> None:
+    count = 600
+    results = [make_result(f"case-{number}") for number in range(count)]
+    root = make_pack(tmp_path / "p", results, layout="compact")
+    open_pack(root)  # what is made once
+    gc.collect()
+    tracemalloc.start()
     try:
-        open_pack(root)
-        assert not gc.isenabled()
+        pack = open_pack(root)
+        bytes_kept = tracemalloc.get_traced_memory()[0]
     finally:
-        gc.enable()
+        tracemalloc.stop()
+    assert len(pack.results()) == count
+    assert bytes_kept < 1_200 * count  # its result and trajectory have 3 KB
+
+
+@pytest.mark.parametrize("name", ["trajectories", "verdicts"])
+def test_what_changes_after_a_pack_was_opened_is_refused_when_it_is_read(tmp_path: Path, name: str) -> None:
+    root = make_pack(tmp_path / "p", layout="compact")
+    pack = open_pack(root)
+    file = root / f"cases/{name}-00000.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"case-2", b"case-X"))
+    with pytest.raises(InvalidPack, match="was changed"):
+        list(pack.results() if name == "verdicts" else pack.trajectories())
 
 
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
@@ -159,3 +176,40 @@ def test_cases_may_be_called_like_files_of_the_other_layout(tmp_path: Path, layo
     pack = open_pack(make_pack(tmp_path / "p", [make_result(case_id) for case_id in ids], layout=layout))
     assert [row["case_id"] for row in pack.results()] == ids
     assert pack.trajectory("artifacts-00000.jsonl").case_id == "artifacts-00000.jsonl"
+
+
+@LAYOUTS
+def test_cases_that_did_not_pass_come_in_suite_order_with_their_trajectory(
+    tmp_path: Path, layout: str
+) -> None:
+    ids = ['"outcome":"passed"', "b", '"outcome": "passed"', "a"]
+    results = [make_result(name, failed=() if name == "b" else "policy") for name in ids]
+    pack = make_pack(tmp_path / "pack", results, layout=layout)
+    found = list(failing_cases(pack))
+    assert [row["case_id"] for row, _ in found] == [ids[0], *ids[2:]]
+    assert all((pack / path).is_file() for _, path in found)
+
+
+@LAYOUTS
+def test_no_more_is_read_for_failing_cases_than_is_asked_for(tmp_path: Path, layout: str) -> None:
+    results = [make_result(f"case-{number:03}", failed="policy") for number in range(300)]
+    pack = make_pack(tmp_path / "pack", results, layout=layout)
+    for path in [*(pack / "cases").glob("verdicts-00001.jsonl"), *pack.glob("cases/case-299*/verdicts.json")]:
+        path.write_text("no JSON\n")
+    assert len(list(islice(failing_cases(pack), 10))) == 10
+
+
+def test_a_pack_that_is_not_finished_has_no_failing_cases(tmp_path: Path) -> None:
+    assert list(failing_cases(tmp_path)) == []
+
+
+def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) -> None:
+    root = tmp_path / "pack"
+    # The summary of this pack counts no cases at all: opening it would refuse it.
+    write_pack(root, "compact", [case("a"), case("b")])
+    seal = verify_pack(root)
+    assert seal.manifest_sha256 == sha256_file(root / "manifest.json")[0]
+    assert "cases/verdicts-00000.jsonl" in {entry.path for entry in seal.files()}
+    (root / "cases/verdicts-00000.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(InvalidPack, match="was changed"):
+        verify_pack(root)

@@ -127,23 +127,9 @@ def test_compact_layout_has_no_folders(tmp_path: Path) -> None:
         "cases/verdicts-00000.jsonl",
         "cases/verdicts-00001.jsonl",
     }
-    assert [row["case_id"] for row in lines(root / "cases/verdicts-00001.jsonl")] == [f"c{SHARD_CASES}"]
-
-
-def test_both_layouts_say_the_same(tmp_path: Path) -> None:
-    cases = [case("a"), case("b", input={"z": 1, "a": [1.0, 2]})]
-    write_pack(tmp_path / "f", "files", cases)
-    write_pack(tmp_path / "c", "compact", cases)
-    trajectories = lines(tmp_path / "c/cases/trajectories-00000.jsonl")
-    assert trajectories == cases
-    for position, name in enumerate("ab"):
-        directory = tmp_path / "f/cases" / name
-        assert json.loads((directory / "trajectory.json").read_text()) == cases[position]
-        verdicts = json.loads((directory / "verdicts.json").read_text())
-        assert verdicts == lines(tmp_path / "c/cases/verdicts-00000.jsonl")[position]
-        assert CaseResult.model_validate(verdicts).passed
-    for name in ("run/index.jsonl", "run/config.json", "run/summary.json"):
-        assert (tmp_path / "f" / name).read_bytes() == (tmp_path / "c" / name).read_bytes()
+    (last,) = lines(root / "cases/verdicts-00001.jsonl")
+    assert CaseResult.model_validate(last).passed
+    assert last["case_id"] == f"c{SHARD_CASES}"
 
 
 def test_events_name_their_run_dataset_and_case_whatever_they_claim(tmp_path: Path) -> None:
@@ -151,14 +137,11 @@ def test_events_name_their_run_dataset_and_case_whatever_they_claim(tmp_path: Pa
     write_pack(
         tmp_path / "pack", "files", [case("a"), {"case_id": "b", "trace": [lying, {**lying, "idx": 1}]}]
     )
+    write_pack(tmp_path / "silent", "files", [{"case_id": "a"}])
+    assert (tmp_path / "silent/run/events.jsonl").read_bytes() == b""
     events = lines(tmp_path / "pack/run/events.jsonl")
     assert [(event["case_id"], event["idx"]) for event in events] == [("a", 0), ("b", 0), ("b", 1)]
     assert {(event["run_id"], event["dataset_id"]) for event in events} == {("run-1", "demo")}
-
-
-def test_case_without_a_trace_has_no_events(tmp_path: Path) -> None:
-    write_pack(tmp_path / "pack", "files", [{"case_id": "a"}])
-    assert (tmp_path / "pack/run/events.jsonl").read_bytes() == b""
 
 
 def test_judge_files_are_lists_over_all_shards_as_if_written_at_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from agent_eval.contracts import RunReference, RunSummary
 from agent_eval.contracts.history import CaseRecord, HistoryRun, RunRecord
 from agent_eval.contracts.policy import GatePolicy
-from agent_eval.contracts.reruns import Figures, Rerun, RoundCount, Side, SuiteRound
+from agent_eval.contracts.reruns import Figures, Rerun, Side, SuiteRound, TrialCounts
 from agent_eval.gate.procedure import Counts, Material, Question, question
 from agent_eval.gate.rerun import Cut
 from agent_eval.gate.waivers import Excuses
@@ -90,7 +90,7 @@ class Script:
     otherwise: Rerun = PASSED
     most: int = 10_000
     alterations: Mapping[Side, str] = field(default_factory=dict)
-    rounds: Callable[[Side, int], Mapping[str, RoundCount]] | None = None
+    rounds: Callable[[Side, int], Mapping[str, TrialCounts]] | None = None
     figures: Mapping[Side, Figures] = field(default_factory=dict)
     log: list[tuple[Side, str]] = field(default_factory=list)
     suites: list[tuple[str, tuple[Side, ...]]] = field(default_factory=list)
@@ -122,8 +122,8 @@ class Script:
         return sum(done == (side, case_id) for done in self.log)
 
 
-def counts_of(passed: Mapping[str, int], trials: int = 1) -> dict[str, RoundCount]:
-    return {case_id: RoundCount(passed=number, trials=trials) for case_id, number in passed.items()}
+def counts_of(passed: Mapping[str, int], trials: int = 1) -> dict[str, TrialCounts]:
+    return {case_id: TrialCounts(passed=number, trials=trials) for case_id, number in passed.items()}
 
 
 def reference(record: RunRecord, **summary: Any) -> RunReference:

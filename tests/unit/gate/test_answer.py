@@ -14,9 +14,9 @@ from agent_eval.contracts.reruns import (
     OtherSuites,
     Rerun,
     Reruns,
-    RoundCount,
     Side,
     SuiteRound,
+    TrialCounts,
 )
 from agent_eval.errors import InvalidInput
 from agent_eval.gate.answer import Answer, answer
@@ -554,7 +554,7 @@ def test_a_record_of_more_than_is_run_is_refused(more: dict[str, Any]) -> None:
 
 
 def test_figures_are_measured_again_only_where_they_are_in_doubt() -> None:
-    script = Script(rounds=lambda _side, _number: {"a": RoundCount(passed=1, trials=1)})
+    script = Script(rounds=lambda _side, _number: {"a": TrialCounts(passed=1, trials=1)})
     script.figures = {"base": Figures(cost_usd={"a": 1.0}), "change": Figures(cost_usd={"a": 2.0})}
     question = steady(now={"a": 1})
     record = rerun({"shop": question}, script, BESIDE, figures_in_doubt=frozenset({"shop"}))["shop"]

@@ -11,7 +11,7 @@ from agent_eval.comparison.compare import compare
 from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.policy import GatePolicy, Quarantine
 from agent_eval.contracts.registry import Waiver
-from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, RoundCount, Side
+from agent_eval.contracts.reruns import CaseReruns, Figures, Rerun, Side, TrialCounts
 from agent_eval.gate.decide import decide_by_policy, question_of, why_too_little
 from agent_eval.gate.limits import figures_in_doubt
 from agent_eval.gate.procedure import Material
@@ -158,7 +158,7 @@ def test_violations_say_in_how_many_further_runs_they_came_and_those_that_block_
 
 
 def test_rounds_that_are_not_worse_are_told() -> None:
-    def rounds(side: Side, number: int) -> dict[str, RoundCount]:
+    def rounds(side: Side, number: int) -> dict[str, TrialCounts]:
         passed = 48 if (side, number) == ("change", 0) else 50
         return counts_of({name: int(k < passed) for k, name in enumerate(SUITE)})
 

@@ -28,7 +28,6 @@ def test_mixed_results_are_flaky_and_steady_failure_is_a_defect() -> None:
     rows = {case.case_id: case for case in found.case_stability}
     mixed = rows["mixed"]
     assert (mixed.pass_count, mixed.hard_fail_count, mixed.pass_rate) == (2, 1, 0.5)
-    assert mixed.entropy == 1.0
     assert mixed.flake_score == pytest.approx(2 / 3)
     assert mixed.reason == "Passed 2 of 4 runs, below 0.98: quarantine it until it is steady."
     assert rows["broken"].reason == "Failed all 4 runs: a defect, not a flake."
@@ -140,7 +139,7 @@ def test_an_unknown_case_policy_is_refused(policy: str) -> None:
 
 
 def test_the_curve_goes_as_far_as_every_case_has_trials() -> None:
-    curve = pass_curve([(2, 2), (1, 3)])
+    curve = pass_curve([(2, 2, 1), (1, 3, 1)])
     assert [point.k for point in curve] == [1, 2]
     assert curve[0].pass_hat_k == curve[0].pass_at_k == pytest.approx((1 + 1 / 3) / 2)
     assert curve[1].pass_hat_k == 0.5

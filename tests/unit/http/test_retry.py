@@ -35,6 +35,31 @@ def test_asked_wait__nonsense_in_the_reset_time_is_not_obeyed() -> None:
     assert asked_wait(403, headers, now=0) == 60
 
 
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m2.5s"}, 62.5),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "17ms"}, 0.017),
+        ({"x-ratelimit-remaining-tokens": "5", "x-ratelimit-reset-tokens": "17ms"}, None),
+        (
+            {
+                "anthropic-ratelimit-requests-remaining": "0",
+                "anthropic-ratelimit-requests-reset": "1970-01-01T00:02:00Z",
+                "anthropic-ratelimit-input-tokens-remaining": "0",
+                "anthropic-ratelimit-input-tokens-reset": "1970-01-01T00:01:50Z",
+            },
+            20.0,
+        ),
+        ({"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "soon"}, None),
+        ({"x-ratelimit-remaining": "0"}, None),
+    ],
+)
+def test_asked_wait__a_limit_that_is_used_up_says_when_it_ends(
+    fields: dict[str, str], seconds: float | None
+) -> None:
+    assert asked_wait(429, fields, now=100) == seconds
+
+
 def test_asked_wait__a_date_in_the_past_means_now() -> None:
     assert asked_wait(503, {"retry-after": "Thu, 01 Jan 1970 00:00:00 -0000"}, now=100) == 0
 

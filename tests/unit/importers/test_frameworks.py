@@ -113,10 +113,35 @@ def test_a_handoff_and_a_failed_tool_of_the_agents_sdk(tmp_path: Path) -> None:
     assert result.cases[0]["case_id"] == "thread-1"
 
 
+def test_autogen_says_structured_answers_runs_code_and_ends_with_a_summary(tmp_path: Path) -> None:
+    about = {"source": "coder", "models_usage": None, "metadata": {}}
+    code = {"code": "print(7)", "language": "python"}
+    messages = [
+        {"source": "user", "content": "Seven?", "type": "TextMessage"},
+        {**about, "content": "", "code_blocks": [code], "type": "CodeGenerationEvent"},
+        {**about, "content": "", "result": {"exit_code": 0, "output": "7"}, "type": "CodeExecutionEvent"},
+        {**about, "content": {"answer": 7}, "type": "StructuredMessage[Answer]"},
+        {**about, "content": "It is 7.", "tool_calls": [], "results": [], "type": "ToolCallSummaryMessage"},
+    ]
+    result = of_value(FRAMEWORK, {"messages": messages}, tmp_path, strict=True)
+    assert [(event["type"], event.get("output")) for event in result.events][1:] == [
+        *(("tool_call", None), ("tool_result", "7"), ("message", {"answer": 7}), ("message", "It is 7."))
+    ]
+
+
 def test_the_result_at_the_end_of_a_stream_repeats_nothing(tmp_path: Path) -> None:
     result = fixture("autogen/stream-with-its-result.jsonl", tmp_path)
     assert [event["type"] for event in result.events] == [
-        *("message", "reasoning", "tool_call", "tool_call", "tool_result", "tool_result", "message")
+        *(
+            "message",
+            "reasoning",
+            "tool_call",
+            "tool_call",
+            "tool_result",
+            "tool_result",
+            "message",
+            "message",
+        )
     ]
     assert result.tokens("input_tokens") == 30
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,3 +264,29 @@ def test_what_a_record_says_beside_its_request_is_kept(tmp_path):
     assert case.trace[-1].latency_ms == 640
     assert case.metadata["imported"]["record"] == {"user": "u1", "metadata": {"ticket": 7}}
     assert entries == []
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        [(0, "c1", "a", '{"x":'), (0, None, None, "1}"), (0, "c2", "b", '{"y":2}')],
+        [(None, "c1", "a", '{"x":1}'), (None, "c2", "b", '{"y":2}')],
+        [(0, "c1", "a", '{"x":1}'), (1, "c2", "b", '{"y":2}'), (0, "c1", "a", "")],
+        [(None, None, "a", '{"x":1}'), (None, None, "b", '{"y":2}')],
+    ],
+)
+def test_parallel_calls_of_a_stream_are_told_apart_by_their_ids(
+    fragments: list[tuple[Any, ...]], tmp_path: Path
+) -> None:
+    chunks = [
+        chunk_of({"tool_calls": [{"index": index, "id": own, "function": {"name": name, "arguments": text}}]})
+        for index, own, name, text in fragments
+    ]
+    (case,), entries = imported(tmp_path, stream(*chunks, chunk_of({}, "tool_calls"), "[DONE]"))
+    assert [(event.tool, event.input) for event in case.trace] == [("a", {"x": 1}), ("b", {"y": 2})]
+    assert entries == []
+
+
+def chunk_of(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"object": "chat.completion.chunk", "id": "x", "choices": [choice]}

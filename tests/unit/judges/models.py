@@ -6,7 +6,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.judges.asking import JudgeModel
+from agent_eval.judges.base import JudgeModel
 from agent_eval.models.base import Model
 
 

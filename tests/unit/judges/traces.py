@@ -1,4 +1,4 @@
-"""Traces as sentences, and one way to put them before a judge.
+"""Traces as sentences, one way to put them before a judge, and rows of what it then gives.
 
 verdict = judge("policy", says("hi"), policy={"forbidden_tools": ["rm"]})
 """
@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from typing_extensions import override
+
 from agent_eval.contracts import Case, Verdict
+from agent_eval.errors import InvalidInput
 from agent_eval.judges import load_judges, validate_case
 
 Events = list[dict[str, Any]]
@@ -60,3 +64,51 @@ def judge(judge_id: str, *events: Events, config: dict[str, Any] | None = None, 
 def findings(verdict: Verdict) -> tuple[str, str | None]:
     """Outcome and failure in plain words."""
     return verdict.outcome.value, verdict.failure.value if verdict.failure else None
+
+
+class Row:
+    """What a judge gives on some events, with the case's other fields.
+
+    Args:
+        title: The behaviour, in words.
+        gives: `OUTCOME`, `OUTCOME FAILURE`, or with `: ` and the whole reason; `refused FIELD` for a case or
+            configuration that is refused.
+        has: A part of the reason, or of the message or remedy of what is refused.
+        evidence: Members that the verdict's evidence has, others allowed.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *events: Events,
+        gives: str,
+        has: str = "",
+        refs: list[int] | None = None,
+        score: float | None = None,
+        evidence: dict[str, Any] | None = None,
+        **fields: Any,
+    ) -> None:
+        self.title, self.events, self.fields = title, events, fields
+        self.gives, self.has = gives, has
+        self.refs, self.score, self.evidence = refs, score, evidence
+
+    @override
+    def __str__(self) -> str:
+        return self.title
+
+    def check(self, judge_id: str) -> None:
+        """Judge the events, and compare."""
+        if self.gives.startswith("refused "):
+            with pytest.raises(InvalidInput) as caught:
+                judge(judge_id, *self.events, **self.fields)
+            assert caught.value.details["field"] == self.gives.removeprefix("refused ")
+            assert self.has in f"{caught.value.message} {caught.value.remedy}"
+            return
+        verdict = judge(judge_id, *self.events, **self.fields)
+        expected, _, reason = self.gives.partition(": ")
+        assert " ".join(filter(None, findings(verdict))) == expected, verdict.reason
+        assert verdict.reason == (reason or verdict.reason)
+        assert self.has in verdict.reason
+        assert verdict.evidence_refs == (verdict.evidence_refs if self.refs is None else self.refs)
+        assert self.score is None or verdict.score == pytest.approx(self.score)
+        assert verdict.evidence == {**verdict.evidence, **(self.evidence or {})}

@@ -12,13 +12,13 @@ import pytest
 from agent_eval.contracts.event import Finish
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models import hosted
-from agent_eval.models.anthropic import AnthropicModel
 from agent_eval.models.base import Message, Model, ModelFailure, ModelOptions, ModelRequest
 from agent_eval.models.catalog import described, open_model
 from agent_eval.models.client import ModelClient
+from agent_eval.models.hosted import Question
 from agent_eval.models.openai import OpenAiModel
 from agent_eval.models.retries import Retries
-from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
+from tests.fakes.models import FAKES, FakeModel, FakeOpenAi, Step
 
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}, "required": ["verdict"]}
 KEY = "k-canary-123"
@@ -45,20 +45,19 @@ def no_habits() -> Iterator[None]:
     hosted._habits.clear()
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=FAKES)
 def provider(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def serve(provider: str) -> Iterator[Serve]:
-    fake, kind = {"openai": (FakeOpenAi, OpenAiModel), "anthropic": (FakeAnthropic, AnthropicModel)}[provider]
     with ExitStack() as stack:
 
         def make(*script: Step, **options: Any) -> tuple[FakeModel, Model]:
-            server = stack.enter_context(fake(*script))
-            model = kind("small", base_url=server.base_url, api_key=KEY, **options)
-            return server, stack.enter_context(closing(model))
+            server = stack.enter_context(FAKES[provider](*script))
+            given = {"model": "small", "base_url": server.base_url, "api_key": KEY, **options}
+            return server, stack.enter_context(closing(open_model(provider, ModelOptions(**given))))
 
         yield make
 
@@ -83,51 +82,41 @@ def test_the_reply_has_text_model_usage_and_the_form_that_was_asked_for(serve: S
     assert "top_p" not in server.requests[0]
 
 
-def test_openai_is_sent_a_strict_schema_and_a_limit_of_tokens():
-    with FakeOpenAi(Step(text="{}")) as server:
-        OpenAiModel("small", base_url=server.base_url).complete(make_request())
-    assert server.requests == [
-        {
-            "model": "small",
-            "messages": [
-                {"role": "system", "content": "You judge."},
-                {"role": "user", "content": "the conversation\n\nthe criterion"},
-            ],
-            "max_completion_tokens": 500,
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "reply", "strict": True, "schema": SCHEMA},
-            },
-        }
-    ]
+OPENAI_BODY = {
+    "model": "small",
+    "messages": [
+        {"role": "system", "content": "You judge."},
+        {"role": "user", "content": "the conversation\n\nthe criterion"},
+    ],
+    "max_completion_tokens": 500,
+    "response_format": {
+        "type": "json_schema",
+        "json_schema": {"name": "reply", "strict": True, "schema": SCHEMA},
+    },
+}
+SHARED = {"type": "text", "text": "the conversation", "cache_control": {"type": "ephemeral"}}
+ANTHROPIC_BODY = {
+    "model": "small",
+    "max_tokens": 500,
+    "system": "You judge.",
+    "messages": [{"role": "user", "content": [SHARED, {"type": "text", "text": "the criterion"}]}],
+    "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
+}
 
 
-def test_anthropic_is_sent_the_schema_and_told_which_part_other_requests_share():
-    with FakeAnthropic(Step(text="{}")) as server:
-        AnthropicModel("small", base_url=server.base_url).complete(make_request(shared_prefix=True))
-    assert server.requests == [
-        {
-            "model": "small",
-            "max_tokens": 500,
-            "system": "You judge.",
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [
-                        {"type": "text", "text": "the conversation", "cache_control": {"type": "ephemeral"}},
-                        {"type": "text", "text": "the criterion"},
-                    ],
-                }
-            ],
-            "output_config": {"format": {"type": "json_schema", "schema": SCHEMA}},
-        }
-    ]
+def test_what_is_sent_has_the_schema_and_the_part_that_other_requests_share(serve: Serve, provider: str):
+    server, model = serve(Step(text="{}"))
+    model.complete(make_request(shared_prefix=True))
+    assert server.requests == [{"openai": OPENAI_BODY, "anthropic": ANTHROPIC_BODY}[provider]]
 
 
 def test_openai_itself_is_given_one_cache_key_for_requests_that_begin_alike():
     def key(model: OpenAiModel, *parts: str, **fields: Any) -> Any:
-        request = make_request(messages=(Message("user", parts),), model="small", **fields)
-        return model.body(request, None).get("prompt_cache_key")
+        request = make_request(messages=(Message("user", parts),), **fields)
+        messages = [model.message(message, is_shared=True) for message in request.messages]
+        body = model.body(Question("small", messages, request.system))
+        model.shape(body, request, None)
+        return body.get("prompt_cache_key")
 
     own, other = OpenAiModel("small"), OpenAiModel("small", base_url="http://localhost:11434/v1")
     first = key(own, "the conversation", "polite", shared_prefix=True)
@@ -150,7 +139,7 @@ def test_a_server_that_refuses_schemas_is_asked_for_an_object_and_then_in_words_
 ):
     server, model = serve(
         refusal(400, "'response_format.type' must be text: json_schema is not supported"),
-        refusal(422, "extra field output_config / response_format"),
+        refusal(400, "Failed to generate JSON.", code="json_validate_failed"),
         Step(text='{"verdict": "failed"}'),
     )
     assert model.complete(make_request()).rung == "plain"
@@ -240,21 +229,21 @@ def test_after_a_refusal_of_the_key_no_request_is_sent_any_more(serve: Serve, st
     [
         (refusal(429, "slow down"), True),
         (refusal(529, "overloaded"), True),
-        (refusal(500, "oh"), False),
+        (refusal(409, "conflict"), False),
         (Step(status=502, body=b"<html>Bad gateway</html>"), False),
         (Step(body=b"<html><body>Sign in</body></html>"), False),
         (Step(body=b'{"page": 1}'), False),
         (Step(body=b"[]"), False),
         (Step(text="cut off", cut=True), False),
     ],
-    ids=["429", "529", "500", "502 html", "html", "other object", "list", "cut connection"],
+    ids=["429", "529", "409", "502 html", "html", "other object", "list", "cut connection"],
 )
 def test_what_is_no_fault_of_the_request_is_sent_again(serve: Serve, step: Step, rate_limited: bool):
     server, model = serve(step, step, Step(text="{}"))
     client = client_of(model)
     assert client.complete(make_request()).retries == 2
     assert len(server.requests) == 3
-    assert client.use.to_json()["judge"]["retries"] == 2
+    assert client.use["judge"].to_json()["retries"] == 2
     server, model = serve(step)
     with pytest.raises(ModelFailure) as caught:
         client_of(model).complete(make_request())
@@ -284,55 +273,44 @@ def test_an_account_without_credit_is_not_asked_again(serve: Serve):
     assert len(server.requests) == 1
 
 
+def openai(message: Any) -> dict[str, Any]:
+    return {"choices": [{"message": message, "finish_reason": "stop"}]}
+
+
 @pytest.mark.parametrize(
-    ("message", "finish", "text"),
+    ("provider", "body", "finish", "text"),
     [
-        ({"content": None, "refusal": "No."}, Finish.REFUSED, "No."),
-        ({"content": [{"type": "refusal", "refusal": "No."}]}, Finish.REFUSED, "No."),
-        ({"content": ""}, Finish.ENDED, ""),
-        ({"content": None}, Finish.ENDED, ""),
-        ({"content": [{"type": "text", "text": "{}"}]}, Finish.ENDED, "{}"),
+        ("openai", openai({"content": None, "refusal": "No."}), Finish.REFUSED, "No."),
+        ("openai", openai({"content": [{"type": "refusal", "refusal": "No."}]}), Finish.REFUSED, "No."),
+        ("openai", openai({"content": ""}), Finish.ENDED, ""),
+        ("openai", openai({"content": None}), Finish.ENDED, ""),
+        ("openai", openai({"content": [{"type": "text", "text": "{}"}]}), Finish.ENDED, "{}"),
+        ("anthropic", {"content": [], "stop_reason": "refusal"}, Finish.REFUSED, ""),
+        (
+            "anthropic",
+            {"content": [{"type": "text", "text": "{"}], "stop_reason": "max_tokens"},
+            Finish.CUT,
+            "{",
+        ),
+        ("anthropic", {"content": [], "stop_reason": "end_turn"}, Finish.ENDED, ""),
     ],
 )
-def test_refused_and_empty_answers_of_openai_are_replies(message: Any, finish: Finish, text: str):
-    body = {"choices": [{"message": message, "finish_reason": "stop"}]}
-    with FakeOpenAi(Step(body=json.dumps(body).encode())) as server:
-        reply = OpenAiModel("small", base_url=server.base_url).complete(make_request())
+def test_refused_cut_and_empty_answers_are_replies(serve: Serve, body: Any, finish: Finish, text: str):
+    _, model = serve(Step(body=json.dumps(body).encode()))
+    reply = model.complete(make_request())
     assert (reply.finish, reply.text, reply.usage) == (finish, text, None)
 
 
-@pytest.mark.parametrize(
-    ("stop_reason", "content", "finish"),
-    [
-        ("refusal", [], Finish.REFUSED),
-        ("max_tokens", [{"type": "text", "text": '{"verd'}], Finish.CUT),
-        ("end_turn", [], Finish.ENDED),
-    ],
-)
-def test_refused_cut_and_empty_answers_of_anthropic_are_replies(
-    stop_reason: str, content: list[Any], finish: Finish
-):
-    body = {"content": content, "stop_reason": stop_reason}
-    with FakeAnthropic(Step(body=json.dumps(body).encode())) as server:
-        reply = AnthropicModel("small", base_url=server.base_url).complete(make_request())
-    assert (reply.finish, reply.text) == (finish, content[0]["text"] if content else "")
-
-
-def test_costs_are_published_prices(serve: Serve):
-    with FakeOpenAi(
-        Step(
-            body=json.dumps(
-                {
-                    "model": "gpt-4o",
-                    "choices": [{"message": {"content": "{}"}}],
-                    "usage": {"prompt_tokens": 1000, "completion_tokens": 100},
-                }
-            ).encode()
-        )
-    ) as server:
+def test_costs_are_published_prices():
+    body = {
+        **openai({"content": "{}"}),
+        "model": "gpt-4o",
+        "usage": {"prompt_tokens": 1000, "completion_tokens": 100},
+    }
+    with FakeOpenAi(Step(body=json.dumps(body).encode())) as server:
         client = client_of(OpenAiModel("gpt-4o", base_url=server.base_url))
         assert client.complete(make_request()).cost_usd == pytest.approx(0.0035)
-    assert client.use.to_json()["judge"] == {
+    assert client.use["judge"].to_json() == {
         "calls": 1,
         "input_tokens": 1000,
         "output_tokens": 100,

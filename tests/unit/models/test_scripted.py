@@ -123,7 +123,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path):
     path = tmp_path / "script.json"
     path.write_text(json.dumps({"kind": "tool_cassette", "replies": []}))
     with pytest.raises(InvalidInput, match='"kind": "model_script"'):
-        ScriptedModel.from_file(path)
+        ScriptedModel.from_options(ModelOptions(script=path))
 
 
 def test_a_scripted_model_needs_a_script():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.models.usage import facts_of, usage_of
+from agent_eval.models.usage import facts_of, price_of, usage_of
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,7 @@ from agent_eval.models.usage import facts_of, usage_of
                 "reasoning_tokens": 2,
             },
         ),
+        ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, {"input_tokens": 9, "cached_tokens": 4}),
         ({"input_tokens": 0, "cached_tokens": 0}, {"input_tokens": 0}),
         ({"input_tokens": "12", "output_tokens": -1}, {"input_tokens": 12}),
     ],
@@ -60,3 +61,17 @@ def test_an_answer_says_who_gave_it_and_why_it_ended() -> None:
         "agent_name": "triage",
     }
     assert facts_of({"finish_reason": "stop"}).stop_reason == "stop"
+
+
+@pytest.mark.parametrize("answer", [{"cost_usd": 0.5}, {"response_cost": "0.5"}, {"usage": {"cost": 0.5}}])
+def test_a_cost_is_read_wherever_a_gateway_reports_it(answer: Any) -> None:
+    assert facts_of(answer).cost_usd == 0.5
+
+
+def test_a_model_has_its_price_under_the_names_of_its_resellers() -> None:
+    tokens = {"input_tokens": 1000, "output_tokens": 100}
+    bedrock = price_of("us.anthropic.claude-sonnet-4-5-20250929-v1:0", tokens)
+    assert bedrock == price_of("bedrock/us.anthropic.claude-sonnet-4-5-20250929-v1:0", tokens)
+    assert bedrock is not None
+    assert price_of("openrouter/anthropic/claude-sonnet-4.5", tokens) == price_of("claude-sonnet-4-5", tokens)
+    assert price_of("nobody.knows-this", tokens) is None

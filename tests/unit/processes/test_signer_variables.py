@@ -11,7 +11,7 @@ import pytest
 from agent_eval.attestations.keys import SECRET_VARIABLE, SIGNING_KEY_VARIABLE
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.privacy import OF_THE_SIGNER
-from agent_eval.storage.secret_names import is_secret_name
+from agent_eval.storage.redaction_rules import is_secret_name
 
 CODE = """
 import os

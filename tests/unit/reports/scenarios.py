@@ -39,8 +39,8 @@ from agent_eval.contracts.comparison import (
     SpokenTurn,
     TurnPair,
 )
-from agent_eval.contracts.gate import CaseAnswer, JudgedCase, ReleaseAnswer, SafetyFinding, TrialCounts
-from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
+from agent_eval.contracts.gate import CaseAnswer, JudgedCase, ReleaseAnswer, SafetyFinding
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending, TrialCounts
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteReport
 from agent_eval.reports.terminal_comparison import compare_text, gate_text

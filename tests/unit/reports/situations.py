@@ -22,7 +22,6 @@ from agent_eval.contracts import (
     Trace,
     Verdict,
     case_result,
-    summarize,
 )
 from agent_eval.contracts.gate import (
     AppliedWaiver,
@@ -31,14 +30,13 @@ from agent_eval.contracts.gate import (
     ReleaseAnswer,
     SafetyFinding,
     SuiteAnswer,
-    TrialCounts,
 )
-from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending
+from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Spending, TrialCounts
 from agent_eval.engine.shard import judge
 from agent_eval.errors import FailureKind
 from agent_eval.judges.catalog import load_judges
 from agent_eval.reports.model import EvaluationReport, SuiteReport
-from tests.factories import make_case, make_config, make_index_row
+from tests.factories import make_case, make_config, make_index_row, summarize
 from tests.unit.reports.scenarios import (
     BASE,
     HEAD,
@@ -316,7 +314,7 @@ def flaky() -> EvaluationReport:
         reason="Cost rose by 31%: 0.119 USD became 0.156 USD over 60 cases.",
     )
     spent = Spending(trials=26, minutes=3.2, cost_usd=0.21)
-    kept = Reruns(spent=spent, expected=Spending(trials=96, minutes=11.0, cost_usd=0.8))
+    kept = Reruns(spent=spent)
     return report(
         decided(before, now, passed(sentence, cases=cases, figures=[more], notes=notes), reruns=kept)
     )

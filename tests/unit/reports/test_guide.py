@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from agent_eval.ci.platforms.github import GITHUB
+from agent_eval.ci.platforms.spec import SUMMARY_LIMIT
 from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.reports.detail import COMMENT, FULL
 from agent_eval.reports.story import SIGNS
@@ -32,7 +33,7 @@ def test_it_explains_every_decision_and_the_limit():
     for sign in SIGNS.values():
         assert f"| {sign} | " in text
     assert f"{GITHUB.comment_limit:,} characters" in text
-    assert f"{GITHUB.summary_limit // 1024**2} MiB" in text
+    assert f"{SUMMARY_LIMIT // 1024**2} MiB" in text
     assert f"kept of {DETAIL_LIMIT} cases" in text
     assert f"{FULL[0].cases} regressed cases open" in text
     assert COMMENT[0].cases == 5

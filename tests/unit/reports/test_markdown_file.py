@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from agent_eval.contracts import Compatibility, CompatibilityCheck
 from agent_eval.reports.markdown_file import render_markdown
 from tests.unit.reports import scenarios, situations
@@ -80,3 +82,20 @@ def test_a_passing_report_is_calm():
     text = rendered(scenarios.unchanged)
     assert text.startswith("## ✅ Every threshold holds.\n\nRelease Eval Report\n\npass rate 94.0")
     assert "[!" not in text
+
+
+@pytest.mark.parametrize("decided_by", ["thresholds", "policy"])
+def test_another_number_of_trials_is_said_where_cases_are_counted_and_not_where_trials_are(decided_by):
+    """Main runs each case four times and a change once: that is the job's own procedure."""
+    words = "2 cases have another number of trials (4 in the baseline, 1 now), which changes what it takes"
+    broken = CompatibilityCheck(
+        name="trial_count_match", passed=False, enforced=False, message=words, details={}
+    )
+    suite = scenarios.regressed_suite()
+    assert suite.comparison is not None
+    behaviour = suite.comparison.behaviour.model_copy(update={"notices": [f"{words}."]})
+    compatibility = Compatibility(passed=True, checks=[broken], failures=[broken])
+    comparison = suite.comparison.model_copy(update={"behaviour": behaviour, "compatibility": compatibility})
+    decision = suite.decision.model_copy(update={"decided_by": decided_by})
+    text = rendered(comparison=comparison, decision=decision)
+    assert ("another number of trials" in text) is (decided_by == "thresholds")

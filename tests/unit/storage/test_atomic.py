@@ -1,8 +1,14 @@
-"""Durable writes: whatever goes wrong, what was there before is still there, whole."""
+"""Durable writes: whatever goes wrong, what was there before is still there, whole.
+
+What killed writers leave is removed; what living ones write is not.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import fcntl
+import hashlib
 import os
 import resource
 import signal
@@ -13,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +27,19 @@ import pytest
 
 from agent_eval.errors import ExitCode, StorageError, UsageError
 from agent_eval.storage import atomic
-from agent_eval.storage.atomic import new_directories, new_directory, new_file, write_file
+from agent_eval.storage.atomic import (
+    HashedFile,
+    append_file,
+    exchange,
+    new_directories,
+    new_directory,
+    new_file,
+    sync_file_system,
+    without_new_directories,
+    write_file,
+    write_private,
+    write_unsynced,
+)
 
 
 def content(root: Path) -> dict[str, bytes]:
@@ -110,17 +129,6 @@ def test_a_file_in_shared_memory_is_replaced_like_any_other() -> None:
         assert path.read_bytes() == b"new"
 
 
-def test_full_disk_keeps_the_previous_file(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    write_file(path, b"previous")
-    with files_limited_to(4096), pytest.raises(StorageError) as caught:
-        write_file(path, b"x" * 10_000)
-    assert content(tmp_path) == {"x": b"previous"}
-    assert str(path) in caught.value.message
-    assert caught.value.remedy
-    assert caught.value.exit_code is ExitCode.NOT_EVALUABLE
-
-
 @pytest.mark.parametrize("make", ["directory", "file-above"])
 def test_impossible_paths_are_refused(tmp_path: Path, make: str) -> None:
     path = tmp_path / "x"
@@ -155,26 +163,17 @@ def test_new_directory_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert content(tmp_path) == {"deep/pack/sub/x": b"1"}
 
 
-def test_new_directory_takes_the_place_of_an_empty_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_new_directory_takes_the_place_of_an_empty_one_and_of_another_when_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    if not can_exchange:
+        monkeypatch.setattr(atomic, "exchange", lambda one, other: False)
     (tmp_path / "pack").mkdir()
-    with new_directory(tmp_path / "pack") as root:
-        (root / "x").write_bytes(b"1")
-    assert content(tmp_path) == {"pack/x": b"1"}
-
-
-def test_new_directory_replaces_only_when_told(tmp_path: Path) -> None:
     make_directory(tmp_path / "pack", b"old")
     with pytest.raises(UsageError, match="not empty"), new_directory(tmp_path / "pack"):
         raise AssertionError("the block must not run")
-    make_directory(tmp_path / "pack", b"new", replace=True)
-    assert content(tmp_path) == {"pack/x": b"new"}
-
-
-def test_new_directory_replaces_without_an_atomic_exchange(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(atomic, "exchange", lambda one, other: False)
-    make_directory(tmp_path / "pack", b"old")
+    assert content(tmp_path) == {"pack/x": b"old"}
     make_directory(tmp_path / "pack", b"new", replace=True)
     assert content(tmp_path) == {"pack/x": b"new"}
 
@@ -251,12 +250,16 @@ def test_directories_of_others_are_refused_before_anything_is_built(tmp_path: Pa
     assert content(tmp_path) == {"b/x": b"foreign"}
 
 
-def test_full_disk_keeps_the_previous_directory(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
+    write_file(tmp_path / "x", b"old")
     make_directory(tmp_path / "pack", b"old")
-    with files_limited_to(4096), pytest.raises(StorageError) as caught:
-        make_directory(tmp_path / "pack", b"x" * 10_000, replace=True)
-    assert content(tmp_path) == {"pack/x": b"old"}
-    assert "ulimit" in caught.value.remedy
+    for write in (write_file, partial(make_directory, replace=True)):
+        with files_limited_to(4096), pytest.raises(StorageError) as caught:
+            write(tmp_path / ("x" if write is write_file else "pack"), b"x" * 10_000)
+        assert "ulimit" in caught.value.remedy
+        assert str(tmp_path) in caught.value.message
+        assert caught.value.exit_code is ExitCode.NOT_EVALUABLE
+    assert content(tmp_path) == {"x": b"old", "pack/x": b"old"}
 
 
 def test_a_really_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
@@ -408,3 +411,310 @@ def test_directories_that_cannot_be_synced_are_no_error_but_broken_disks_are(
         with pytest.raises(StorageError):
             write_file(tmp_path / "x", b"1")
     assert (tmp_path / "x").read_bytes() == b"1"
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+from agent_eval.storage.atomic import new_directory, new_file
+kind, path = sys.argv[1], Path(sys.argv[2])
+with (new_directory(path) if kind == "directory" else new_file(path)) as made:
+    (made / "half").write_text("x") if kind == "directory" else made.write(b"x")
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=["directory", "file"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def writer(kind: str, path: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WRITER, kind, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    return process
+
+
+def put(kind: str, path: Path) -> None:
+    if kind == "file":
+        write_file(path, b"new")
+    else:
+        with new_directory(path, replace=True) as root:
+            (root / "new").write_text("")
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(kind: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        process = writer(kind, tmp_path / "out")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    [leftover] = tmp_path.iterdir()
+    assert leftover.name.startswith(".out.partial-")
+    put(kind, tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_another_writer_is_busy_with_stays(kind: str, tmp_path: Path) -> None:
+    process = writer(kind, tmp_path / "out")
+    put(kind, tmp_path / "out")
+    assert len(list(tmp_path.iterdir())) == 2
+    if kind == "file":
+        process.communicate()
+        assert process.returncode == 0
+        assert (tmp_path / "out").read_bytes() == b"x"
+    else:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    "name", [".out.partial-notes", ".out.partial-0123456789abcdef.txt", ".other.partial-" + 16 * "0"]
+)
+def test_other_peoples_files_stay(name: str, kind: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("mine")
+    put(kind, tmp_path / "out")
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_link_of_that_name_is_not_followed(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    (tmp_path / (".out.partial-" + 16 * "0")).symlink_to(tmp_path / "precious")
+    put(kind, tmp_path / "out")
+    assert (tmp_path / "precious" / "file").read_text() == "mine"
+
+
+def test_who_was_not_quick_enough_makes_another_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[Path] = []
+    lock = atomic._lock_partial
+
+    def too_late(partial: Path, descriptor: int) -> bool:
+        if not refused:
+            refused.append(partial)
+            partial.rmdir() if partial.is_dir() else partial.unlink()
+        return lock(partial, descriptor)
+
+    monkeypatch.setattr("agent_eval.storage.atomic._lock_partial", too_late)
+    put(kind, tmp_path / "out")
+    assert len(refused) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_what_takes_the_place_of_a_leftover_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = tmp_path / f".out.partial-{'0' * 16}"
+    partial.write_text("left by a killed writer")
+    lock = fcntl.flock
+
+    def replaced_meanwhile(descriptor: int, how: int) -> None:
+        lock(descriptor, how)
+        partial.rename(tmp_path / "finished")
+        partial.write_text("of somebody else")
+
+    monkeypatch.setattr(fcntl, "flock", replaced_meanwhile)
+    write_file(tmp_path / "out", b"new")
+    assert partial.read_text() == "of somebody else"
+    assert (tmp_path / "finished").exists()
+
+
+def test_what_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partial = tmp_path / f".out.partial-{'0' * 16}"
+    partial.write_text("x")
+    lock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", lambda descriptor, how: (lock(descriptor, how), partial.unlink())[0])
+    write_file(tmp_path / "out", b"new")
+    assert not partial.exists()
+
+
+def test_directories_that_a_failure_leaves_empty_are_removed_and_no_others(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for written, left in ((None, []), ("results/note", ["results", "results/note"])):
+        place = tmp_path / "kept/results/suite/now/pack"
+
+        def fail(place: Path = place, written: str | None = written) -> None:
+            with without_new_directories(place):
+                place.parent.mkdir(parents=True)
+                if written is not None:
+                    (tmp_path / "kept" / written).write_text("mine")
+                raise ValueError("refused")
+
+        with pytest.raises(ValueError, match="refused"):
+            fail()
+        found = sorted(path.relative_to(tmp_path / "kept").as_posix() for path in tmp_path.rglob("kept/**/*"))
+        assert found == left
+    with without_new_directories(tmp_path / "new/pack"):
+        (tmp_path / "new").mkdir()
+    assert (tmp_path / "new").is_dir()
+
+
+def test_digest_and_size_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with HashedFile(path) as file:
+        file.write(b"one ")
+        file.write(b"")
+        file.write(b"two")
+    assert path.read_bytes() == b"one two"
+    assert (file.sha256, file.size) == (hashlib.sha256(b"one two").hexdigest(), 7)
+
+
+def test_existing_file_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("mine")
+    with pytest.raises(FileExistsError):
+        HashedFile(path)
+    assert path.read_text() == "mine"
+
+
+def test_closing_twice_is_harmless(tmp_path: Path) -> None:
+    file = HashedFile(tmp_path / "file")
+    file.close()
+    file.close()
+    file.discard()
+
+
+def test_full_disk_shows_when_it_is_closed(tmp_path: Path) -> None:
+    file = HashedFile(tmp_path / "file")
+    file.write(b"x" * 5000)
+    with files_limited_to(4096), pytest.raises(OSError, match="too large"):
+        file.close()
+
+
+def test_error_within_the_block_is_not_hidden_by_a_full_disk(tmp_path: Path) -> None:
+    def fail() -> None:
+        with HashedFile(tmp_path / "file") as file:
+            file.write(b"x" * 5000)
+            raise KeyError
+
+    with files_limited_to(4096), pytest.raises(KeyError):
+        fail()
+
+
+def test_small_file_replaces_what_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_unsynced(path, b"longer content")
+    write_unsynced(path, b"short")
+    assert path.read_bytes() == b"short"
+
+
+def test_small_file_on_a_full_disk_is_an_error() -> None:
+    with pytest.raises(OSError, match="No space left"):
+        write_unsynced(Path("/dev/full"), b"x")
+
+
+def test_small_file_is_whole_though_the_system_takes_it_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:3]))
+    write_unsynced(tmp_path / "x", b"all of it")
+    assert (tmp_path / "x").read_bytes() == b"all of it"
+
+
+def test_only_the_owner_may_read_it_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        write_private(tmp_path / "keys" / "key.pem", b"secret")
+    finally:
+        os.umask(before)
+    path = tmp_path / "keys" / "key.pem"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link"])
+def test_what_is_there_stays(tmp_path: Path, kind: str) -> None:
+    path, target = tmp_path / "key.pem", tmp_path / "target"
+    if kind != "dangling link":
+        target.write_bytes(b"old")
+    path.symlink_to(target) if "link" in kind else target.rename(path)
+    with pytest.raises(UsageError, match="is not overwritten"):
+        write_private(path, b"new")
+    assert not target.exists() if kind != "link" else target.read_bytes() == b"old"
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match="No space left"):
+        write_private(tmp_path / "key.pem", b"secret")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StorageError, match="cannot write"):
+        write_private(tmp_path / "file" / "key.pem", b"secret")
+
+
+def test_what_is_appended_comes_after_what_is_there(tmp_path: Path) -> None:
+    append_file(tmp_path / "log", b"one\n")
+    append_file(tmp_path / "log", b"two\n")
+    assert (tmp_path / "log").read_bytes() == b"one\ntwo\n"
+    with pytest.raises(StorageError, match="nowhere"):
+        append_file(tmp_path / "nowhere" / "log", b"")
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one/x").write_text("1")
+    (tmp_path / "other").write_text("2")
+    return tmp_path / "one", tmp_path / "other"
+
+
+def test_two_places_are_swapped_whatever_they_hold(two: tuple[Path, Path]) -> None:
+    if not exchange(*two):
+        pytest.skip("this system or file system cannot exchange two paths")
+    assert (two[1] / "x").read_text() == "1"
+    assert two[0].read_text() == "2"
+
+
+def test_nothing_changes_where_one_of_them_is_missing(two: tuple[Path, Path], tmp_path: Path) -> None:
+    assert exchange(two[0], tmp_path / "nothing") is False
+    assert (two[0] / "x").read_text() == "1"
+
+
+@pytest.mark.parametrize("library", [OSError("no such library"), object()], ids=["none", "older"])
+def test_a_system_without_these_calls_has_neither(
+    two: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, library: object
+) -> None:
+    def load(*_: Any, **__: Any) -> object:
+        if isinstance(library, OSError):
+            raise library
+        return library
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    assert exchange(*two) is False
+    assert sync_file_system(two[0]) is False
+    assert two[1].read_text() == "2"
+
+
+def test_a_disk_that_fails_to_sync_is_an_error_that_names_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(atomic, "_c_function", lambda _: fail)
+    with pytest.raises(OSError, match="put/output") as caught:
+        sync_file_system(tmp_path)
+    assert (caught.value.errno, caught.value.filename) == (errno.EIO, str(tmp_path))
+
+
+def test_syncing_needs_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        sync_file_system(tmp_path / "nothing")
+    assert sync_file_system(tmp_path) in (True, False)

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from agent_eval.errors import UsageError
 from agent_eval.storage.json import parse
 from agent_eval.storage.redaction import Redactor, count_markers
-from agent_eval.storage.redaction_rules import TOKEN_SHAPES, RedactionRules
-from agent_eval.storage.secret_names import is_secret_name
+from agent_eval.storage.redaction_rules import TOKEN_SHAPES, RedactionRules, is_secret_name
 
 SECRET = 'pä"ss/wörd+<1>\\x'
 

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, AuiTurn, aui_schema, own_fields
+from agent_eval.contracts.aui import EVALUATION_MODELS, STRICT_KINDS, own_fields
 from agent_eval.contracts.conversation import TURN_SECONDS
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.judges.builtin.strict import FIELDS, StrictEvaluation
 from agent_eval.suites.aui import AuiDocument, SuiteAgent
 from agent_eval.suites.reader import open_document, open_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
+from scripts.schemas import aui_schema
 
 EXAMPLE = Path(__file__).parents[2] / "fixtures" / "aui" / "specification-example.json"
 """The example of the format's specification, as it is there."""
@@ -103,18 +104,11 @@ def test_fewer_than_seven_turns_are_filled_up(tmp_path: Path, fixed: int, paddin
     assert case.conversation.max_turns == fixed + padding
 
 
-def test_a_turn_keeps_its_timeout_and_its_expectation(tmp_path: Path) -> None:
+def test_turns_keep_timeout_and_expectation_and_the_conversation_its_system_prompt(tmp_path: Path) -> None:
     turns = [{"user": "Hello", "timeout": 5, "expectation": "It greets."}, {"user": "auto"}]
-    [(_, case)] = open_suite(written(tmp_path, in_test(turns=turns))).cases()
-    assert [(turn.timeout, turn.expectation) for turn in case.turns[:2]] == [
-        (5, "It greets."),
-        (TURN_SECONDS, None),
-    ]
-    assert AuiTurn(user="Hello").timeout == 120
-
-
-def test_a_system_prompt_goes_with_the_conversation(tmp_path: Path) -> None:
-    [(_, case)] = open_suite(written(tmp_path, in_test(systemPrompt="Be brief."))).cases()
+    [(_, case)] = open_suite(written(tmp_path, in_test(turns=turns, systemPrompt="Be brief."))).cases()
+    stated = [(turn.timeout, turn.expectation) for turn in case.turns[:2]]
+    assert stated == [(5, "It greets."), (TURN_SECONDS, None)]
     assert case.conversation is not None
     assert case.conversation.system_prompt == "Be brief."
 
@@ -334,6 +328,5 @@ def test_the_suite_and_the_judge_know_the_same_strict_evaluations() -> None:
 
 
 def test_a_suite_of_conversations_may_be_yaml(tmp_path: Path) -> None:
-    path = tmp_path / "suite.yaml"
-    path.write_text(json.dumps(suite()))
+    path = written(tmp_path, suite()).rename(tmp_path / "suite.yaml")
     assert open_suite(path).case_count == 1

@@ -1,3 +1,5 @@
+"""Keys that look like ours and are not."""
+
 from __future__ import annotations
 
 import ast
@@ -45,6 +47,7 @@ def found(**fields: Any) -> list[tuple[str, str]]:
             "turns[0].expected_tool_calls[0].argument",
             "arguments",
         ),
+        ({"conversation": {"guideline": "x"}}, "conversation.guideline", "guidelines"),
         (
             {"trials": [{"trace": [], "metadata": {"trajectory_matches": {}}}]},
             "trials[0].metadata.trajectory_matches",

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from agent_eval.errors import InvalidInput
 from agent_eval.suites import validate_suite
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS
@@ -105,15 +104,12 @@ def test_missing_version_is_an_error_only_when_strict(tmp_path: Path) -> None:
     assert [(problem.place, problem.message) for problem in strict.errors] == [missing]
 
 
-@pytest.mark.parametrize("metadata", [{}, {"schema_version": "1.0.0"}])
-def test_required_version_must_be_stated(tmp_path: Path, metadata: dict[str, Any]) -> None:
-    path = write(tmp_path / "s.json", suite(metadata=metadata))
-    ((place, message),) = errors(path, require_version="1.2.0", strict=True)
-    assert place == "$.metadata.schema_version"
-    assert 'must be "1.2.0"' in message
-
-
-def test_version_at_the_top_counts(tmp_path: Path) -> None:
+def test_required_version_must_be_stated_at_the_top_or_in_metadata(tmp_path: Path) -> None:
+    for metadata in ({}, {"schema_version": "1.0.0"}):
+        path = write(tmp_path / "s.json", suite(metadata=metadata))
+        ((place, message),) = errors(path, require_version="1.2.0", strict=True)
+        assert place == "$.metadata.schema_version"
+        assert 'must be "1.2.0"' in message
     path = write(tmp_path / "s.json", suite(metadata={}, schema_version="1.2.0"))
     assert validate_suite(path, strict=True, require_version="1.2.0").passed
 
@@ -131,50 +127,23 @@ def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("payload", "messages"),
-    [
-        ([], ["the suite must be an object, not []"]),
-        ({"dataset_id": "d"}, ["cases is missing"]),
-        ({"dataset_id": "d", "cases": 1}, ["cases must be an array, not 1"]),
-        ({"dataset_id": "d", "metadata": 1, "cases": []}, ["metadata must be an object, not 1"]),
-        (
-            {"dataset_id": "d", "schema_version": "3", "cases": []},
-            ['schema_version "3" is not a version this program reads (0.1.0, 1.0.0, 1.1.0, 1.2.0)'],
-        ),
-    ],
-)
-def test_broken_structure_is_said(tmp_path: Path, payload: Any, messages: list[str]) -> None:
-    path = tmp_path / "s.json"
-    path.write_text(json.dumps(payload))
-    report = validate_suite(path)
-    assert [problem.message for problem in report.errors] == messages
-    assert not report.passed
-
-
 def test_suite_without_cases_is_warned_of(tmp_path: Path) -> None:
     report = validate_suite(write(tmp_path / "s.json", suite(cases=[])), strict=True)
     assert report.passed
     assert [problem.message for problem in report.warnings] == ["the suite has no cases"]
 
 
-def test_old_names_are_warned_of(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["0.1.0", "1.0.0", "1.2.0"])
+def test_old_names_are_warned_of_in_versions_that_have_others(tmp_path: Path, version: str) -> None:
     cases = [{"case_id": "a", "expected": 1, "regex": [], "tool_contracts": {"t": {"required": ["x"]}}}]
-    report = validate_suite(write(tmp_path / "s.json", suite(cases=cases)), strict=True)
+    payload = suite(cases=cases, metadata={"schema_version": version})
+    report = validate_suite(write(tmp_path / "s.json", payload), strict=True)
     assert report.passed
     assert [problem.message for problem in report.warnings] == [
         "expected is the old name of expected_output",
         "regex is the old name of regex_patterns",
         "tool_contracts.t.required is the old name of required_args",
-    ]
-
-
-@pytest.mark.parametrize("version", ["0.1.0", "1.0.0"])
-def test_names_of_an_old_version_are_no_old_names_in_it(tmp_path: Path, version: str) -> None:
-    cases = [{"case_id": "a", "expected": 1, "tool_contracts": {"t": {"required": ["x"]}}}]
-    payload = suite(cases=cases, metadata={"schema_version": version})
-    report = validate_suite(write(tmp_path / "s.json", payload), strict=True)
-    assert (report.passed, report.warnings) == (True, [])
+    ] * (version == "1.2.0")
 
 
 def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
@@ -183,13 +152,6 @@ def test_long_lists_of_problems_are_cut_but_counted(tmp_path: Path) -> None:
     assert (report.error_count, len(report.errors)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
     assert (report.warning_count, len(report.warnings)) == (LISTED_PROBLEMS + 5, LISTED_PROBLEMS)
     assert not report.passed
-
-
-def test_broken_syntax_is_an_error_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "s.jsonl"
-    path.write_text('{"dataset_id": "d"}\n{"case_id": "a"\n')
-    with pytest.raises(InvalidInput, match="line 2"):
-        validate_suite(path)
 
 
 def test_problem_says_where_in_plain_data(tmp_path: Path) -> None:

@@ -1,8 +1,17 @@
+"""Hostile text in markdown, in terminals and logs, and as a word of a shell."""
+
 from __future__ import annotations
 
-import pytest
+import shutil
+import subprocess
+import sys
 
-from agent_eval.text.escape import code_span, fence, link, plain, prose
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent_eval.text.escape import clean, code_span, fence, link, many_lines, plain, prose, shell_word
+from tests.extent import crossed, examples
 
 
 @pytest.mark.parametrize(
@@ -43,13 +52,8 @@ def test_fence__keeps_lines_and_tabs_and_drops_controls():
 @pytest.mark.parametrize(
     "title",
     [
-        "Agent evaluation",
-        "Checkout agent (v2)",
-        "Évaluation – nuit",
-        "gpt-4o → mini",
-        "release/2.4",
-        "790",
-        "A, b: c.",
+        *("Agent evaluation", "Checkout agent (v2)", "Évaluation – nuit", "gpt-4o → mini", "release/2.4"),
+        *("790", "A, b: c."),
     ],
 )
 def test_plain__leaves_inert_words_alone(title):
@@ -101,15 +105,86 @@ def test_link__links_web_addresses(address):
 @pytest.mark.parametrize(
     "address",
     [
-        None,
-        "",
-        "javascript:x",
-        "https://e/)x",
-        "https://e/ x",
-        "https://a@e/",
-        "//e/x",
+        *(None, "", "javascript:x", "https://e/)x", "https://e/ x", "https://a@e/", "//e/x"),
         "https://e/" + "x" * 500,
     ],
 )
 def test_link__leaves_other_addresses_out(address):
     assert link("run", address) == "run"
+
+
+def test_clean__drops_what_a_terminal_obeys():
+    assert clean("\x1b[31mred\x9b2J\u202eabc\x07") == "[31mred2Jabc"
+
+
+def test_clean__keeps_one_line_unless_told_otherwise():
+    assert clean("a\r\nb\tc") == "a⏎b c"
+    assert clean("a\r\nb\tc", multiline=True) == "a\nb\tc"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::x", "∷error∷x"),
+        (":\u200b:error::x", "∷error∷x"),
+        ("see ##[add-mask]x", "see # #[add-mask]x"),
+        ("##vso[task.x]", "# #vso[task.x]"),
+        ("a: b # c", "a: b # c"),
+    ],
+)
+def test_clean__makes_commands_of_ci_servers_harmless(text, shown):
+    assert clean(text) == shown
+
+
+def test_clean__marks_what_it_cuts():
+    assert clean("x" * 20, limit=10) == "x" * 9 + "…"
+
+
+@given(st.text())
+def test_clean__is_printable_and_stable(text):
+    shown = clean(text)
+    assert not any(ord(character) < 32 or 0x7F <= ord(character) < 0xA0 for character in shown)
+    assert clean(shown) == shown
+    assert "::" not in shown
+
+
+SHELLS = [shell for shell in ("sh", "dash", "bash") if shutil.which(shell)]
+SHOW = "import sys; sys.stdout.buffer.write(repr([*map(ascii, sys.argv[1:])]).encode())"
+
+NASTY = (
+    *("refund-7", "", "a b", "x'; exit 1; '", "$(exit 1)`id`${HOME}", "two\nlines", "ends\n\n", "\n"),
+    *("\x1b[31mred\x1b[0m", "user\u202etxt.exe", "zero\u200bwidth", "-n\x07", "%s %d \\ \\n \x01"),
+    *("'\x01'", "\r\n", "tab\t1", "\x011", "☃\u2066 é\xa0x"),
+)
+
+
+def received(shell: str, words: list[str]) -> str:
+    """What a program is given for these words."""
+    command = f"{shell_word(sys.executable)} -c {shell_word(SHOW)} {' '.join(map(shell_word, words))}"
+    done = subprocess.run([shell, "-c", command], capture_output=True, timeout=60, check=True)
+    assert done.stderr == b""
+    return done.stdout.decode()
+
+
+@crossed(text=NASTY, shell=SHELLS)
+def test_a_program_is_given_the_very_text(shell, text):
+    assert received(shell, [text]) == repr([ascii(text)])
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@given(words=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1))
+@settings(max_examples=examples(15))
+def test_a_program_is_given_any_text(shell, words):
+    assert received(shell, words) == repr([ascii(word) for word in words])
+
+
+@given(st.text())
+def test_nothing_in_a_word_disappears_when_it_is_shown(text):
+    word = shell_word(text)
+    assert many_lines(word, limit=len(word)) == word
+
+
+def test_plain_ids_stay_as_they_are():
+    assert shell_word("refund-7") == "refund-7"
+    assert shell_word("a b") == "'a b'"
+    assert shell_word("a\x1bb") == "\"$(printf 'a\\033b')\""

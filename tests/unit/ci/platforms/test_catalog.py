@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.ci import platforms
 from agent_eval.ci.agents import check_agent
-from agent_eval.ci.inputs import PLATFORM_INPUTS
+from agent_eval.ci.config import PLATFORM_INPUTS
 from agent_eval.ci.platforms import catalog
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.catalog import (
@@ -32,7 +32,6 @@ ELSEWHERE = PlatformSpec(
     name="elsewhere",
     detect=lambda environ: environ.get("ELSEWHERE") == "yes",
     comment_limit=1_000,
-    summary_limit=1_000,
     words=Words(change="merge request", full_report="job page"),
     inputs=(Option("elsewhere-token", "secret", "Token.", goes_to="platform.x", commands=(CI,)),),
     secret_names=frozenset({"ELSEWHERE_JOB_TOKEN"}),

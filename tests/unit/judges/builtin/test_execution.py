@@ -4,54 +4,93 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import Case
-from agent_eval.judges.matching.attempts import failed_attempt
-from tests.unit.judges.traces import findings, judge, says
+from tests.unit.judges.traces import Row, judge, says
 
 
 def attempts(*records: Any, **more: Any) -> dict[str, Any]:
     return {"attempt_history": list(records), **more}
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [{}, {"attempt_history": "none"}, attempts(), attempts({"attempt": 0}), attempts("?")],
-    ids=["none", "no list", "empty", "ended", "no record"],
-)
-def test_an_agent_that_came_to_its_end_is_no_measurement(metadata: dict[str, Any]) -> None:
-    assert findings(judge("execution", says(), metadata=metadata)) == ("skipped", None)
+def path(*numbers: Any) -> dict[str, Any]:
+    return attempts(*({"attempt": number} for number in numbers))
 
 
-@pytest.mark.parametrize("kind", ["timeout", "output_limit", "agent_error", "parse_error", "infrastructure"])
-def test_one_that_did_not_is_an_error_of_that_kind(kind: str) -> None:
-    record = {"attempt": 0, "failure": kind, "problem": "exited with code 1"}
-    verdict = judge("execution", says(), metadata=attempts(record, selected_attempt=0))
-    assert findings(verdict) == ("error", kind)
-    assert verdict.hard
-    assert verdict.reason == "the agent exited with code 1"
-    assert verdict.evidence_refs == [0]
+FAILED, FINE = {"attempt": 0, "failure": "timeout", "problem": "hung"}, {"attempt": 1}
+NO_NUMBER = "has no whole number as its attempt"
+
+EXECUTION = [
+    *(
+        Row(f"an agent that came to its end: {metadata}", says(), metadata=metadata, gives="skipped")
+        for metadata in ({}, {"attempt_history": "none"}, attempts(), attempts({"attempt": 0}), attempts("?"))
+    ),
+    *(
+        Row(
+            f"one that ended by {kind}",
+            says(),
+            metadata=attempts({"attempt": 0, "failure": kind, "problem": "exited with code 1"}),
+            gives=f"error {kind}: the agent exited with code 1",
+            refs=[0],
+        )
+        for kind in ("timeout", "output_limit", "agent_error", "parse_error", "infrastructure")
+    ),
+    Row("another is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=1), gives="skipped"),
+    Row("it is selected", says(), metadata=attempts(FAILED, FINE, selected_attempt=0), gives="error timeout"),
+    *(
+        Row(
+            f"an unknown kind {kind!r}",
+            says(),
+            metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}),
+            gives="error agent_error: the agent did not come to its end",
+        )
+        for kind in ("nonsense", 7, ["timeout"])
+    ),
+]
+
+REPAIR_PATH = [
+    Row("without attempts there is nothing to judge", says(), gives="skipped"),
+    Row("an empty list is none", says(), metadata=attempts(), gives="skipped"),
+    Row("one attempt", says(), metadata=path(0), gives="passed", score=1),
+    Row("fewer attempts score higher", says(), metadata=path(1, 2, 5, 6), gives="passed", score=0.25),
+    Row(
+        "attempts of the events",
+        *(says(attempt=0), says(attempt=0), says(attempt=1), says()),
+        gives="passed",
+        evidence={"attempts": [0, 1]},
+    ),
+    *(
+        Row(f"broken: {metadata}", says(), metadata=metadata, gives=f"failed {words}")
+        for metadata, words in (
+            (path(1, 1), "contract_violation: attempt 1 is recorded twice"),
+            (path(2, 1), "contract_violation: attempt 1 is recorded after attempt 2"),
+            (path(True), f"type_error: metadata.attempt_history[0] {NO_NUMBER}"),
+            (path(1, "2"), f"type_error: metadata.attempt_history[1] {NO_NUMBER}"),
+            (attempts(3), f"type_error: metadata.attempt_history[0] {NO_NUMBER}"),
+            ({"attempt_history": "3"}, "type_error: metadata.attempt_history is not a list of attempts"),
+        )
+    ),
+    Row(
+        "events never go back",
+        *(says(attempt=1), says(attempt=0)),
+        metadata=path(0, 1),
+        gives="failed contract_violation: event 1 goes back to attempt 0 from attempt 1",
+        refs=[1],
+    ),
+    Row(
+        "a limit", says(), metadata=path(0, 1, 2), config={"max_attempts": 2}, gives="failed budget_exceeded"
+    ),
+]
 
 
-def test_only_the_selected_attempt_counts() -> None:
-    failed, fine = {"attempt": 0, "failure": "timeout", "problem": "hung"}, {"attempt": 1}
-    assert findings(judge("execution", says(), metadata=attempts(failed, fine, selected_attempt=1)))[0] == (
-        "skipped"
-    )
-    chosen = judge("execution", says(), metadata=attempts(failed, fine, selected_attempt=0))
-    assert findings(chosen) == ("error", "timeout")
+@pytest.mark.parametrize("row", EXECUTION, ids=str)
+def test_execution(row: Row) -> None:
+    row.check("execution")
 
 
-@pytest.mark.parametrize("kind", ["nonsense", 7, ["timeout"]])
-def test_a_kind_that_nobody_knows_is_an_error_still(kind: Any) -> None:
-    verdict = judge("execution", says(), metadata=attempts({"attempt": 0, "failure": kind, "problem": 3}))
-    assert findings(verdict) == ("error", "agent_error")
-    assert verdict.reason == "the agent did not come to its end"
+@pytest.mark.parametrize("row", REPAIR_PATH, ids=str)
+def test_repair_path(row: Row) -> None:
+    row.check("repair_path")
 
 
-@pytest.mark.parametrize(("failure", "found"), [("timeout", True), (None, False)])
-def test_the_selected_attempt_says_whether_it_failed(failure: str | None, found: bool) -> None:
-    history = [{"attempt": 0, "failure": "agent_error"}, {"attempt": 1, "failure": failure}]
-    case = Case(case_id="a", metadata={"attempt_history": history, "selected_attempt": 1})
-    assert (failed_attempt(case) == history[1]) is found
-    assert (failed_attempt(case) is None) is not found
-    assert failed_attempt(Case(case_id="a")) is None
+def test_only_a_failed_execution_is_hard() -> None:
+    assert judge("execution", says(), metadata=attempts(FAILED)).hard
+    assert not judge("repair_path", says(), metadata=path(2, 1)).hard

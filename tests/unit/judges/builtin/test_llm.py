@@ -114,7 +114,7 @@ def test_quotes_are_searched_in_their_turn_and_name_their_events():
         ('{"verdict": "passed"}', "reasoning: Field required"),
         ('{"reasoning": "a", "evidence": [], "verdict": "PASSED"}', "verdict"),
         ('{"reasoning": "a", "evidence": [], "verdict": true}', "verdict"),
-        ('{"reasoning": " ", "evidence": [], "verdict": "passed"}', "it is empty"),
+        ('{"reasoning": " ", "evidence": [], "verdict": "passed"}', "it has no visible character"),
         ('{"reasoning": "a", "evidence": [], "verdict": "passed", "score": 1}', "score"),
         (
             '{"reasoning": "a", "evidence": [{"turn": "1", "quote": "b"}], "verdict": "passed"}',
@@ -147,8 +147,7 @@ def test_one_code_fence_around_the_whole_reply_is_no_fault():
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"),
-    [("empty", "is empty"), ("refusal", "was refused"), ("cut", "was cut off")],
+    ("fault", "words"), [("empty", "is empty"), ("refusal", "was refused"), ("cut", "was cut off")]
 )
 def test_an_empty_refused_or_cut_reply_is_the_judges_error(fault: str, words: str):
     model = Scripted({"fault": fault, **({"text": '{"verdict": "passed"'} if fault == "cut" else {})})
@@ -365,4 +364,4 @@ def test_nothing_is_compared_with_a_missing_answer():
 
 def test_a_released_prompt_is_never_changed():
     """Every kept ruling and every measured agreement is of this text: write judge-2.md instead."""
-    assert prompt_digest("judge-1") == "0131455ad807b802"
+    assert prompt_digest() == "0131455ad807b802"

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from itertools import combinations, permutations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent_eval.errors import InvalidInput
+from agent_eval.judges.builtin.trajectory_match import pair_in_any_order, pair_in_order, pair_in_place
 from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
 
 
@@ -319,3 +323,44 @@ def test_the_evidence_of_a_match_has_its_figures() -> None:
     assert (evidence["problem_count"], evidence["problems"]) == (0, [])
     assert {name: evidence[name] for name in ("mode", "expected_calls", "actual_calls")}["actual_calls"] == 2
     assert match(A, forbidden=[tool("c")]).evidence["actual_calls"] == 1
+
+
+matrices = st.integers(0, 5).flatmap(
+    lambda columns: st.lists(st.lists(st.booleans(), min_size=columns, max_size=columns), max_size=5).map(
+        lambda rows: (rows, columns)
+    )
+)
+
+
+def best(rows: list[list[bool]], columns: int, *, ordered: bool) -> int:
+    """The largest number of pairs, by trying every choice."""
+    arrange = combinations if ordered else permutations
+    for size in range(min(len(rows), columns), 0, -1):
+        for chosen in combinations(range(len(rows)), size):
+            for partners in arrange(range(columns), size):
+                if all(rows[i][j] for i, j in zip(chosen, partners, strict=True)):
+                    return size
+    return 0
+
+
+@given(matrices)
+def test_any_order_finds_as_many_pairs_as_there_can_be(matrix: tuple[list[list[bool]], int]) -> None:
+    rows, columns = matrix
+    pairs = pair_in_any_order(len(rows), columns, lambda i, j: rows[i][j])
+    assert len(pairs) == best(rows, columns, ordered=False)
+    assert len(set(pairs.values())) == len(pairs)
+    assert all(rows[i][j] for i, j in pairs.items())
+
+
+@given(matrices)
+def test_in_order_finds_as_many_pairs_as_order_allows(matrix: tuple[list[list[bool]], int]) -> None:
+    rows, columns = matrix
+    pairs = pair_in_order(len(rows), columns, lambda i, j: rows[i][j])
+    assert len(pairs) == best(rows, columns, ordered=True)
+    assert list(pairs.values()) == sorted(set(pairs.values()))
+    assert list(pairs) == sorted(pairs)
+    assert all(rows[i][j] for i, j in pairs.items())
+
+
+def test_in_place_pairs_equal_positions_only() -> None:
+    assert pair_in_place(3, 2, lambda i, j: i == j) == {0: 0, 1: 1}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.runner import orders
 from tests.fakes.buildkite import FakeBuildkite
 from tests.fakes.contract import Contract
 from tests.unit.ci.platforms.buildkite.runner import BuildkiteRunner
@@ -29,4 +30,5 @@ def buildkite() -> Iterator[FakeBuildkite]:
 def runner(tmp_path: Path, buildkite: FakeBuildkite, monkeypatch: pytest.MonkeyPatch) -> BuildkiteRunner:
     made = BuildkiteRunner(tmp_path, buildkite)
     monkeypatch.chdir(made.repository.top)
+    made.write_suite(*orders())
     return made

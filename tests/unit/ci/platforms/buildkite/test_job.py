@@ -11,32 +11,16 @@ from tests.unit.ci.platforms.build_runner import EVIDENCE
 from tests.unit.ci.platforms.buildkite.runner import FORK, BuildkiteRunner
 
 
-def test_first_run__has_no_baseline_and_passes(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
-    step = runner.pull_request()
-    assert step.code == 0, step.log
-    assert "no finished run of the base" in step.report
+def test_annotation__has_the_style_of_the_outcome(runner: BuildkiteRunner) -> None:
+    assert runner.pull_request().code == 0
     assert runner.annotation()[0] == "info"
-
-
-def test_unchanged__change_passes(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
-    assert runner.push(400).code == 0
-    step = runner.pull_request()
-    assert step.code == 0, step.log
-    assert "merge base" in step.report
-    assert runner.annotation()[0] == "success"
-
-
-def test_regressed__change_fails_the_job_and_annotates_the_build(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
+    assert runner.pull_request().code == 0
+    assert runner.annotation()[0] == "success"
     runner.write_suite(*orders(bad=(2,)))
-    step = runner.pull_request()
-    assert step.code == 1, step.log
+    assert runner.pull_request().code == 1
     style, body = runner.annotation()
-    assert style == "error"
-    assert "order-2" in body
+    assert (style, "order-2" in body) == ("error", True)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +36,6 @@ def test_regressed__change_fails_the_job_and_annotates_the_build(runner: Buildki
 def test_untrusted__builds_at_the_merge_base_are_passed_over(
     runner: BuildkiteRunner, buildkite: FakeBuildkite, fields: dict[str, object]
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     buildkite.builds[400].update(fields)
     assert "no finished run of the base" in runner.pull_request().report
@@ -60,7 +43,6 @@ def test_untrusted__builds_at_the_merge_base_are_passed_over(
 
 
 def test_empty_pull_request__is_none(runner: BuildkiteRunner, buildkite: FakeBuildkite) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     buildkite.builds[400]["pull_request"] = {}
     assert "merge base" in runner.pull_request().report
@@ -80,7 +62,6 @@ def test_empty_pull_request__is_none(runner: BuildkiteRunner, buildkite: FakeBui
 def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
     runner: BuildkiteRunner, buildkite: FakeBuildkite, fields: dict[str, object], said: str
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     next(iter(buildkite.artifacts.values()))[1].update(fields)
     assert said in runner.pull_request().report
@@ -89,14 +70,12 @@ def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
 def test_several_artifacts__of_one_build_are_not_chosen_between(
     runner: BuildkiteRunner, buildkite: FakeBuildkite
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     buildkite.add_artifact(400, EVIDENCE, b"another")
     assert "Several jobs" in runner.pull_request().report
 
 
 def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     step = runner.pull_request(source=FORK, buildkite_token="")
     assert step.code == 0, step.log
@@ -105,14 +84,12 @@ def test_fork__without_a_token_is_judged_by_the_absolute_rules(runner: Buildkite
 
 @pytest.mark.parametrize("source", [FORK, "", "git@git.example:acme/shop-evil.git"])
 def test_fork__beside_a_token_is_refused(runner: BuildkiteRunner, source: str) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(source=source)
     assert step.code == 2
     assert "has secrets and would run a fork's code" in step.log
 
 
 def test_no_token__is_an_error_and_no_missing_baseline(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(buildkite_token="")
     assert step.code == 4
     assert "Set `buildkite-token`" in step.report
@@ -124,7 +101,6 @@ def test_no_token__is_an_error_and_no_missing_baseline(runner: BuildkiteRunner) 
 def test_refused__listing_is_an_error_that_names_the_remedy(
     runner: BuildkiteRunner, buildkite: FakeBuildkite, status: int, said: str
 ) -> None:
-    runner.write_suite(*orders())
     buildkite.fail("GET", "/builds$", status, times=9)
     step = runner.pull_request()
     assert step.code == 4
@@ -132,7 +108,6 @@ def test_refused__listing_is_an_error_that_names_the_remedy(
 
 
 def test_annotation__that_fails_leaves_the_decision(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(environ={"BUILDKITE_AGENT_ACCESS_TOKEN": "other"})
     assert step.code == 0
     assert "The build was not annotated" in step.log
@@ -140,20 +115,17 @@ def test_annotation__that_fails_leaves_the_decision(runner: BuildkiteRunner) -> 
 
 
 def test_annotation__without_the_agents_program_says_so(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(environ={"PATH": runner.repository.environ["PATH"]})
     assert step.code == 0
     assert "`buildkite-agent` is on the PATH" in step.log
 
 
 def test_head__that_is_not_stated_is_that_of_the_checkout(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     step = runner.pull_request(environ={"BUILDKITE_COMMIT": "HEAD"})
     assert runner.repository.git("rev-parse", "HEAD")[:7] in step.report
 
 
 def test_named__build_is_the_baseline(runner: BuildkiteRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     assert "named run" in runner.pull_request(baseline_run_id="400").report
     step = runner.pull_request(501, baseline_run_id="399")

@@ -4,32 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.history.records import HISTORY
 from tests.e2e.runner import orders
 from tests.fakes.circleci import FORK, FakeCircleCI, identity
 from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
-
-
-def test_first_run__has_no_baseline_and_passes(runner: CircleCIRunner) -> None:
-    step = runner.branch()
-    assert step.code == 0, step.log
-    assert "no finished run of the base" in step.report
-    assert (runner.out / "junit" / "shop.xml").is_file()
-
-
-def test_unchanged__change_passes(runner: CircleCIRunner) -> None:
-    assert runner.push(400).code == 0
-    step = runner.branch()
-    assert step.code == 0, step.log
-    assert "merge base" in step.report
-
-
-def test_regressed__change_fails_the_job(runner: CircleCIRunner) -> None:
-    runner.push(400)
-    runner.write_suite(*orders(bad=(2,)))
-    step = runner.branch()
-    assert step.code == 1, step.log
-    assert "order-2" in step.report
 
 
 def test_merge_base__is_found_on_a_later_page(runner: CircleCIRunner, circleci: FakeCircleCI) -> None:
@@ -150,12 +127,3 @@ def test_change__that_names_itself_as_the_base_branch_does_not_pass(
     step = runner.branch()
     assert step.code == 1
     assert "order-2" in step.report
-
-
-def test_history__is_carried_by_the_runs_of_the_base_branch_alone(runner: CircleCIRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    history = runner.repository.top / "agent-eval-out" / "shop" / HISTORY
-    assert history.exists()
-    runner.branch()
-    assert not history.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.runner import orders
 from tests.fakes.contract import Contract
 from tests.fakes.gitlab import FakeGitLab
 from tests.unit.ci.platforms.gitlab.runner import GitLabRunner
@@ -29,4 +30,5 @@ def gitlab() -> Iterator[FakeGitLab]:
 def runner(tmp_path: Path, gitlab: FakeGitLab, monkeypatch: pytest.MonkeyPatch) -> GitLabRunner:
     made = GitLabRunner(tmp_path, gitlab)
     monkeypatch.chdir(made.repository.top)
+    made.write_suite(*orders())
     return made

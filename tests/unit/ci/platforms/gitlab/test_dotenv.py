@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.inputs import INPUTS, OUTPUTS
+from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.ci.platforms.gitlab import MAX_VALUE, dotenv
 from tests.e2e.runner import orders
 from tests.security.github_markdown import NASTY
@@ -26,7 +26,6 @@ def variables(runner: GitLabRunner) -> dict[str, str]:
 
 
 def test_later_jobs_read_how_the_job_ended(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     runner.write_suite(*orders(bad=(2,)))
     runner.merge_request()
@@ -41,7 +40,6 @@ def test_later_jobs_read_how_the_job_ended(runner: GitLabRunner) -> None:
 
 
 def test_a_job_that_evaluated_nothing_says_so_too(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     assert runner.merge_request(source=FORK).code == 2
     assert variables(runner)["AGENT_EVAL_RESULT_OUTCOME"] == "error"
 

@@ -5,24 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.runner import orders
-from tests.fakes.contract import Contract
 from tests.fakes.gitlab import SOMEONE_ELSE, FakeGitLab
-from tests.unit.ci.platforms.gitlab.runner import EVIDENCE, FORK, GitLabRunner
-
-
-def test_first_run__has_no_baseline_and_passes(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
-    step = runner.merge_request()
-    assert step.code == 0, step.log
-    assert "no finished run of the base" in step.report
-    assert len(gitlab.bodies()) == 1
+from tests.unit.ci.platforms.gitlab.runner import FORK, GitLabRunner
 
 
 @pytest.mark.parametrize("token", ["project", "job"])
 def test_regressed__change_fails_the_job_and_says_so(
     runner: GitLabRunner, gitlab: FakeGitLab, token: str
 ) -> None:
-    runner.write_suite(*orders())
     assert runner.push(400).code == 0
     runner.write_suite(*orders(bad=(2,)))
     step = runner.merge_request(**({} if token == "project" else {"gitlab_token": ""}))
@@ -34,21 +24,6 @@ def test_regressed__change_fails_the_job_and_says_so(
     else:
         assert gitlab.bodies() == []
         assert "set `gitlab-token`" in step.log
-
-
-def test_unchanged__change_passes(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    step = runner.merge_request()
-    assert step.code == 0, step.log
-    assert "pipeline" in step.report
-
-
-def test_nearest__run_before_the_base_counts_where_the_base_has_none(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400, commit=runner.earlier)
-    step = runner.merge_request()
-    assert "1 commit before the base" in step.report
 
 
 @pytest.mark.parametrize(
@@ -66,7 +41,6 @@ def test_nearest__run_before_the_base_counts_where_the_base_has_none(runner: Git
 def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
     runner: GitLabRunner, gitlab: FakeGitLab, fields: dict[str, object], token: str
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     gitlab.pipelines[400].update(fields)
     step = runner.merge_request(**({} if token == "project" else {"gitlab_token": ""}))
@@ -86,7 +60,6 @@ def test_untrusted__pipelines_at_the_merge_base_are_passed_over(
 def test_artifacts__that_cannot_be_used_are_passed_over_and_said(
     runner: GitLabRunner, gitlab: FakeGitLab, fields: dict[str, object], said: str
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     next(iter(gitlab.jobs.values())).update(fields)
     assert said in runner.merge_request().report
@@ -105,7 +78,6 @@ def test_job_token__without_premium_says_which_token_is_needed(
 
 
 def test_wrong_token__is_an_error_and_no_missing_baseline(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
     step = runner.merge_request(gitlab_token="glpat-wrong")
     assert step.code == 4
     assert "not accepted" in step.log
@@ -114,7 +86,6 @@ def test_wrong_token__is_an_error_and_no_missing_baseline(runner: GitLabRunner, 
 def test_fork__pipeline_in_the_fork_writes_no_note_and_has_no_history(
     runner: GitLabRunner, gitlab: FakeGitLab
 ) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     gitlab.fail("GET", "/jobs", 404, times=9)
     step = runner.merge_request(source=FORK, runs_in=FORK, gitlab_token="")
@@ -124,14 +95,12 @@ def test_fork__pipeline_in_the_fork_writes_no_note_and_has_no_history(
 
 
 def test_fork__pipeline_in_the_project_itself_is_refused(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
     step = runner.merge_request(source=FORK)
     assert step.code == 2
     assert "has secrets and would run a fork's code" in step.log
 
 
 def test_deleted_fork__counts_as_a_fork(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     assert runner.merge_request(environ={"CI_MERGE_REQUEST_SOURCE_PROJECT_ID": ""}).code == 2
 
 
@@ -139,7 +108,6 @@ def test_deleted_fork__counts_as_a_fork(runner: GitLabRunner) -> None:
 def test_merged_results__are_reported_for_the_head_of_the_source_branch(
     runner: GitLabRunner, gitlab: FakeGitLab, kind: str
 ) -> None:
-    runner.write_suite(*orders())
     runner.merge_request(
         environ={
             "CI_MERGE_REQUEST_EVENT_TYPE": kind,
@@ -151,7 +119,6 @@ def test_merged_results__are_reported_for_the_head_of_the_source_branch(
 
 
 def test_merged_results__are_compared_with_the_tip_that_they_merge(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
     runner.push(400, commit=runner.earlier)
     runner.write_suite(*orders(bad=(2,)))
     runner.push(401, max_regressed_cases="4")
@@ -174,7 +141,6 @@ def test_merged_results__are_compared_with_the_tip_that_they_merge(runner: GitLa
 
 
 def test_note__is_updated_in_place_among_three_hundred(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
     for number in range(299):
         gitlab.add_note(f"note {number}", author=SOMEONE_ELSE)
     runner.merge_request(500)
@@ -184,7 +150,6 @@ def test_note__is_updated_in_place_among_three_hundred(runner: GitLabRunner, git
 
 
 def test_note__of_another_author_is_never_replaced(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
     forged = "<!-- agent-eval id=default run=1 attempt=1 -->\nmine"
     gitlab.add_note(forged, author=SOMEONE_ELSE)
     runner.merge_request()
@@ -192,69 +157,19 @@ def test_note__of_another_author_is_never_replaced(runner: GitLabRunner, gitlab:
     assert len(gitlab.bodies()) == 2
 
 
-def test_two_jobs_at_once__leave_one_note(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
-    first = "<!-- agent-eval id=default run=1 attempt=1 -->\nfirst"
-    gitlab.on_create = lambda: gitlab.add_note(first) and None  # type: ignore[func-returns-value]
-    runner.merge_request()
-    assert len(gitlab.bodies()) == 1
-    assert gitlab.bodies()[0] != first
-
-
 @pytest.mark.parametrize("status", [401, 403, 404, 500])
 def test_note__that_is_refused_leaves_the_decision(
     runner: GitLabRunner, gitlab: FakeGitLab, status: int
 ) -> None:
-    runner.write_suite(*orders())
     gitlab.fail("POST", "/notes", status, times=9)
     step = runner.merge_request()
     assert step.code == 0
     assert "Warning: " in step.log
 
 
-def test_self_managed__gitlab_below_a_path(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch, runner: GitLabRunner
-) -> None:
-    with FakeGitLab(Contract("gitlab"), prefix="/git/lab") as gitlab:
-        runner.gitlab = gitlab
-        runner.write_suite(*orders())
-        runner.push(400)
-        runner.write_suite(*orders(bad=(1,)))
-        assert runner.merge_request().code == 1
-        assert len(gitlab.bodies()) == 1
-        assert gitlab.violations == []
-
-
-def test_branch__is_compared_with_where_it_left_the_default_branch(
-    runner: GitLabRunner, gitlab: FakeGitLab
-) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    runner.write_suite(*orders(bad=(1,)))
-    runner.repository.branch("topic", runner.base)
-    step = runner.push(410, branch="topic", commit=runner.repository.commit())
-    assert step.code == 1
-    assert gitlab.bodies() == []
-
-
 def test_named__pipeline_is_the_baseline(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
     runner.push(400)
     assert "named run" in runner.merge_request(baseline_run_id="400").report
     step = runner.merge_request(baseline_run_id="399")
     assert step.code == 2
     assert "no pipeline 399" in step.log
-
-
-def test_evidence__is_where_the_artifacts_have_it(runner: GitLabRunner) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    assert EVIDENCE in runner.artifacts()
-
-
-def test_rate_limit__of_gitlab_is_waited_for(runner: GitLabRunner, gitlab: FakeGitLab) -> None:
-    runner.write_suite(*orders())
-    runner.push(400)
-    gitlab.fail("GET", "/pipelines$", 429, headers={"Retry-After": "7"})
-    assert runner.merge_request().code == 0
-    assert 7 in [round(wait) for wait in runner.waits]

@@ -29,15 +29,6 @@ def test_unchanged__change_passes(runner: JenkinsRunner, jenkins: FakeJenkins) -
     assert (runner.out / "junit" / "shop.xml").is_file()
 
 
-def test_regressed__change_fails_the_build(runner: JenkinsRunner, jenkins: FakeJenkins) -> None:
-    jenkins.builds[f"{FOLDER}/job/main"] = []
-    runner.push(40)
-    runner.write_suite(*orders(bad=(2,)))
-    step = runner.pull_request()
-    assert step.code == 1, step.log
-    assert "order-2" in step.report
-
-
 @pytest.mark.parametrize("result", ["ABORTED", "NOT_BUILT", None])
 def test_builds__that_did_not_end_are_passed_over(
     runner: JenkinsRunner, jenkins: FakeJenkins, result: str | None

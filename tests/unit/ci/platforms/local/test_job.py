@@ -1,4 +1,4 @@
-"""Outside CI: without a store everything is printed; with one, runs and comments are files in it."""
+"""Outside CI: the comment is a file and is printed; with a store, runs are files in it."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ class Shop:
         found: dict[str, str] = json.loads((self.store / "runs" / str(number) / "outputs.json").read_text())
         return found
 
-    def comments(self) -> dict[str, str]:
-        """Every comment by its path below `comments`."""
-        root = self.store / "comments"
-        return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*.md"))}
+    @property
+    def comment(self) -> Path:
+        return self.repository.top / "agent-eval-out" / "comment.md"
 
 
 @pytest.fixture
@@ -111,22 +110,23 @@ def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
     assert [path.name for path in repository.top.iterdir() if path.name != ".git"] == ["README"]
 
 
-def test_without_a_store_the_comment_is_a_file_beside_the_report(shop: Shop) -> None:
-    shop.evaluate(baseline_store="")
-    comment = shop.repository.top / "agent-eval-out" / "comment.md"
-    assert comment.read_text().startswith("<!-- agent-eval id=default run=0 attempt=0 -->")
-    shop.evaluate(baseline_store="", bad=(1,), min_pass_rate="1")
-    assert "❌" in comment.read_text()
-    assert not shop.store.exists()
+@pytest.mark.parametrize("stores", [False, True])
+def test_the_comment_is_a_file_beside_the_report(shop: Shop, *, stores: bool) -> None:
+    place = str(shop.store) if stores else ""
+    shop.evaluate(baseline_store=place)
+    assert shop.comment.read_text().startswith("<!-- agent-eval id=default ")
+    assert ("The comment, as it would be posted" in shop.log) is not stores
+    shop.evaluate(baseline_store=place, bad=(1,), min_pass_rate="1")
+    assert "❌" in shop.comment.read_text()
+    assert shop.store.exists() is stores
 
 
-def test_without_a_store_a_file_of_the_users_is_not_replaced(shop: Shop) -> None:
-    comment = shop.repository.top / "agent-eval-out" / "comment.md"
-    comment.parent.mkdir()
-    comment.write_text("mine")
-    assert shop.evaluate(baseline_store="") is ExitCode.OK
-    assert comment.read_text() == "mine"
-    assert "is not a comment of this evaluation" in shop.log
+def test_a_comment_of_the_users_is_not_replaced(shop: Shop) -> None:
+    shop.comment.parent.mkdir()
+    shop.comment.write_text("mine")
+    assert shop.evaluate(baseline_store="") is ExitCode.WRONG_REQUEST
+    assert shop.comment.read_text() == "mine"
+    assert "comment.md is there and would be overwritten." in shop.log
 
 
 def test_an_error_before_the_evidence_writes_no_comment_file(shop: Shop) -> None:
@@ -145,36 +145,6 @@ def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> N
     outputs = shop.outputs(3)
     assert (outputs["baseline-run-id"], outputs["baseline-sha"]) == ("1", base)
     assert outputs["regressed-cases"] == "1"
-
-
-def test_where_the_base_has_no_run_that_of_the_nearest_commit_is_taken(shop: Shop) -> None:
-    shop.repository.commit()
-    shop.evaluate()
-    shop.evaluate()
-    base = shop.repository.commit()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.outputs(3)["baseline-run-id"] == "2"
-    assert f"There is no finished run of the base `{base[:7]}`." in shop.log
-    assert "1 commit before the base" in shop.comments()["topic/default.md"]
-
-
-def test_runs_of_other_branches_are_no_baseline(shop: Shop) -> None:
-    base = shop.repository.commit()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.evaluate(bad=(2,)) is ExitCode.OK
-    assert shop.outputs(2)["baseline-run-id"] == ""
-
-
-def test_runs_of_a_branch_that_the_default_one_lists_are(shop: Shop) -> None:
-    (shop.repository.top / "agent-eval.yml").write_text("base-branches: [release]\n")
-    base = shop.repository.commit()
-    shop.repository.branch("release", base)
-    shop.evaluate()
-    shop.repository.branch("topic", base)
-    shop.evaluate(bad=(2,))
-    assert shop.outputs(2)["baseline-run-id"] == "1"
 
 
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
@@ -227,64 +197,20 @@ def test_evidence_beyond_the_cap_is_neither_read_nor_stored(
     assert not (shop.store / "runs" / "2" / "run.json").exists()
 
 
-def test_no_more_runs_are_looked_at_than_elsewhere(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.ci.baseline_search.MAX_LOOKED_AT", 2)
-    shop.evaluate()
-    for _ in range(2):
-        shop.evaluate(baseline_artifact="other")
-    shop.evaluate()
-    assert shop.outputs(4)["baseline-run-id"] == ""
-    assert "Looked at 2 earlier runs, no further." in shop.log
-
-
-def test_each_branch_and_evaluation_has_one_comment_that_is_updated_in_place(shop: Shop) -> None:
-    base = shop.repository.commit()
-    shop.evaluate()
-    shop.evaluate(bad=(1,))
-    shop.evaluate(comment_id="Safety")
-    shop.repository.branch("topic", base)
-    shop.evaluate()
-    comments = shop.comments()
-    assert len(comments) == 3
-    assert comments["main/default.md"].startswith(
-        f"<!-- agent-eval id=default sha={base} run=2 attempt=1 -->"
-    )
-    assert "❌" in comments["main/default.md"]
-    assert "run=4" in comments["topic/default.md"]
-
-
-def test_an_older_run_does_not_replace_the_comment_of_a_newer_one(shop: Shop) -> None:
-    shop.evaluate()
-    comment = shop.store / "comments" / "main" / "default.md"
-    newer = comment.read_text().replace("run=1 ", "run=9 ")
-    comment.write_text(newer)
-    shop.evaluate()
-    assert comment.read_text() == newer
-    assert "A newer run has already commented" in shop.log
-
-
-def test_an_error_replaces_the_comment_of_an_earlier_run(shop: Shop) -> None:
-    shop.evaluate()
-    assert shop.evaluate(suite="missing.json") is ExitCode.WRONG_REQUEST
-    assert "not evaluated" in shop.comments()["main/default.md"]
-    assert shop.outputs(2)["outcome"] == "error"
-
-
-def test_summary_and_outputs_are_files_of_the_run(shop: Shop) -> None:
+def test_outputs_are_a_file_of_the_run(shop: Shop) -> None:
     shop.evaluate(bad=(1,), min_pass_rate="1")
-    run = shop.store / "runs" / "1"
-    assert "order-1" in (run / "summary.md").read_text()
     outputs = shop.outputs(1)
     assert (outputs["outcome"], outputs["pass-rate"]) == ("failed", "0.75")
-    assert outputs["comment-url"] == str(shop.store / "comments" / "main" / "default.md")
+    assert outputs["comment-url"] == "agent-eval-out/comment.md"
+    assert shop.evaluate(suite="missing.json") is ExitCode.WRONG_REQUEST
+    assert shop.outputs(2)["outcome"] == "error"
 
 
 def test_a_store_that_cannot_be_written_costs_no_decision(shop: Shop) -> None:
     shop.store.write_text("a file")
     assert shop.evaluate() is ExitCode.OK
     assert "Outcome: no-baseline" in shop.log
-    assert "Warning: The full report could not be written" in shop.log
-    assert "No comment was written" in shop.log
+    assert "Warning: The evidence was not stored" in shop.log
 
 
 def test_outside_a_repository_the_newest_run_is_the_baseline(
@@ -298,14 +224,6 @@ def test_outside_a_repository_the_newest_run_is_the_baseline(
     assert shop.outputs(2)["baseline-run-id"] == ""
     assert shop.evaluate(bad=(2,)) is ExitCode.NO
     assert shop.outputs(3)["baseline-run-id"] == "2"
-
-
-def test_a_detached_checkout_of_a_reviewed_commit_is_compared_and_is_a_baseline(shop: Shop) -> None:
-    shop.evaluate()
-    shop.repository.git("checkout", "--quiet", "--detach")
-    shop.evaluate(bad=(2,))
-    shop.evaluate(bad=(2,))
-    assert [shop.outputs(number)["baseline-run-id"] for number in (2, 3)] == ["1", "2"]
 
 
 AGENT = """\

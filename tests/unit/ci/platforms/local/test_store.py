@@ -65,12 +65,6 @@ def test_a_run_whose_description_is_wrong_is_passed_over(
         store.run(1)
 
 
-def test_a_description_that_is_not_json_is_passed_over(store: Store) -> None:
-    (keep(store) / "run.json").write_text("{")
-    with pytest.raises(Withheld, match="cannot be read"):
-        store.run(1)
-
-
 def test_an_archive_that_grew_or_is_missing_is_skipped(store: Store) -> None:
     directory = keep(store)
     run = store.run(1)
@@ -98,8 +92,3 @@ def test_a_store_that_cannot_be_created_is_an_error_of_storage(tmp_path: Path) -
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError):
         Store(tmp_path / "file" / "store").new_run()
-
-
-def test_comments_of_branches_that_differ_in_case_are_different_files(store: Store) -> None:
-    files = {store.comment_file(branch, "default") for branch in ("Topic", "topic", "to/pic", None)}
-    assert len({str(file).lower() for file in files}) == 4

@@ -1,0 +1,152 @@
+"""What has the shape of a call, a result or an answer is read, or it is lost and said: in every format."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.errors import AgentEvalError, InvalidInput
+from agent_eval.importers.catalog import FORMATS, Family
+from agent_eval.importers.unread import CALL, shapes_of
+from tests.unit.importers.importing import Result, imported, of_value
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
+FAMILIES: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
+
+CALLS = {"id": "c1", "type": "function", "function": {"name": "delete_order", "arguments": '{"id": 7}'}}
+ASKED = {"role": "user", "content": "Remove order 7."}
+
+
+@pytest.mark.parametrize(
+    ("message", "what"),
+    [
+        ({"toolCalls": [CALLS]}, "a tool call of delete_order"),
+        ({"content": "Done.", "x_calls": [CALLS]}, "a tool call of delete_order"),
+        (
+            {
+                "content": "",
+                "toolInvocations": [{"toolCallId": "c1", "toolName": "delete_order", "args": {"id": 7}}],
+            },
+            "a tool call of delete_order",
+        ),
+        (
+            {
+                "content": [
+                    {"type": "x", "text": "Done."},
+                    {"toolUse": {"toolUseId": "c1", "name": "delete_order", "input": {"id": 7}}},
+                ]
+            },
+            "a tool call of delete_order",
+        ),
+        ({"content": None, "said": {"role": "assistant", "text": "All orders are gone."}}, "an answer"),
+    ],
+)
+def test_what_no_field_of_the_format_holds_is_lost(
+    message: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    messages = [ASKED, {"role": "assistant", "content": "Yes.", **message}]
+    value = {"model": "m", "messages": messages[:1], "choices": [{"message": messages[1]}]}
+    result = of_value("provider", value, tmp_path, name="openai")
+    if not any(event.get("tool") == "delete_order" for event in result.events):
+        assert any(what in entry["reason"] for entry in lost(result))
+        assert any(what in event["output"] for event in result.of("unread"))
+        with pytest.raises(InvalidInput, match="was not read"):
+            of_value("provider", value, tmp_path / "strict", name="openai", strict=True)
+
+
+def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
+    result = of_value(
+        "framework",
+        {"messages": [ASKED, {"role": "assistant", "content": "", "laterCalls": [CALLS]}]},
+        tmp_path,
+    )
+    assert [event["attributes"]["agent_eval.unread"] for event in result.of("unread")] == ["tool call"]
+
+
+def lost(result: Result) -> list[dict[str, Any]]:
+    return [entry for entry in result.diagnostics if entry["severity"] == "lost"]
+
+
+def documents() -> Iterator[Any]:
+    """The fixtures that hold a call, with the name of their format."""
+    for path in sorted(FIXTURES.rglob("*")):
+        if path.suffix in (".json", ".jsonl", ".traj") and not path.name.endswith(".expected.json"):
+            text = path.read_text("utf-8")
+            try:
+                values = [json.loads(text)]
+            except ValueError:
+                values = [json.loads(line) for line in text.splitlines()]
+            shapes = [shape for shape in shapes_of(values) if shape.what == CALL and shape.certain]
+            if shapes and above(values, shapes[0].path) is not None:
+                yield pytest.param(path.parent.name, values, id=f"{path.parent.name}/{path.name}")
+
+
+def renamed(fields: dict[str, Any], key: str) -> None:
+    fields[f"later_{key}"] = fields.pop(key)
+
+
+def moved(fields: dict[str, Any], key: str) -> None:
+    fields["more"] = {key: fields.pop(key)}
+
+
+def of_unknown_kind(fields: dict[str, Any], key: str) -> None:
+    inner = fields[key][0] if isinstance(fields[key], list) else fields[key]
+    for name in ("type", "kind", "event"):
+        if isinstance(inner, dict) and isinstance(inner.get(name), str):
+            inner[name] = "later_tool_call"
+
+
+def above(value: Any, path: str) -> tuple[dict[str, Any], str] | None:
+    """The innermost object on the way to a shape whose field holds it, in plain JSON."""
+    found = None
+    for step in re.findall(r"[^.\[\]]+", path.partition("~")[0]):
+        if isinstance(value, list) and step.isdigit():
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            found = (value, step)
+            value = value[step]
+        else:
+            break
+    return found
+
+
+@pytest.mark.parametrize("change", [renamed, moved, of_unknown_kind])
+@pytest.mark.parametrize(("name", "values"), list(documents()))
+def test_a_call_in_another_place_is_read_or_lost(
+    name: str, values: list[Any], change: Any, tmp_path: Path
+) -> None:
+    values = copy.deepcopy(values)
+    whole = import_of(name, values, tmp_path / "whole")
+    assert whole is not None
+    shapes = [shape for shape in shapes_of(values) if shape.what == CALL and shape.certain]
+    place = above(values, shapes[0].path)
+    assert place is not None
+    change(*place)
+    result = import_of(name, values, tmp_path / "changed")
+    if result is None or lost(result):
+        return
+    assert calls_of(result) >= calls_of(whole)
+
+
+def calls_of(result: Result) -> set[tuple[Any, ...]]:
+    return {(call.get("tool"), str(call.get("input"))) for call in result.of("tool_call")}
+
+
+def import_of(name: str, values: list[Any], out: Path) -> Result | None:
+    """Import records; None where that is refused."""
+    out.mkdir()
+    path = out / "in.jsonl"
+    path.write_text("\n".join(json.dumps(value) for value in values) + "\n", "utf-8")
+    if len(values) == 1:
+        path = out / "in.json"
+        path.write_text(json.dumps(values[0]), "utf-8")
+    try:
+        return imported(FAMILIES[name], path, out, name=name)
+    except AgentEvalError:
+        return None
