@@ -1,22 +1,21 @@
-"""Connect to the cluster that a run names, and run single trials of an agent on its workers."""
+"""Run single trials of an agent on the workers of a cluster."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import open_agent
-from agent_eval.config.spec import AgentSpec, Judging
+from agent_eval.config.spec import AgentSpec
 from agent_eval.contracts.execution import AttemptLimits, TrialLimits
 from agent_eval.engine.agent_run import Elsewhere
-from agent_eval.engine.cluster import Cluster, dask_cluster, refuse_other_versions
+from agent_eval.engine.cluster import Cluster, refuse_other_versions
 from agent_eval.engine.journaled_suite import FinishedTrial, TrialNumber, record_trial
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
@@ -25,18 +24,7 @@ from agent_eval.judges.base import ask_models
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
 from agent_eval.operations.agent_setup import redaction_of, tools_of
-from agent_eval.operations.environment import JUDGING_PACKAGES
 from agent_eval.storage.redaction import Redactor
-
-
-@contextmanager
-def cluster_of(judging: Judging) -> Iterator[Cluster | None]:
-    """Connect to the cluster that is named; None where none is."""
-    if judging.dask_scheduler is None:
-        yield None
-        return
-    with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
-        yield cluster
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from agent_eval.config.spec import Judging, RunSpec
 from agent_eval.contracts import REPLAY_CONTRACT, ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.engine.cluster import Cluster, dask_cluster
 from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidInput, UsageError
@@ -19,9 +21,8 @@ from agent_eval.judges.base import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
-from agent_eval.operations.environment import agent_pins, pinned_environment, redactor_for
+from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
-from agent_eval.operations.on_cluster import cluster_of
 from agent_eval.operations.replacing import refuse_to_lose
 from agent_eval.storage.json import dumps, read_json
 from agent_eval.storage.redaction import Redactor
@@ -124,6 +125,16 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
         directory=directory,
         advisory=_advisory(judging.advisory),
     )
+
+
+@contextmanager
+def cluster_of(judging: Judging) -> Iterator[Cluster | None]:
+    """Connect to the cluster that is named; None where none is."""
+    if judging.dask_scheduler is None:
+        yield None
+        return
+    with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
+        yield cluster
 
 
 def _advisory(judging: Judging | None) -> JudgePlan | None:

@@ -53,10 +53,10 @@ from agent_eval.operations.agent_setup import (
 )
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
-from agent_eval.operations.on_cluster import RemoteTrials, cluster_of, trials_elsewhere
+from agent_eval.operations.on_cluster import RemoteTrials, trials_elsewhere
 from agent_eval.operations.replacing import LOOP_MODE, refuse_to_lose
 from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
-from agent_eval.operations.run import judge_plan, recorded_policy, run_config
+from agent_eval.operations.run import cluster_of, judge_plan, recorded_policy, run_config
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
