@@ -292,9 +292,10 @@ class _FunctionProcess:
             if "stopped" in message:
                 self.takes_more = self.takes_more and message["stopped"]
                 return
-        self.takes_more = False
         with self._lock:
-            others = len(self._inboxes) - 1
+            # Where it takes no more, one that is not in it any more may hold it up.
+            others = len(self._inboxes) - 1 + (not self.takes_more)
+            self.takes_more = False
         self._child.kill()
         if others and not alone:
             raise Disturbed
