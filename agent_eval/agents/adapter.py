@@ -12,7 +12,7 @@ import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -112,8 +112,7 @@ class AdapterAgent(Agent):
 
     def __init__(self, adapter: AgentAdapter, agent_id: str, api_key: str, model: str | None = None) -> None:
         self._adapter, self._agent_id, self._key, self._model = adapter, agent_id, api_key, model
-        self._sessions: dict[str, str] = {}
-        self._lock = threading.Lock()
+        self._sessions: dict[str | None, str] = {}
 
     @override
     def describe(self) -> dict[str, Any]:
@@ -133,8 +132,7 @@ class AdapterAgent(Agent):
 
     @override
     def end_session(self, session_id: str) -> None:
-        with self._lock:
-            self._sessions.pop(session_id, None)
+        self._sessions.pop(session_id, None)
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
@@ -177,16 +175,13 @@ class AdapterAgent(Agent):
 
     def _session(self, task: Task) -> str:
         """Return the adapter's session of the conversation, which is begun with its first message."""
-        own_id = task.session.session_id if task.session is not None else ""
-        with self._lock:
-            known = self._sessions.get(own_id) if own_id else None
-        if known is not None:
-            return known
-        adapter, label = self._adapter, task.case.case_id
-        spawned = settled(adapter.spawn_session(self._agent_id, self._key, label, self._model))
-        with self._lock:
-            if own_id:
-                self._sessions[own_id] = spawned
+        own_id = task.session.session_id if task.session is not None else None
+        if own_id in self._sessions:
+            return self._sessions[own_id]
+        label = task.case.case_id
+        spawned = settled(self._adapter.spawn_session(self._agent_id, self._key, label, self._model))
+        if own_id is not None:
+            self._sessions[own_id] = spawned
         return spawned
 
 
@@ -212,6 +207,8 @@ class AdapterModel(Model):
     @override
     def complete(self, request: ModelRequest) -> ModelReply:
         adapter = self._adapter
+        if isinstance(adapter, AuiAdapter):  # with system message and schema, as on the command line
+            return adapter.model.complete(replace(request, model=request.model or self._asked_model))
         ask = adapter.generate_user_message if request.purpose == "simulate" else adapter.call_judge
         try:
             text = settled(ask(prompt_of(request), request.model or self._asked_model))
@@ -240,7 +237,7 @@ class AuiAdapter(AgentAdapter):
     """
 
     def __init__(self, api_key: str, model: Model, *, base_url: str | None = None) -> None:
-        self._key, self._llm, self._base_url = api_key, model, base_url
+        self._key, self.model, self._base_url = api_key, model, base_url
         self._agents: dict[tuple[str, str], AuiAgent] = {}
         self._sessions: dict[str, tuple[AuiAgent, SessionSoFar]] = {}
         self._numbers = itertools.count(1)
@@ -295,13 +292,13 @@ class AuiAdapter(AgentAdapter):
 
     def _ask(self, purpose: Purpose, prompt: str, model: str | None) -> str:
         request = ModelRequest(purpose, "", (Message("user", (prompt,)),), model=model)
-        return self._llm.complete(request).text
+        return self.model.complete(request).text
 
     def close(self) -> None:
         """Close the connections to agents and model."""
         for agent in self._agents.values():
             agent.close()
-        self._llm.close()
+        self.model.close()
 
 
 def create_aui_adapter(
@@ -311,17 +308,20 @@ def create_aui_adapter(
     *,
     base_url: str | None = None,
     llm_model: str | None = None,
+    llm_base_url: str | None = None,
     llm_script: Path | None = None,
 ) -> AuiAdapter:
     """Make an adapter of an AUI agent and a hosted model.
 
+    More than six parameters: all but the key of the AUI network have a default.
+
     Args:
-        provider: The model's: `openai`, `anthropic`, `claude-code` or `scripted`.
+        provider: The model's, one of `models.catalog.MODELS`.
         base_url: Address of the AUI API; None for AUI's own.
-        llm_model: Name of the model; None for the provider's default.
+        llm_model, llm_base_url: Name and address of the model; None for the provider's own.
 
     Raises:
         UsageError: There is no such provider, or the model cannot be used.
     """
-    options = ModelOptions(model=llm_model, api_key=llm_key, script=llm_script)
+    options = ModelOptions(model=llm_model, base_url=llm_base_url, api_key=llm_key, script=llm_script)
     return AuiAdapter(api_key, ModelClient(open_model(provider, options)), base_url=base_url)

@@ -20,6 +20,7 @@ FIRST_ERROR = 400
 """Lowest status of HTTP that is an error."""
 _ON_THE_SERVER = "server"
 _UNITS_IN_MS = {"microsecond": 0.001, "millisecond": 1.0, "second": 1000.0, "minute": 60_000.0}
+_OF_A_RULE = ("code", "type", "action", "reason")
 _KEPT = ("cards", "followup_suggestions", "url")
 """Fields of a message that are recorded beside its trace, where they are not empty."""
 
@@ -73,40 +74,35 @@ class AuiAnswer:
 
 
 def record_aui_answer(recorder: Recorder, answer: AuiAnswer, seconds: float) -> None:
-    """Record what an answer says of the agent's work, then the message."""
-    _record_understanding(recorder, object_of(answer.info.get("understanding")))
-    for decision in items_of(answer.info.get("decisions")):
-        _record_decision(recorder, object_of(decision))
+    """Record what an answer says of the agent's work, then the message.
+
+    Of its decisions, rules that were triggered and integrations that were called are events. A workflow that
+    ran is a call, or the hand-over to a human that some of them are.
+    """
+    understanding = object_of(answer.info.get("understanding"))
+    if isinstance(params := understanding.get("extracted_params"), Mapping):
+        recorder.add("agent", STATE, output={"params": dict(params)})
+    checks = object_of(understanding.get("guardrails"))
+    if checks.get("passed") is False:
+        recorder.add("agent", GUARDRAIL, output={"triggered": True, "reason": checks.get("reason")})
+    for decision in map(object_of, items_of(answer.info.get("decisions"))):
+        if rule := object_of(decision.get("rule")):
+            fields = {name: rule[name] for name in _OF_A_RULE if rule.get(name) is not None}
+            recorder.add("agent", GUARDRAIL, output={**fields, "triggered": True})
+        if decision.get("type") == "call_integration":
+            for call in _calls_of(object_of(decision.get("integration"))):
+                call.record(recorder)
     for name in executed_workflows(answer.attribute):
-        _record_workflow(recorder, name)
+        if name.startswith(FORWARDING):
+            recorder.add("agent", HANDOFF, output=f"a human ({name})")
+        elif name:
+            _Call(name, {}, None, None).record(recorder)
     if answer.error is not None:
         recorder.add("agent", ERROR, error=answer.error)
     facts = AnswerFacts(usage=usage_of(answer.message)).event_fields()
     attributes = {AUI: answer.attribute}
     latency = milliseconds(seconds)
     recorder.add("agent", MESSAGE, output=answer.text, latency_ms=latency, attributes=attributes, **facts)
-
-
-def _record_understanding(recorder: Recorder, understanding: Mapping[str, Any]) -> None:
-    params = understanding.get("extracted_params")
-    if isinstance(params, Mapping):
-        recorder.add("agent", STATE, output={"params": dict(params)})
-    checks = object_of(understanding.get("guardrails"))
-    if checks.get("passed") is False:
-        recorder.add("agent", GUARDRAIL, output={"triggered": True, "reason": checks.get("reason")})
-
-
-def _record_decision(recorder: Recorder, decision: Mapping[str, Any]) -> None:
-    """Record a rule that was triggered, or an integration that was called. Other decisions are not events."""
-    rule = object_of(decision.get("rule"))
-    if rule:
-        fields = {
-            name: rule[name] for name in ("code", "type", "action", "reason") if rule.get(name) is not None
-        }
-        recorder.add("agent", GUARDRAIL, output={**fields, "triggered": True})
-    if decision.get("type") == "call_integration":
-        for call in _calls_of(object_of(decision.get("integration"))):
-            call.record(recorder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +136,14 @@ def _calls_of(integration: Mapping[str, Any]) -> Iterator[_Call]:
     name = code if isinstance(code, str) and code else "integration"
     calls = [object_of(call) for call in items_of(integration.get("tool_calls"))]
     if integration.get("type") != "MCP" or not calls:
-        arguments = integration.get("requests", integration.get("request", {}))
-        latency = latency_ms(integration.get("latency"))
+        status = integration.get("status_code")
+        failed_with = f"HTTP {status}" if (figure_of(status) or 0) >= FIRST_ERROR else None
         yield _Call(
-            name, arguments, integration.get("response"), _problem_of(integration), latency_ms=latency
+            name,
+            integration.get("requests", integration.get("request", {})),
+            integration.get("response"),
+            integration.get("error_message") or failed_with,
+            latency_ms=latency_ms(integration.get("latency")),
         )
         return
     for call in calls:
@@ -159,23 +159,6 @@ def _calls_of(integration: Mapping[str, Any]) -> Iterator[_Call]:
         )
 
 
-def _problem_of(integration: Mapping[str, Any]) -> Any:
-    """Say why a call of an integration failed; None where nothing says that it did."""
-    status = integration.get("status_code")
-    if integration.get("error_message"):
-        return integration["error_message"]
-    figure = figure_of(status)
-    return f"HTTP {status}" if figure is not None and figure >= FIRST_ERROR else None
-
-
-def _record_workflow(recorder: Recorder, name: str) -> None:
-    """Record a workflow that ran: as a call, or as the hand-over to a human that some of them are."""
-    if name.startswith(FORWARDING):
-        recorder.add("agent", HANDOFF, output=f"a human ({name})")
-    elif name:
-        _Call(name, {}, None, None).record(recorder)
-
-
 def latency_ms(latency: Any) -> float | None:
     """Convert a latency of the API to milliseconds; None for one that cannot be read.
 
@@ -183,10 +166,8 @@ def latency_ms(latency: Any) -> float | None:
         >>> latency_ms({"elapsed": 1.5, "unit": "second"}), latency_ms({"elapsed": "fast"})
         (1500.0, None)
     """
-    elapsed, unit = (
-        figure_of(object_of(latency).get("elapsed")),
-        object_of(latency).get("unit", "millisecond"),
-    )
+    elapsed = figure_of(object_of(latency).get("elapsed"))
+    unit = object_of(latency).get("unit", "millisecond")
     scale = _UNITS_IN_MS.get(unit) if isinstance(unit, str) else None
     return None if elapsed is None or scale is None else round(elapsed * scale, 3)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from agent_eval.agents.tools import declared_tools
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.catalog import MODELS
-from agent_eval.models.hosted import HostedModel, Message, Question, Turn
+from agent_eval.models.hosted import HostedModel, Message, ModelCall, Question, Turn
 from agent_eval.models.retries import Reply
 from agent_eval.models.usage import NO_FACTS
 
@@ -141,20 +141,13 @@ class HostedAgent(Agent):
                 if not turn.calls:
                     return replace(_result(recorder, turn), conversation=[*question.messages, turn.message])
                 paused.clear()
-                answers = [
-                    recorder.call_tool(call.tool, call.arguments, call_id)
-                    if call.is_readable
-                    else recorder.record_refusal(call.tool, call_id, NOT_JSON)
-                    for call, call_id in zip(turn.calls, call_ids, strict=True)
-                ]
-                if any(answer.source == FINAL_OUTPUT for answer in answers):
+                answers = _call_tools(recorder, turn.calls, call_ids)
+                if any(answer.source == FINAL_OUTPUT for _, answer in answers):
                     return recorder.result()
-                tool_texts = [
-                    (call.call_id, tool_text(answer), answer.error is not None)
-                    for call, answer in zip(turn.calls, answers, strict=True)
-                ]
-                messages = [*question.messages, turn.message, *self._server.results(tool_texts)]
-                question = replace(question, messages=messages)
+                results = self._server.results(
+                    [(call.call_id, tool_text(answer), answer.error is not None) for call, answer in answers]
+                )
+                question = replace(question, messages=[*question.messages, turn.message, *results])
         except (LimitReached, ToolFault) as ended:
             return recorder.result(None, ended.failure, ended.problem)
 
@@ -230,6 +223,18 @@ def _record(recorder: Recorder, turn: Turn, seconds: float | None) -> list[str]:
         ids.append(recorder.record_call(call.tool, call.arguments, wanted, seconds=latency, facts=facts))
         facts, latency = NO_FACTS, None
     return ids
+
+
+def _call_tools(
+    recorder: Recorder, calls: Sequence[ModelCall], call_ids: Sequence[str]
+) -> list[tuple[ModelCall, ToolAnswer]]:
+    answers = []
+    for call, call_id in zip(calls, call_ids, strict=True):
+        if call.is_readable:
+            answers.append((call, recorder.call_tool(call.tool, call.arguments, call_id)))
+        else:
+            answers.append((call, recorder.record_refusal(call.tool, call_id, NOT_JSON)))
+    return answers
 
 
 def opening_messages(task: Task) -> list[Message]:

@@ -30,15 +30,11 @@ SAME_SUITE = 0.5
 """Share of a suite's cases that another one must have, to be the same suite under another name."""
 
 
-HELD_BYTES = 8 << 20
-"""Most bytes of several suites that stay in memory from the beginning; a single suite always does."""
-
-
 @dataclass(frozen=True, slots=True)
 class Target:
     """A suite to evaluate: the path as the user gave it, and the slug that names its pack and its baseline.
 
-    The source is None where it is one of several and too large to stay in memory.
+    The source is None where it is one of several, which together need not fit into memory.
     """
 
     path: Path
@@ -55,7 +51,6 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
     paths = suite_paths(patterns)
     seen: dict[str, Path] = {}
     targets = []
-    bytes_in_memory = 0
     for path in paths:
         source = open_suite(path)
         slug = safe_name(source.header.dataset_id)
@@ -68,9 +63,7 @@ def find_targets(patterns: Sequence[str]) -> list[Target]:
                 field="dataset_id",
             )
         seen[slug] = path
-        keeps = len(paths) == 1 or bytes_in_memory + source.held_bytes <= HELD_BYTES
-        bytes_in_memory += source.held_bytes if keeps else 0
-        targets.append(Target(path, slug, source if keeps else None, source.header.dataset_id))
+        targets.append(Target(path, slug, source if len(paths) == 1 else None, source.header.dataset_id))
     return targets
 
 

@@ -8,6 +8,7 @@ import stat
 import weakref
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -43,18 +44,6 @@ def invalid_pack(pack: str, path: str | None, what: str, *, remedy: str = _GET_I
     return InvalidPack(f"{place}: {what}", remedy=remedy, pack=pack, file=path)
 
 
-class Content(Protocol):
-    """A file of a pack, open to be read once."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Yield all bytes, in pieces of about 1 MiB."""
-        ...
-
-    def close(self) -> None:
-        """Close the file."""
-        ...
-
-
 class PackSource(Protocol):
     """Source of a pack's files by relative POSIX path. Implement it to read packs from another store.
 
@@ -64,12 +53,12 @@ class PackSource(Protocol):
 
     name: str
 
-    def members(self) -> Iterator[tuple[str, Content]]:
-        """Yield every file with its content, readable until the next is requested; check the tree as well."""
+    def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Yield every file with its bytes, to be read before the next is asked for; check the tree too."""
         ...
 
-    def content(self, path: str) -> Content | None:
-        """Open a file, which the caller closes; None where it does not exist."""
+    def content(self, path: str) -> Iterator[bytes] | None:
+        """Open a file; yield its bytes, in pieces of about 1 MiB. None where it does not exist."""
         ...
 
     def shared(self) -> AbstractContextManager[None]:
@@ -82,33 +71,13 @@ def read_limited(source: PackSource, path: str, limit: int) -> bytes | None:
     content = source.content(path)
     if content is None:
         return None
-    try:
-        parts = []
-        total = 0
-        for chunk in content.chunks():
-            total += len(chunk)
-            if total > limit:
-                raise invalid_pack(source.name, path, f"is larger than {limit:,} bytes")
-            parts.append(chunk)
-        return parts[0] if len(parts) == 1 else b"".join(parts)
-    finally:
-        content.close()
-
-
-class _OpenFile:
-    """Content of a regular file, by its descriptor."""
-
-    def __init__(self, descriptor: int, size: int) -> None:
-        self.descriptor = descriptor
-        self.size = size
-
-    def chunks(self) -> Iterator[bytes]:
-        # One byte more than the size, so that the first read reaches the end of the file.
-        while chunk := os.read(self.descriptor, min(self.size, _CHUNK) + 1):
-            yield chunk
-
-    def close(self) -> None:
-        os.close(self.descriptor)
+    parts, total = [], 0
+    for chunk in content:
+        total += len(chunk)
+        if total > limit:
+            raise invalid_pack(source.name, path, f"is larger than {limit:,} bytes")
+        parts.append(chunk)
+    return b"".join(parts)
 
 
 class DirectorySource(PackSource):
@@ -141,11 +110,11 @@ class DirectorySource(PackSource):
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
     @override
-    def members(self) -> Iterator[tuple[str, Content]]:
+    def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
         # A new descriptor: scandir starts at the position of its descriptor.
         yield from self._walk(os.open(".", _OPEN_DIRECTORY, dir_fd=self._descriptor), "", 0)
 
-    def _walk(self, descriptor: int, prefix: str, depth: int) -> Iterator[tuple[str, Content]]:
+    def _walk(self, descriptor: int, prefix: str, depth: int) -> Iterator[tuple[str, Iterator[bytes]]]:
         try:
             with os.scandir(descriptor) as listing:
                 entries = sorted(listing, key=lambda entry: entry.name)
@@ -161,18 +130,14 @@ class DirectorySource(PackSource):
                     continue
                 if not entry.is_file(follow_symlinks=False):
                     raise self._not_regular(path, entry.is_symlink())
-                content = self._open_regular(entry.name, descriptor, path)
-                try:
-                    yield path, content
-                finally:
-                    content.close()
+                yield path, self._bytes_of(entry.name, descriptor, path)
         except OSError as error:
             raise invalid_pack(self.name, prefix.rstrip("/") or None, _reason(error)) from error
         finally:
             os.close(descriptor)
 
     @override
-    def content(self, path: str) -> Content | None:
+    def content(self, path: str) -> Iterator[bytes] | None:
         *directories, name = path.split("/")
         if check_member_name(path):
             raise invalid_pack(self.name, path, "is not a path within the pack")
@@ -182,7 +147,8 @@ class DirectorySource(PackSource):
                 inner = self._open(directory, _OPEN_DIRECTORY, descriptor, path)
                 os.close(descriptor)
                 descriptor = inner
-            return self._open_regular(name, descriptor, path)
+            content = self._bytes_of(name, descriptor, path)
+            return chain([next(content, b"")], content)  # opened before its directory is closed
         except FileNotFoundError:
             return None
         finally:
@@ -207,13 +173,17 @@ class DirectorySource(PackSource):
         except OSError as error:
             raise invalid_pack(self.name, path, _reason(error)) from error
 
-    def _open_regular(self, name: str, descriptor: int, path: str) -> _OpenFile:
-        opened = self._open(name, _OPEN_FILE, descriptor, path)
-        status = os.fstat(opened)
-        if not stat.S_ISREG(status.st_mode):
+    def _bytes_of(self, name: str, directory: int, path: str) -> Iterator[bytes]:
+        opened = self._open(name, _OPEN_FILE, directory, path)
+        try:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode):
+                raise self._not_regular(path, False)
+            # One byte more than the size, so that the first read reaches the end of the file.
+            while chunk := os.read(opened, min(status.st_size, _CHUNK) + 1):
+                yield chunk
+        finally:
             os.close(opened)
-            raise self._not_regular(path, False)
-        return _OpenFile(opened, status.st_size)
 
     def _not_regular(self, path: str, link: bool) -> InvalidPack:
         return invalid_pack(self.name, path, "is a symbolic link" if link else "is not a regular file")
@@ -221,22 +191,6 @@ class DirectorySource(PackSource):
 
 def _reason(error: OSError | ValueError) -> str:
     return getattr(error, "strerror", None) or str(error)
-
-
-class _Member:
-    """Content of a file within an archive."""
-
-    def __init__(self, archive: ZipArchive, name: str, source: ArchiveSource, path: str) -> None:
-        self.archive, self.name, self.source, self.path = archive, name, source, path
-
-    def chunks(self) -> Iterator[bytes]:
-        try:
-            yield from self.archive.chunks(self.name)
-        except InvalidInput as error:
-            raise invalid_pack(self.source.name, self.path, error.message) from error
-
-    def close(self) -> None:
-        """Do nothing: `chunks` closes the member itself."""
 
 
 class ArchiveSource(PackSource):
@@ -258,11 +212,16 @@ class ArchiveSource(PackSource):
         yield
 
     @override
-    def members(self) -> Iterator[tuple[str, Content]]:
-        for path, name in self._paths.items():
-            yield path, _Member(self.archive, name, self, path)
+    def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        for path in self._paths:
+            yield path, self._bytes_of(path)
 
     @override
-    def content(self, path: str) -> Content | None:
-        name = self._paths.get(path)
-        return None if name is None else _Member(self.archive, name, self, path)
+    def content(self, path: str) -> Iterator[bytes] | None:
+        return self._bytes_of(path) if path in self._paths else None
+
+    def _bytes_of(self, path: str) -> Iterator[bytes]:
+        try:
+            yield from self.archive.chunks(self._paths[path])
+        except InvalidInput as error:
+            raise invalid_pack(self.name, path, error.message) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from agent_eval.contracts import DerivedManifest, FileEntry, Manifest
 from agent_eval.evidence import layout as at
 from agent_eval.evidence.rows import first_problem, parse_json
-from agent_eval.evidence.sources import MAX_FILE_BYTES, Content, PackSource, invalid_pack, read_limited
+from agent_eval.evidence.sources import MAX_FILE_BYTES, PackSource, invalid_pack, read_limited
 from agent_eval.storage.files import check_member_name, same_place, sha256_bytes
 
 MAX_MANIFEST_BYTES = 256 << 20
@@ -181,19 +181,22 @@ def verify_files(source: PackSource, seal: Seal) -> None:
             raise invalid_pack(source.name, path, "is missing", **_remedy(path, seal))
 
 
-def _verified(content: Content, entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
+def _verified(content: Iterator[bytes], entry: FileEntry, seal: Seal, pack: str, *, keep: bool) -> bytes:
     if keep and entry.size > MAX_FILE_BYTES:
         raise invalid_pack(pack, entry.path, f"is larger than {MAX_FILE_BYTES:,} bytes")
     hasher = hashlib.sha256()
     pieces: list[bytes] = []
     size = 0
-    for chunk in content.chunks():
-        size += len(chunk)
-        if size > entry.size:
-            break
-        hasher.update(chunk)
-        if keep:
-            pieces.append(chunk)
+    try:
+        for chunk in content:
+            size += len(chunk)
+            if size > entry.size:
+                break
+            hasher.update(chunk)
+            if keep:
+                pieces.append(chunk)
+    except OSError as error:  # the disk failed, or the file vanished while it was looked at
+        raise invalid_pack(pack, entry.path, error.strerror or str(error)) from error
     if size != entry.size or hasher.hexdigest() != entry.sha256:
         what = "was changed: its " + ("size" if size != entry.size else "sha256") + " is not what was sealed"
         raise invalid_pack(pack, entry.path, what, **_remedy(entry.path, seal))
@@ -209,10 +212,7 @@ def read_verified(source: PackSource, entry: FileEntry, seal: Seal) -> bytes:
     content = source.content(entry.path)
     if content is None:
         raise invalid_pack(source.name, entry.path, "is missing", **_remedy(entry.path, seal))
-    try:
-        return _verified(content, entry, seal, source.name, keep=True)
-    finally:
-        content.close()
+    return _verified(content, entry, seal, source.name, keep=True)
 
 
 def _remedy(path: str, seal: Seal) -> dict[str, str]:

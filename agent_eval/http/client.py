@@ -20,7 +20,15 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from agent_eval.errors import UsageError
 from agent_eval.http import errors, retry
-from agent_eval.http.errors import HttpError, RateLimited, RefusedRedirect, host_of, one_line, path_of
+from agent_eval.http.errors import (
+    HttpError,
+    RateLimited,
+    RefusedRedirect,
+    host_of,
+    one_line,
+    path_of,
+    said_in,
+)
 from agent_eval.http.retry import Patience
 from agent_eval.text.numbers import count
 
@@ -64,11 +72,10 @@ class Answer:
 
     @property
     def explanation(self) -> str:
-        """What the service says of its refusal: `message` of a JSON body, else `excerpt`; no full stop."""
+        """What the service says of its refusal: the words of a JSON body, else `excerpt`; no full stop."""
         with suppress(ValueError, RecursionError):
-            content = json_text.loads(self.body[:8_192])
-            if isinstance(content, dict) and isinstance(content.get("message"), str):
-                return one_line(content["message"], _LONGEST_EXCERPT).rstrip(".")
+            if words := one_line(said_in(json_text.loads(self.body[:8_192])), _LONGEST_EXCERPT):
+                return words.rstrip(".")
         return self.excerpt.rstrip(".")
 
 

@@ -68,20 +68,20 @@ def path_of(url: str) -> str:
     return urlsplit(url).path
 
 
-def said_in(body: Any) -> str:
+def said_in(body: Any, *, depth: int = 12) -> str:
     """Join what the JSON of a refusal says in words, wherever services put them; empty if it says nothing.
 
     Example:
         >>> said_in({"detail": [{"loc": ["body", "model"], "msg": "field required"}]})
         'body.model: field required'
     """
-    if isinstance(body, list):
-        return "; ".join(filter(None, map(said_in, body)))
-    if not isinstance(body, dict):
+    if depth == 0 or not isinstance(body, list | dict):
         return body if isinstance(body, str) else ""
+    if isinstance(body, list):
+        return "; ".join(filter(None, (said_in(item, depth=depth - 1) for item in body)))
     words, place = body.get("message", body.get("msg")), body.get("loc", body.get("field"))
     inner = [body.get(name) for name in ("error", "errors", "detail", "details")]
-    sentence = said_in([words if isinstance(words, str) else "", *inner])
+    sentence = said_in([words if isinstance(words, str) else "", *inner], depth=depth - 1)
     place = ".".join(map(str, place)) if isinstance(place, list) else place
     return f"{place}: {sentence}" if place and sentence else sentence
 

@@ -145,32 +145,20 @@ class AdaptiveLimit(Limit):
         """Adapt the limit to the result of a request, and to the seconds that the provider asked to wait."""
         with self._lock:
             now = self._clock()
-            if refused:
-                self._shrink(now, asked_wait)
-            elif failed:
+            if refused and now >= self._cool_until:
+                self._places = max(1.0, int(self._places) * 0.8)
+                self._doubling = False
+                self._cool_until = now + (self.COOL_DOWN_SECONDS if asked_wait is None else asked_wait)
+                self._successes, self._peak = 0, self._in_use
+            elif failed and not refused:
                 self._successes = 0
-            elif now >= self._cool_until:
+            elif not failed and now >= self._cool_until:
                 self._successes += 1
                 if self._successes >= max(self.current(), self.SHORTEST_ROUND):
-                    self._grow()
-
-    def _shrink(self, now: float, asked_wait: float | None) -> None:
-        if now < self._cool_until:
-            return
-        self._places = max(1.0, int(self._places) * 0.8)
-        self._doubling = False
-        self._cool_until = now + (self.COOL_DOWN_SECONDS if asked_wait is None else asked_wait)
-        self._begin_round()
-
-    def _grow(self) -> None:
-        saturated = self._peak >= 0.8 * self.current()
-        self._begin_round()
-        if saturated:
-            grown = self._places * (2 if self._doubling else 1.05)
-            self._places = min(float(self._most), grown)
-
-    def _begin_round(self) -> None:
-        self._successes, self._peak = 0, self._in_use
+                    if self._peak >= 0.8 * self.current():
+                        grown = self._places * (2 if self._doubling else 1.05)
+                        self._places = min(float(self._most), grown)
+                    self._successes, self._peak = 0, self._in_use
 
 
 _limits: dict[str, AdaptiveLimit] = {}

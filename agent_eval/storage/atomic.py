@@ -146,45 +146,25 @@ def append_file(path: Path, data: bytes) -> None:
 
 @contextmanager
 def new_directory(final: Path, *, replace: bool = False) -> Iterator[Path]:
-    """Build a directory aside and rename it to `final` when it is complete.
+    """Build a directory aside and rename it to `final` when it is complete, as `new_directories` does.
 
-    Yields an empty sibling of `final` to write into. When the block ends, its content is synced and it
-    becomes `final`; when the block raises, it is removed and `final` is unchanged.
-
-    Missing parents are created. An empty directory is always replaced, another one only with `replace`.
+    Yields an empty directory to write into. An empty `final` is always replaced, another only with `replace`.
 
     Raises:
         UsageError: `final` is a file, a symbolic link, or a directory that must not be replaced.
         StorageError: Disk full, no permission; also for every OSError within the block.
     """
-    final = Path(os.path.abspath(final))
-    _check_replaceable(final, replace)
-    partial: Path | None = None
-    descriptor = -1
-    try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        partial, descriptor = _partial_directory(final)
-        yield partial
-        _sync_tree(partial)
-        _check_replaceable(final, replace)
-        _put_in_place(partial, final)
-        partial = None
-        sync_directory(final.parent)
-    except OSError as error:
-        raise writing_failed(final, error) from error
-    finally:
-        if partial is not None:
-            shutil.rmtree(partial, ignore_errors=True)
-        if descriptor >= 0:
-            os.close(descriptor)
+    with new_directories([final], may_replace=lambda _: replace) as [root]:
+        root.mkdir()
+        yield root
 
 
 @contextmanager
 def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], bool]) -> Iterator[list[Path]]:
     """Build several directories aside and rename them to `finals` when all are complete.
 
-    Yields an unused path for each, in a directory beside the first of `finals`. When the block raises,
-    `finals` are unchanged.
+    Yields an unused path for each, in a directory beside the first of `finals`. Missing parents are created.
+    When the block ends, all is synced and put in place; when it raises, it is removed and `finals` stay.
 
     The `finals` are on one file system, none within another. `may_replace` says whether an existing directory
     that is not empty may be replaced.
@@ -206,6 +186,7 @@ def new_directories(finals: Sequence[Path], *, may_replace: Callable[[Path], boo
         try:
             places = [partial / str(number) for number in range(len(finals))]
             yield places
+            _sync_tree(partial)
             for place, final in zip(places, finals, strict=True):
                 _check_replaceable(final, may_replace(final))
                 _put_in_place(place, final)

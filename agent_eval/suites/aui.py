@@ -69,10 +69,10 @@ class AuiDocument(WholeDocument):
         test_count: How many tests the file has, faulty ones included.
     """
 
-    def __init__(self, path: Path, digest: str, payload: dict[str, Any], size: int = 0) -> None:
+    def __init__(self, path: Path, digest: str, payload: dict[str, Any]) -> None:
         problems = faults(payload)
         suite = None if problems else AuiSuite.model_validate(payload)
-        super().__init__(path, digest, _as_suite(suite), size)
+        super().__init__(path, digest, _as_suite(suite))
         self.problems, self.suite = problems, suite
         tests = payload.get("tests")
         self.test_count = len(tests) if isinstance(tests, list) else 0

@@ -58,11 +58,6 @@ class SuiteSource:
         return self.document.case_count
 
     @property
-    def held_bytes(self) -> int:
-        """Bytes of the file that are in memory as values: all of a `.json`, none of a `.jsonl`."""
-        return self.document.held_bytes
-
-    @property
     def shards(self) -> list[Shard]:
         """The cases in portions, in suite order."""
         return self.document.shards
@@ -108,13 +103,12 @@ def open_document(path: Path) -> Document:
         return JsonLinesDocument(path)
     if suffix == ".json":
         data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
-        return _whole(path, sha256_bytes(data), parse(data, source=str(path)), len(data))
+        return _whole(path, sha256_bytes(data), parse(data, source=str(path)))
     if suffix in SUITE_SUFFIXES:
         from agent_eval.storage.yaml import read_yaml  # other formats need not import PyYAML
 
         payload = read_yaml(path)
-        digest, size = sha256_file(path)
-        return _whole(path, digest, payload, size)
+        return _whole(path, sha256_file(path)[0], payload)
     raise InvalidInput(
         f"{path}: not a suite; its name must end in one of {', '.join(SUITE_SUFFIXES)}",
         remedy="Name a suite file, or give the file the suffix of its format.",
@@ -122,13 +116,13 @@ def open_document(path: Path) -> Document:
     )
 
 
-def _whole(path: Path, digest: str, payload: Any, size: int) -> WholeDocument:
+def _whole(path: Path, digest: str, payload: Any) -> WholeDocument:
     """Return a parsed file as the kind of suite that it is."""
     if looks_like_aui(payload):
         from agent_eval.suites.aui import AuiDocument  # its contract takes a while to build
 
-        return AuiDocument(path, digest, payload, size)
-    return WholeDocument(path, digest, payload, size)
+        return AuiDocument(path, digest, payload)
+    return WholeDocument(path, digest, payload)
 
 
 def looks_like_aui(payload: Any) -> bool:

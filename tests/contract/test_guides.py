@@ -13,6 +13,7 @@ import yaml
 
 from agent_eval.contracts import Case, ContentPart, Event, TokenUsage, Trace
 from agent_eval.contracts.event import EVENT_TYPES
+from agent_eval.importers.catalog import FORMATS
 from agent_eval.judges import DEFAULT_JUDGES, JUDGES, JudgeConfig
 from agent_eval.judges.catalog import known_judges, load_judges
 from agent_eval.suites.validate import validate_suite
@@ -141,3 +142,8 @@ def test_the_lines_of_a_judge_work(fear: str, tmp_path: Path) -> None:
     )
     report = validate_suite(path, strict=True)
     assert (report.passed, report.warnings) == (True, [])
+
+
+def test_every_format_that_is_imported_is_named() -> None:
+    guide = (GUIDES / "importing.md").read_text(encoding="utf-8")
+    assert [entry.name for entry in FORMATS if f"`{entry.name}`" not in guide] == []

@@ -11,7 +11,7 @@ from agent_eval.demo.scaffold import ALL, StarterAgent, scaffold
 from agent_eval.errors import ExitCode
 from tests.e2e.platforms import CiPlatform, OnGitHub, platform
 from tests.e2e.program import agent_eval
-from tests.extent import WHOLE_JOB
+from tests.extent import crossed
 
 PLATFORMS = ("github", "gitlab", "buildkite", "circleci", "jenkins")
 COMMAND = f"{sys.executable} -S -E agent.py"
@@ -57,7 +57,7 @@ def in_policy(ci: CiPlatform, before: str, after: str) -> None:
     file.write_text(file.read_text().replace(before, after))
 
 
-@pytest.mark.parametrize("name", PLATFORMS)
+@crossed(name=PLATFORMS)
 def test_the_policy_and_the_agent_of_a_repository_that_was_set_up_decide_in_ci(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,8 +82,7 @@ def test_the_policy_and_the_agent_of_a_repository_that_was_set_up_decide_in_ci(
         assert ci.violations == []
 
 
-@pytest.mark.parametrize("name", PLATFORMS)
-@WHOLE_JOB
+@crossed(name=PLATFORMS)
 def test_a_case_that_is_in_quarantine_on_main_does_not_block(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,7 +99,7 @@ def test_a_case_that_is_in_quarantine_on_main_does_not_block(
         assert "in quarantine" in ended.text
 
 
-@pytest.mark.parametrize("name", PLATFORMS)
+@crossed(name=PLATFORMS)
 def test_the_change_that_sets_agent_eval_up_passes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -85,6 +86,10 @@ def serve(answer: Callable[[BaseHTTPRequestHandler, bytes], None]) -> ThreadingH
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True  # or head and body, in two packets, wait 40 ms for each other
+
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # the client may have gone
+                super().handle()
 
         def _handle(self) -> None:
             answer(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))

@@ -31,11 +31,11 @@ from agent_eval.evidence.layout import RERUNS
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import decode_used, encode_used
 from agent_eval.judges.catalog import JUDGES, load_judges
-from agent_eval.operations.attest import Signer, attest
+from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.operations.packs import read_comparison
-from agent_eval.operations.reruns import read_reruns
+from agent_eval.operations.trust import Signer, attest
 from agent_eval.registry.store import parse_registry, read_log
 from agent_eval.reports.detail import FULL
 from agent_eval.reports.replay import replay_blocks
@@ -176,26 +176,14 @@ class MemorySource:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.name, self._files = "pack", files
 
-    def members(self) -> Iterator[tuple[str, Any]]:
-        yield from ((path, _Bytes(data)) for path, data in sorted(self._files.items()))
+    def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        yield from ((path, iter([data])) for path, data in sorted(self._files.items()))
 
-    def content(self, path: str) -> Any:
-        data = self._files.get(path)
-        return None if data is None else _Bytes(data)
+    def content(self, path: str) -> Iterator[bytes] | None:
+        return iter([self._files[path]]) if path in self._files else None
 
     def shared(self) -> AbstractContextManager[None]:
         return nullcontext()
-
-
-class _Bytes:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self._data
-
-    def close(self) -> None:
-        pass
 
 
 _PROVIDERS = ("anthropic", "foundry", "openai", "vertex")

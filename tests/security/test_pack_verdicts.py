@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -245,6 +245,18 @@ def test_directories_that_cannot_be_read_are_refused(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(os, "scandir", fails)
     refused(root, None, "Input/output error")
+
+
+def test_a_file_that_vanishes_while_it_is_read_makes_the_pack_invalid(tmp_path: Path) -> None:
+    class Failing(DirectorySource):
+        def members(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+            for path, content in super().members():
+                if path == "run/summary.json":
+                    (self.root / path).rename(tmp_path / "vanished")
+                yield path, content
+
+    with pytest.raises(InvalidPack, match=r"run/summary\.json: No such file"):
+        open_pack(Failing(pack_of(tmp_path)))
 
 
 def test_a_source_gives_no_file_outside_of_the_pack(tmp_path: Path) -> None:

@@ -30,7 +30,6 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
     judge_id = EXECUTION
     reads = frozenset()
     needs_all = False
-    Config = JudgeConfig
 
     @override
     def evaluate(self, case: Case, trace: Trace) -> Verdict:

@@ -23,7 +23,6 @@ class JsonSchemaJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "json_schema"
     reads = frozenset({"json_schema"})
-    Config = JudgeConfig
 
     @override
     def check_case(self, case: Case) -> None:

@@ -22,7 +22,6 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "policy"
     reads = frozenset({"policy"})
-    Config = JudgeConfig
 
     @override
     def check_case(self, case: Case) -> None:

@@ -24,7 +24,6 @@ class RegexJudge(BaseJudge[JudgeConfig]):
 
     judge_id = "regex"
     reads = frozenset({"regex_patterns"})
-    Config = JudgeConfig
 
     @override
     def check_case(self, case: Case) -> None:

@@ -20,6 +20,7 @@ from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.errors import FailureKind, UsageError
 from agent_eval.models.base import Message, ModelFailure, ModelRequest
 from tests.fakes.aui import KEY, FakeAui, Fault
+from tests.fakes.models import FakeOpenAi, Step
 from tests.unit.agents.tasks import Time, around, make_task
 from tests.unit.conversation.agents import end_of, said
 
@@ -170,3 +171,17 @@ def test_the_names_are_exported_and_others_are_not() -> None:
     assert agent_eval.AgentResponse is AgentResponse
     with pytest.raises(AttributeError):
         agent_eval.no_such_name  # noqa: B018
+
+
+def test_the_model_of_an_aui_adapter_is_asked_as_on_the_command_line() -> None:
+    request = ModelRequest(
+        "judge", "Judge.", (Message("user", ("record", "criterion")),), reply_schema={"type": "object"}
+    )
+    with FakeOpenAi(Step(text="{}")) as server:
+        adapter = agent_eval.create_aui_adapter(KEY, "k", llm_model="small", llm_base_url=server.base_url)
+        reply = AdapterModel(adapter).complete(request)
+        adapter.close()
+    (sent,) = server.requests
+    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    assert (sent["response_format"]["type"], sent["model"]) == ("json_schema", "small")
+    assert (reply.text, reply.rung, reply.usage is not None) == ("{}", "json_schema", True)

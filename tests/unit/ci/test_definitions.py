@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci import definitions as targets
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.definitions import define, find_targets
 from agent_eval.ci.place import Refs, Versions, find_place
@@ -19,12 +18,7 @@ from tests.fakes.git_host import commit, keep_lfs, pointer
 
 
 def write(path: Path, dataset_id: str) -> str:
-    suite = make_suite(make_case("a"), dataset_id=dataset_id)
-    if path.suffix == ".jsonl":
-        cases = suite.pop("cases")
-        path.write_text("".join(json.dumps(row) + "\n" for row in (suite, *cases)))
-    else:
-        path.write_text(json.dumps(suite))
+    path.write_text(json.dumps(make_suite(make_case("a"), dataset_id=dataset_id)))
     return str(path)
 
 
@@ -37,29 +31,8 @@ def test_globs_and_paths_are_taken_once_in_their_order(
     found = find_targets(["z.json", "*.json", "a.json"])
     assert [target.path.name for target in found] == ["z.json", "a.json", "b.json"]
     assert len({target.slug for target in found}) == 3
-
-
-def test_small_suites_are_read_once(tmp_path: Path) -> None:
-    found = find_targets([write(tmp_path / "a.json", "a"), write(tmp_path / "b.jsonl", "b")])
-    assert [target.source is not None for target in found] == [True, True]
-
-
-def test_many_large_suites_are_not_held_at_a_time_unless_it_is_the_only_one_or_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = [write(tmp_path / f"{name}.json", name) for name in "abc"]
-    lines = [write(tmp_path / f"{name}.jsonl", name) for name in "de"]
-    size = Path(paths[0]).stat().st_size
-    monkeypatch.setattr(targets, "HELD_BYTES", size * 2)
-    assert [bool(target.source) for target in find_targets([*paths, *lines])] == [
-        True,
-        True,
-        False,
-        True,
-        True,
-    ]
-    monkeypatch.setattr(targets, "HELD_BYTES", 0)
-    assert find_targets(paths[:1])[0].source is not None
+    assert not any(target.source for target in found)
+    assert find_targets(["a.json"])[0].source is not None
 
 
 def test_nothing_found_two_of_a_name_and_too_many_are_refused(

@@ -138,54 +138,11 @@ def test_a_case_row_names_the_judges_that_changed_those_that_fail_now_first() ->
     )
 
 
-def test_a_judge_that_only_one_run_has_is_null_on_the_other_side_and_said_at_the_top() -> None:
-    before = view({"a": {"policy": "passed"}}, judges=["policy"])
-    now = view({"a": {"policy": "passed", "regex": "failed"}}, judges=["policy", "regex"])
-    found = compared(before, now)
-    assert found.case_regressions[0].judges[0].baseline is None
-    assert found.judge_metrics["regex"].baseline is None
-    assert found.judge_metrics["regex"].delta is None
-    assert found.compatibility.passed
-    assert "Regex judged only the candidate." in found.behaviour.notices
-
-
-def test_judge_configuration_that_differs_is_said_and_does_not_block() -> None:
-    found = compared(
-        view({"a": "passed"}, judge_configs={"regex": {"hard": True}}),
-        view({"a": "passed"}, judge_configs={"regex": {"hard": False}}),
-    )
-    assert [check.name for check in found.compatibility.failures] == ["judge_config_match"]
-    assert found.behaviour.notices == ["Regex configured differently."]
-
-
 def test_a_very_long_reason_is_cut_in_the_comparison() -> None:
     now = view({"a": result("a", "failed", reason="x" * 100_000)})
     (row,) = compared(view({"a": "passed"}), now).case_regressions
     assert len(row.judges[0].reason) == 1_000
     assert row.judges[0].reason.endswith("…")
-
-
-def different(kind: str) -> tuple[RunView, RunView]:
-    baseline = view({"a": "passed", "b": "failed"})
-    if kind == "dataset":
-        return baseline, view({"a": "passed", "b": "failed"}, dataset_id="another")
-    if kind == "definition":
-        return baseline, view({"a": "failed", "b": "failed"}, index={"a": {"definition_digest": "other"}})
-    return baseline, view({"a": "passed", "c": "failed"})
-
-
-@pytest.mark.parametrize(
-    ("kind", "check"),
-    [
-        ("dataset", "dataset_id_match"),
-        ("definition", "case_definition_match"),
-        ("cases", "case_id_set_match"),
-    ],
-)
-def test_runs_of_different_things_can_be_compared_all_the_same(kind: str, check: str) -> None:
-    allowed = compared(*different(kind), allow_incompatible=True)
-    assert not allowed.compatibility.passed
-    assert [one.name for one in allowed.compatibility.failures] == [check]
 
 
 def test_new_changed_and_removed_cases_stay_out_and_are_listed() -> None:
@@ -209,7 +166,7 @@ def test_new_changed_and_removed_cases_stay_out_and_are_listed() -> None:
 
 def test_another_dataset_is_refused_with_the_way_out() -> None:
     with pytest.raises(IncompatibleRuns, match="datasets differ") as refused:
-        compared(*different("dataset"))
+        compared(view({"a": "passed"}), view({"a": "passed"}, dataset_id="another"))
     assert [one["name"] for one in refused.value.details["checks"]] == ["dataset_id_match"]
     assert "--allow-incompatible" in refused.value.remedy
 
@@ -221,28 +178,6 @@ def test_an_empty_run_is_no_comparison() -> None:
         compared(view({}), view({"a": "passed"}))
     with pytest.raises(NothingMeasured, match="share no case"):
         compared(view({"a": "passed"}), view({"b": "passed"}), allow_incompatible=True)
-
-
-def test_rates_that_fell_are_said_and_judges_ranked_by_their_fall() -> None:
-    before = view({name: {"policy": "passed", "regex": "passed"} for name in "abcd"})
-    now = view(
-        {
-            "a": {"policy": "failed", "regex": "failed"},
-            "b": {"policy": "passed", "regex": "failed"},
-            "c": {"policy": "passed", "regex": "passed"},
-            "d": {"policy": "passed", "regex": "passed"},
-        }
-    )
-    found = compared(before, now)
-    assert found.regressions == [
-        "pass rate decreased from 100% to 50.0%",
-        "hard fail rate increased from 0% to 50.0%",
-        "policy pass rate decreased from 100% to 75.0%",
-        "regex pass rate decreased from 100% to 50.0%",
-    ]
-    assert [metric.name for metric in found.top_regressed_judges] == ["regex", "policy"]
-    assert found.release_impact.impact_level == "critical"
-    assert found.overview.risk_level == "high"
 
 
 @pytest.mark.parametrize(
@@ -262,27 +197,6 @@ def test_risk_and_impact_grow_with_the_share_of_regressed_cases(
     now = view({f"c{number}": "inconclusive" if number < regressed else "passed" for number in range(cases)})
     found = compared(before, now)
     assert (found.overview.risk_level, found.release_impact.impact_level) == (risk, level)
-
-
-def test_one_new_hard_fail_is_high_however_large_the_suite() -> None:
-    before = view({f"c{number}": "passed" for number in range(500)})
-    now = view({f"c{number}": "passed" if number else "failed" for number in range(500)})
-    found = compared(before, now)
-    assert (found.overview.risk_level, found.release_impact.impact_level) == ("high", "high")
-    assert found.new_hard_fail_case_ids == ["c0"]
-
-
-def test_as_many_improved_as_regressed_is_worth_a_look_and_no_alarm() -> None:
-    before = view(
-        {f"c{number}": "passed" if number % 2 else "failed" for number in range(100)} | {"a": "passed"}
-    )
-    now = view(
-        {f"c{number}": "passed" if number % 2 else "failed" for number in range(98)}
-        | {"c98": "passed", "c99": "failed", "a": "passed"}
-    )
-    found = compared(before, now)
-    assert (found.overview.regressed_cases, found.overview.improved_cases) == (1, 1)
-    assert (found.overview.risk_level, found.release_impact.impact_level) == ("medium", "medium")
 
 
 def test_traces_are_looked_up_only_for_cases_whose_result_changed() -> None:

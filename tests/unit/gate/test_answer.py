@@ -76,11 +76,6 @@ def test_twelve_fail_and_two_are_confirmed() -> None:
     assert (found.broken, len(found.again), found.failed) == ({"c03", "c07"}, 10, True)
 
 
-def test_so_many_cases_may_break_as_the_policy_says() -> None:
-    found = answered(steady(policy=GatePolicy(max_regressed_cases=1)), Script(change=failing("a")))
-    assert (found.broken, found.failed, found.is_open) == ({"a"}, False, False)
-
-
 def test_after_three_confirmed_cases_no_other_is_run() -> None:
     names = [f"c{k}" for k in range(10)]
     script = Script(change=failing(*names))
@@ -108,17 +103,6 @@ def test_a_case_that_fails_on_both_sides_is_not_settled_and_a_control_is_run() -
     assert [place for place in script.log if place[1] != "a"] == [("base", "b"), ("base", "c")]
 
 
-def test_a_base_that_fails_what_the_change_passes_does_not_run_here() -> None:
-    found = answered(steady(), Script(change=failing("a"), base=failing("a", "b", "c")))
-    assert found.open == {"a": "control-fails"}
-
-
-def test_mains_newest_run_that_fails_the_case_too_excuses_it() -> None:
-    script = Script(change=failing("a"), base=failing("a"))
-    found = answered(steady(newest=run({"a": 0})), script)
-    assert (found.on_main, found.is_open, found.failed) == ({"a"}, False, False)
-
-
 @pytest.mark.parametrize(("fails", "opens"), [("a", {}), ("abc", {"a": "control-fails"})])
 def test_an_isolated_base_excuses_only_where_it_runs(fails: str, opens: dict[str, str]) -> None:
     found = answered(steady(), Script(change=failing("a"), base=failing(*fails)), ISOLATED)
@@ -140,11 +124,6 @@ def test_a_case_that_mains_runs_passed_less_often_is_cleared_where_both_fail() -
 def test_a_case_whose_reruns_were_cut_is_open_whatever_they_showed(most: int) -> None:
     found = answered(steady(), Script(change=failing("a"), most=most))
     assert (found.open, found.failed) == ({"a": "cut"}, False)
-
-
-def test_a_cut_case_is_open_although_it_passed_once() -> None:
-    found = answered(steady(), Script(most=2))
-    assert found.open == {"a": "cut"}
 
 
 def test_mains_newest_run_does_not_excuse_what_was_cut() -> None:
@@ -200,16 +179,6 @@ def rounds(change: int, base: int = 30) -> Any:
     return lambda side, _: counts_of({name: int(k < passed[side]) for k, name in enumerate(MANY)})
 
 
-def test_reliable_cases_beyond_the_budget_are_open_where_the_suite_was_not_run_again() -> None:
-    question = steady(MANY, dict.fromkeys(MANY, 0))
-    record = Reruns(base_runs="beside", cases=[
-        CaseReruns(case_id=name, base=[PASSED] * 5, change=[PASSED] * 5) for name in question.order[:20]
-    ])  # fmt: skip
-    found = answer(question, record)
-    assert set(found.open.values()) == {"not-rerun"}
-    assert (len(found.open), found.suite) == (10, "open")
-
-
 def test_cases_beyond_the_budget_that_pass_in_the_rounds_are_settled() -> None:
     script = Script(rounds=rounds(30))
     found = answered(steady(MANY, dict.fromkeys(MANY, 0)), script)
@@ -228,21 +197,6 @@ def test_a_steady_case_that_passes_in_no_round_either_is_run_again_late() -> Non
     found = answered(question, script)
     assert (found.broken, found.failed) == ({last}, True)
     assert script.times("change", last) == 8
-
-
-def test_a_low_run_is_run_again_whole_on_both_sides() -> None:
-    question = steady(MANY, dict.fromkeys(MANY[:3], 0))
-    assert question.is_low
-    script = Script(rounds=rounds(24))
-    found = answered(question, script)
-    assert (found.suite, found.failed, len(script.suites)) == ("worse", True, 1)
-    assert script.suites == [("shop", ("base", "change"))]
-
-
-def test_rounds_go_on_while_they_may_tell_and_three_are_the_most() -> None:
-    script = Script(rounds=lambda side, done: rounds(30 if done else 28)(side, done))
-    found = answered(steady(MANY, dict.fromkeys(MANY[:3], 0)), script)
-    assert (found.suite, found.failed, len(script.suites)) == ("not-worse", False, 3)
 
 
 def test_rounds_that_ended_before_they_told_leave_the_suite_open() -> None:
@@ -270,11 +224,6 @@ def test_broken_cases_spare_the_suite() -> None:
     assert script.suites == []
 
 
-def test_a_low_run_whose_base_cannot_run_is_open() -> None:
-    found = answered(steady(MANY, dict.fromkeys(MANY[:3], 0)), Script(), BROKEN)
-    assert (found.suite, found.open) == ("open", {})
-
-
 # Several suites.
 
 
@@ -297,12 +246,6 @@ def test_two_suites_hold_each_a_stricter_level() -> None:
 
 
 # No base agent.
-
-
-def test_without_a_base_agent_the_change_is_held_against_mains_runs() -> None:
-    script = Script(change=failing("a"))
-    found = answered(steady(), script, NONE)
-    assert (found.broken, script.log) == ({"a"}, [("change", "a")] * 8)
 
 
 def test_without_a_base_agent_four_runs_of_main_are_enough() -> None:
@@ -347,13 +290,6 @@ def test_a_new_violation_that_comes_twice_blocks_and_the_base_never_excuses_it()
     found = answered(question, script, ISOLATED)
     assert (found.unsafe, found.failed) == ({("a", "prompt_injection")}, True)
     assert script.log[:2] == [("change", "a")] * 2
-
-
-def test_a_new_violation_that_does_not_come_again_in_eight_trials_does_not() -> None:
-    script = Script(change={"a": [VIOLATED, PASSED]})
-    found = answered(unsafe("a"), script)
-    assert (found.unsafe, found.open_safety) == (frozenset(), frozenset())
-    assert script.times("change", "a") >= 8
 
 
 def test_a_violation_that_reruns_could_not_tell_is_open() -> None:

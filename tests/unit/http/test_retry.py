@@ -51,6 +51,7 @@ def test_asked_wait__nonsense_in_the_reset_time_is_not_obeyed() -> None:
             20.0,
         ),
         ({"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "soon"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "30"}, 30.0),
         ({"x-ratelimit-remaining": "0"}, None),
     ],
 )
@@ -105,6 +106,11 @@ def test_next_url(link: str, expected: str | None) -> None:
         (b'{"message": 7}', '{"message": 7}'),
         (b"[" * 9_000, "[" * 200),
         (b"<html>", "<html>"),
+        (
+            b'{"error": {"message": "No.", "details": [{"field": "n", "message": "too low"}]}}',
+            "No.; n: too low",
+        ),
+        (b'{"error": ' * 500 + b'"deep"' + b"}" * 500, '{"error": ' * 20),
     ],
 )
 def test_explanation__is_the_message_of_a_json_body_else_the_excerpt(body: bytes, said: str) -> None:

@@ -1,4 +1,4 @@
-"""What an import did not read: no judge of what the agent did passes there, and what it fails stays failed."""
+"""What an import did not read: no judge of the agent passes there, and what it fails stays failed."""
 
 from __future__ import annotations
 

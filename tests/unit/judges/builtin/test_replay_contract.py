@@ -6,208 +6,171 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
+from tests.unit.judges.traces import Events, Row, answers, asks, calls, judge, says, uses
+
+BROKEN, NOTHING, CRASHED = "failed contract_violation", "error missing_output", "error agent_error"
+TRACEBACK = "Traceback (most recent call last):\n  File ..."
+ZEROS, ID_A = "0" * 16, {"call_id": "x"}
+GUARDRAIL = {"actor": "agent", "type": "guardrail", "block_reason": "pii"}
+ENDED = ("stop", "end_turn", "a word of another provider", None, 5)
 
 
-def test_a_well_formed_trace_passes() -> None:
-    verdict = judge(
-        "replay_contract",
-        asks("hi", ts="2026-01-01T10:00:00Z", trace_id="0af7651916cd43dd8448eb211c80319c"),
-        uses("search", call_id="a"),
-        says("done", latency_ms=0, ts="2026-01-01T10:00:00.123+02:00", span_id="B7AD6B7169203331"),
-    )
-    assert findings(verdict) == ("passed", None)
-    assert verdict.score == 1.0
+def environment(**fields: Any) -> Events:
+    return [{"actor": "environment", "type": "message", **fields}]
 
 
-def test_a_trace_without_events_is_an_error_and_never_a_pass() -> None:
-    assert findings(judge("replay_contract")) == ("error", "missing_output")
+def finished(reason: Any) -> Events:
+    return says("It is", attributes={"gen_ai.response.finish_reason": reason})
 
 
-@pytest.mark.parametrize(
-    ("event", "issue"),
-    [
-        (says(idx=4), "event 4: idx is 4 instead of 0"),
-        (says(actor=""), "event 0: actor is empty"),
-        (says(type=""), "event 0: type is empty"),
-        (calls(None), "event 0: a tool call names no tool"),
-        (calls(""), "event 0: a tool call names no tool"),
-        (says(latency_ms=-1), "event 0: latency_ms is -1, not a number from 0 up"),
-        (says(latency_ms=float("nan")), "event 0: latency_ms is nan, not a number from 0 up"),
-        (says(ts="yesterday"), 'event 0: ts "yesterday" is not ISO 8601'),
-        (says(trace_id="12"), 'event 0: trace_id "12" is not 32 hexadecimal digits'),
-        (
-            says(span_id="0x00000000000000"),
-            'event 0: span_id "0x00000000000000" is not 16 hexadecimal digits',
-        ),
-        (
-            says(span_id="0000_0000_0000_0"),
-            'event 0: span_id "0000_0000_0000_0" is not 16 hexadecimal digits',
-        ),
-        (says(parent_span_id="x"), 'event 0: parent_span_id "x" is not 16 hexadecimal digits'),
-    ],
+WELL_FORMED = (
+    asks("hi", ts="2026-01-01T10:00:00Z", trace_id="0af7651916cd43dd8448eb211c80319c"),
+    uses("search", call_id="a"),
+    says("done", latency_ms=0, ts="2026-01-01T10:00:00.123+02:00", span_id="B7AD6B7169203331"),
 )
-def test_each_broken_field_is_named_with_its_event(event: list[dict[str, Any]], issue: str) -> None:
-    verdict = judge("replay_contract", event)
-    assert findings(verdict) == ("failed", "contract_violation")
-    assert verdict.reason == issue
-    assert verdict.evidence_refs == [event[0].get("idx", 0)]
+
+ROWS = [
+    Row("a well-formed trace", *WELL_FORMED, gives="passed", score=1),
+    Row("no events", gives=NOTHING),
+    *(
+        Row(f"broken: {issue}", event, gives=f"{BROKEN}: event {event[0].get('idx', 0)}: {issue}")
+        for event, issue in (
+            (says(idx=4), "idx is 4 instead of 0"),
+            (says(actor=""), "actor is empty"),
+            (says(type=""), "type is empty"),
+            (calls(None), "a tool call names no tool"),
+            (calls(""), "a tool call names no tool"),
+            (says(latency_ms=-1), "latency_ms is -1, not a number from 0 up"),
+            (says(latency_ms=float("nan")), "latency_ms is nan, not a number from 0 up"),
+            (says(ts="yesterday"), 'ts "yesterday" is not ISO 8601'),
+            (says(trace_id="12"), 'trace_id "12" is not 32 hexadecimal digits'),
+            (says(span_id="0x00000000000000"), 'span_id "0x00000000000000" is not 16 hexadecimal digits'),
+            (says(span_id="0000_0000_0000_0"), 'span_id "0000_0000_0000_0" is not 16 hexadecimal digits'),
+            (says(parent_span_id="x"), 'parent_span_id "x" is not 16 hexadecimal digits'),
+        )
+    ),
+    Row(
+        "a gap is one issue",
+        says(),
+        says(idx=5),
+        says(idx=6),
+        gives=BROKEN,
+        evidence={"issue_count": 1},
+        refs=[5],
+    ),
+    Row(
+        "a span id repeats",
+        *[says(span_id=ZEROS)] * 2,
+        gives=f'{BROKEN}: event 1: span_id "{ZEROS}" repeats',
+    ),
+    Row(
+        "a call id repeats",
+        *(calls("a", **ID_A), calls("b", **ID_A), answers("a")),
+        gives=f'{BROKEN}: event 1: call_id "x" names a second call while the first is unanswered',
+    ),
+    Row(
+        "a call id in another attempt",
+        calls("a", attempt=0, **ID_A),
+        calls("a", attempt=1, **ID_A),
+        gives="passed",
+    ),
+    Row("a call id once it is answered", *[calls("a", **ID_A), answers("a", **ID_A)] * 2, gives="passed"),
+    # The agent did nothing.
+    Row("a user alone", asks("?"), gives=NOTHING),
+    Row("a blank answer", asks("?"), says(""), gives=NOTHING),
+    Row("no answer", asks("?"), says(None), gives=NOTHING),
+    Row("an environment alone", environment(output="ready"), gives=NOTHING),
+    Row("a user's proxy alone", says("done", actor="user_proxy"), gives=NOTHING),
+    # The run ended in a crash.
+    Row("a crash at once", environment(error="out of memory"), gives=CRASHED, refs=[0]),
+    Row("a crash", uses("search"), environment(error="out of memory"), gives=CRASHED, refs=[2]),
+    Row("a type of event", uses("search"), environment(type="error", output="lost"), gives=CRASHED, refs=[2]),
+    Row("a traceback", uses("search"), environment(output=TRACEBACK), gives=CRASHED, refs=[2]),
+    Row("a tool's last error", calls("a"), answers("a", None, error=TRACEBACK), gives=CRASHED, refs=[1]),
+    Row("a tool's last output", calls("a"), answers("a", TRACEBACK), gives=CRASHED, refs=[1]),
+    Row("an exception", says("One moment."), environment(type="Exception"), gives=CRASHED, refs=[1]),
+    Row("an agent's error", uses("search"), says(None, error="exited with code 1"), gives=CRASHED, refs=[2]),
+    Row(
+        "a traceback that is answered",
+        calls("a"),
+        answers("a", None, error=TRACEBACK),
+        says("Failed."),
+        gives="passed",
+    ),
+    Row("an error that is answered", environment(error="retrying"), says("done"), gives="passed"),
+    Row("a tool's error", calls("search"), answers("search", None, error="unknown_tool"), gives="passed"),
+    Row("an agent that shows a traceback", says(TRACEBACK), gives="passed"),
+    # The answer stopped short.
+    Row("cut off", finished("length"), gives="error output_limit"),
+    Row(
+        "one of two",
+        says("It is", attributes={"gen_ai.response.finish_reasons": ["stop", "content_filter"]}),
+        gives=CRASHED,
+    ),
+    Row(
+        "cut off, in other words",
+        says("It is", attributes={"stop_reason": "max_tokens"}),
+        gives="error output_limit",
+    ),
+    Row("refused", says("It is", attributes={"finish_reason": "refusal"}), gives=CRASHED),
+    *(Row(f"ended by {reason}", finished(reason), gives="passed") for reason in ENDED),
+    Row("cut off without a word", says(None, stop_reason="length"), gives="error output_limit"),
+    Row("blocked after a word", says("Hm."), says(None, block_reason="moderation"), gives=CRASHED),
+    Row(
+        "a refused call of a model",
+        says(),
+        [{"actor": "agent", "type": "model_call", "stop_reason": "refusal"}],
+        gives=CRASHED,
+    ),
+    Row("a guardrail at the end", says("yes"), [GUARDRAIL], gives=CRASHED),
+    Row("a guardrail before the answer", [GUARDRAIL], says("I cannot say that."), gives="passed"),
+    Row("an answer that is not recorded", says(None, content_recorded=False), gives="passed"),
+]
 
 
-def test_a_gap_in_the_numbering_is_one_issue_not_one_for_every_later_event() -> None:
-    verdict = judge("replay_contract", says(), says(idx=5), says(idx=6))
-    assert verdict.evidence["issue_count"] == 1
-
-
-def test_repeated_span_and_call_ids_are_issues() -> None:
-    verdict = judge("replay_contract", says(span_id="0" * 16), says(span_id="0" * 16))
-    assert verdict.reason == f'event 1: span_id "{"0" * 16}" repeats'
-    verdict = judge("replay_contract", calls("a", call_id="x"), calls("b", call_id="x"), answers("a"))
-    assert verdict.reason == 'event 1: call_id "x" names a second call while the first is unanswered'
-
-
-def test_a_call_id_may_return_in_another_attempt() -> None:
-    verdict = judge("replay_contract", calls("a", call_id="x", attempt=0), calls("a", call_id="x", attempt=1))
-    assert verdict.passed
-
-
-def test_a_call_id_may_return_once_its_call_is_answered() -> None:
-    answered = [calls("a", call_id="x"), answers("a", call_id="x")]
-    assert judge("replay_contract", *answered, *answered).passed
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_verdicts(row: Row) -> None:
+    row.check("replay_contract")
 
 
 def test_many_issues_are_counted_and_the_evidence_stays_bounded() -> None:
     verdict = judge("replay_contract", *[says(ts="x" * 5000) for _ in range(50)])
     assert verdict.reason.endswith("(and 49 more issues)")
-    assert verdict.evidence["issue_count"] == 50
-    assert len(verdict.evidence["issues"]) == 20
-    assert len(verdict.evidence_refs) == 20
-    assert verdict.score == 0
+    assert (verdict.evidence["issue_count"], verdict.score) == (50, 0)
+    assert (len(verdict.evidence["issues"]), len(verdict.evidence_refs)) == (20, 20)
 
 
 HEX = "0af7651916cd43dd"
-fields = st.fixed_dictionaries(
-    {},
-    optional={
-        "idx": st.integers(0, 3),
-        "actor": st.sampled_from(["agent", ""]),
-        "type": st.sampled_from(["message", "tool_call", "tool_call", ""]),
-        "tool": st.sampled_from(["a", "", None]),
-        "call_id": st.sampled_from(["1", "2", None]),
-        "attempt": st.sampled_from([0, 1, None]),
-        "latency_ms": st.sampled_from([0, 1.5, -1, float("nan"), float("inf"), None]),
-        "ts": st.sampled_from(["2026-01-01", "2026-01-01T00:00:00Z", "once", "", None]),
-        "trace_id": st.sampled_from([HEX * 2, HEX, "", None]),
-        "span_id": st.sampled_from([HEX, "1" * 16, "1_1", "", None]),
-        "parent_span_id": st.sampled_from([HEX, "x", "", None]),
-    },
-)
-BROKEN = {"actor": "agent", "type": ""}
+WELL = {
+    "actor": ["agent"],
+    "type": ["message", "tool_call"],
+    "tool": ["a"],
+    "latency_ms": [0, 1.5, None],
+    "ts": ["2026-01-01", "2026-01-01T00:00:00Z", "", None],
+    "trace_id": [HEX * 2, "", None],
+    "parent_span_id": [HEX, "", None],
+}
+ILL = {
+    "idx": [7],
+    "actor": [""],
+    "type": [""],
+    "latency_ms": [-1, float("nan"), float("inf")],
+    "ts": ["once"],
+    "trace_id": [HEX],
+    "span_id": ["1_1"],
+    "parent_span_id": ["x"],
+}
+fields = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in WELL.items()})
 
 
-@given(st.lists(fields, min_size=1, max_size=4))
-def test_a_trace_passes_exactly_when_going_through_its_events_finds_nothing(
-    rows: list[dict[str, Any]],
+@given(st.lists(fields, min_size=1, max_size=4), st.data())
+def test_a_trace_passes_exactly_where_no_event_is_broken(
+    rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
-    events = [{"idx": number, "actor": "agent", "type": "message", **row} for number, row in enumerate(rows)]
-    # An act, so that there is something to judge.
-    events.append({"idx": events[-1]["idx"] + 1, "actor": "agent", "type": "message", "output": "done"})
-    alone = judge("replay_contract", events)
-    # A broken event at the end, in its right place, makes the judge go through every event.
-    followed = judge("replay_contract", events, [{**BROKEN, "idx": events[-1]["idx"] + 1}])
-    assert alone.passed == (followed.evidence["issue_count"] == 1)
-
-
-TRACEBACK = "Traceback (most recent call last):\n  File ..."
-
-
-def environment(**fields: Any) -> list[dict[str, Any]]:
-    return [{"actor": "environment", "type": "message", **fields}]
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        asks("Refund order 7."),
-        asks("Refund order 7.") + says(""),
-        asks("Refund order 7.") + says(None),
-        environment(output="ready"),
-        says("done", actor="user_proxy"),
-    ],
-)
-def test_a_trace_in_which_the_agent_did_nothing_is_an_error(events: list[dict[str, Any]]) -> None:
-    assert findings(judge("replay_contract", events)) == ("error", "missing_output")
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        environment(error="out of memory"),
-        uses("search") + environment(error="out of memory"),
-        uses("search") + environment(type="error", output="lost the connection"),
-        uses("search") + environment(output=TRACEBACK),
-        calls("search") + answers("search", None, error=TRACEBACK),
-        calls("search") + answers("search", TRACEBACK),
-        says("One moment.") + environment(type="Exception"),
-        uses("search") + says(None, error="agent_error: exited with code 1"),
-    ],
-)
-def test_a_trace_that_ends_in_a_crash_is_an_error(events: list[dict[str, Any]]) -> None:
-    verdict = judge("replay_contract", events)
-    assert findings(verdict) == ("error", "agent_error")
-    assert verdict.evidence_refs == [len(events) - 1]
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        calls("search") + answers("search", None, error=TRACEBACK) + says("That failed."),
-        environment(error="retrying") + says("done"),
-        calls("search") + answers("search", None, error="unknown_tool"),
-        says(TRACEBACK),
-    ],
-)
-def test_an_error_that_the_agent_answered_is_no_crash(events: list[dict[str, Any]]) -> None:
+    events = [*rows, {"actor": "agent", "type": "message", "output": "done"}]
     assert judge("replay_contract", events).passed
-
-
-@pytest.mark.parametrize(
-    ("attributes", "failure"),
-    [
-        ({"gen_ai.response.finish_reason": "length"}, "output_limit"),
-        ({"gen_ai.response.finish_reasons": ["stop", "content_filter"]}, "agent_error"),
-        ({"stop_reason": "max_tokens"}, "output_limit"),
-        ({"finish_reason": "refusal"}, "agent_error"),
-    ],
-)
-def test_a_recorded_answer_that_was_cut_or_refused_is_an_error(
-    attributes: dict[str, Any], failure: str
-) -> None:
-    assert findings(judge("replay_contract", says("It is", attributes=attributes))) == ("error", failure)
-
-
-@pytest.mark.parametrize("reason", ["stop", "end_turn", "a word of another provider", None, 5])
-def test_a_recorded_answer_that_ended_is_judged(reason: Any) -> None:
-    attributes = {"gen_ai.response.finish_reason": reason}
-    assert judge("replay_contract", says("done", attributes=attributes)).passed
-
-
-@pytest.mark.parametrize(
-    ("events", "failure"),
-    [
-        (says(None, stop_reason="length"), "output_limit"),
-        (says("Let me see.") + says(None, block_reason="moderation"), "agent_error"),
-        ([*says("yes"), {"actor": "agent", "type": "model_call", "stop_reason": "refusal"}], "agent_error"),
-        ([*says("yes"), {"actor": "agent", "type": "guardrail", "block_reason": "pii"}], "agent_error"),
-    ],
-)
-def test_an_answer_that_stopped_short_at_the_end_is_an_error(
-    events: list[dict[str, Any]], failure: str
-) -> None:
-    assert findings(judge("replay_contract", events)) == ("error", failure)
-
-
-def test_an_agent_that_went_on_after_it_was_stopped_is_judged() -> None:
-    blocked = [{"actor": "agent", "type": "guardrail", "block_reason": "pii"}]
-    assert judge("replay_contract", blocked, says("I cannot say that.")).passed
-    assert judge("replay_contract", says(None, content_recorded=False)).passed
+    broken, place = data.draw(st.sampled_from(sorted(ILL))), data.draw(st.integers(0, len(rows) - 1))
+    events[place] = {**events[place], broken: data.draw(st.sampled_from(ILL[broken]))}
+    verdict = judge("replay_contract", events)
+    assert verdict.outcome.value == "failed"
+    assert verdict.reason.startswith("event 7: " if broken == "idx" else f"event {place}: ")

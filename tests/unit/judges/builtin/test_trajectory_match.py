@@ -9,11 +9,19 @@ from hypothesis import strategies as st
 
 from agent_eval.errors import InvalidInput
 from agent_eval.judges.builtin.trajectory_match import pair_in_any_order, pair_in_order, pair_in_place
-from tests.unit.judges.traces import answers, asks, calls, findings, judge, says, uses
+from tests.unit.judges.traces import Row, answers, asks, calls, findings, judge, says, uses
+
+BROKEN, UNKNOWN, NOTHING = "failed contract_violation", "inconclusive", "error missing_output"
+FIELD = "metadata.trajectory_match"
 
 
 def match(*events: Any, config: dict[str, Any] | None = None, **expected: Any) -> Any:
     return judge("trajectory_match", *events, config=config, metadata={"trajectory_match": expected})
+
+
+def row(title: str, *events: Any, gives: str, has: str = "", config: Any = None, **expected: Any) -> Row:
+    fields = {"config": config, "metadata": {"trajectory_match": expected}}
+    return Row(title, *events, gives=gives, has=has, **fields)
 
 
 def tool(name: str, **fields: Any) -> dict[str, Any]:
@@ -21,222 +29,222 @@ def tool(name: str, **fields: Any) -> dict[str, Any]:
 
 
 A, B, C = uses("a"), uses("b"), uses("c")
-AB = [tool("a"), tool("b")]
-
-
-def test_without_an_expectation_there_is_nothing_to_judge() -> None:
-    assert findings(judge("trajectory_match", A)) == ("skipped", None)
-    assert findings(match(A, mode="exact")) == ("skipped", None)
-
-
-@pytest.mark.parametrize(
-    ("mode", "matching", "different"),
-    [
-        ("exact", [[A, B]], [[B, A], [A, B, C], [A], [A, C, B], []]),
-        ("in_order", [[A, B], [A, C, B], [C, A, B, A]], [[B, A], [A], []]),
-        ("any_order", [[A, B], [B, A]], [[A, B, C], [A], [A, A, B], []]),
-        ("superset", [[A, B], [B, A], [C, B, A, A]], [[A], [A, C], []]),
-        ("subset", [[A, B], [B, A], [A], [B], []], [[A, C], [A, A], [A, B, B]]),
-    ],
+AB, A1 = [tool("a"), tool("b")], uses("a", {"x": 1})
+MADE = uses("a", {"x": {"y": 1, "z": 2}, "w": 3})
+PART, WHOLE = [tool("a", arguments={"x": {"y": 1}}, match=kind) for kind in ("partial", "exact")]
+PLAIN, PARTIAL = tool("a", arguments={"x": {"y": 1}}), {"match": "partial"}
+WEATHER = uses("a", {"price": 10.2, "q": "weather in Rome", "id": "xyz", "limit": 10})
+CLOSE = tool("a", arguments={"price": 10, "id": "abc"}, tolerance=0.5, patterns={"q": "^weather"})
+ROOT, TO_EVE = [tool("rm", arguments={"path": "/"})], [tool("pay", arguments={"to": "eve"})]
+EVE = uses("pay", {"to": "eve", "amount": 5})
+FAILED = calls("a", {"x": 1}) + answers("a", None, error="bad")
+DECLINED = calls("pay", {}) + answers("pay", None, error="declined")
+AFTER_FAILURE = [tool("a", arguments={"x": 2})]
+SKIP_FAILED = {"ignore_failed_calls": True}
+HIDDEN = calls("a", content_recorded=False)
+X1 = [tool("a", arguments={"x": 1})]
+OTHER = (
+    "refund was called with other arguments: order is 8 instead of 7 and full is true and was not "
+    "expected (event 1) (precision 0.00, recall 0.00, any_order)"
 )
-def test_modes(mode: str, matching: list[Any], different: list[Any]) -> None:
-    for events in matching:
-        assert findings(match(*events, says(), mode=mode, calls=AB)) == ("passed", None)
-    for events in different:
-        assert findings(match(*events, says(), mode=mode, calls=AB)) == ("failed", "contract_violation")
+MAY_BE = "pay may have been called as it must not be (event 0), with arguments that are not JSON"
+
+ROWS = [
+    row("nothing is expected", A, gives="skipped"),
+    row("a mode alone expects nothing", A, mode="exact", gives="skipped"),
+    *(
+        row(f"{mode} {number}", *events, says(), mode=mode, calls=AB, gives=gives)
+        for mode, matching, different in (
+            ("exact", [[A, B]], [[B, A], [A, B, C], [A], [A, C, B], []]),
+            ("in_order", [[A, B], [A, C, B], [C, A, B, A]], [[B, A], [A], []]),
+            ("any_order", [[A, B], [B, A]], [[A, B, C], [A], [A, A, B], []]),
+            ("superset", [[A, B], [B, A], [C, B, A, A]], [[A], [A, C], []]),
+            ("subset", [[A, B], [B, A], [A], [B], []], [[A, C], [A, A], [A, B, B]]),
+        )
+        for gives, traces in (("passed", matching), (BROKEN, different))
+        for number, events in enumerate(traces)
+    ),
+    row("no calls are expected", says(), calls=[], gives="passed"),
+    row(
+        "a call where none is expected", A, calls=[], gives=BROKEN, has="a was called unexpectedly (event 0)"
+    ),
+    row("one call for two", A, calls=[tool("a"), tool("a")], gives=BROKEN),
+    row("two calls for two", A, A, calls=[tool("a"), tool("a")], gives="passed"),
+    row("the best assignment", A1, uses("a", {"x": 2}), calls=[tool("a"), *X1], gives="passed"),
+    row(
+        "other arguments",
+        says(),
+        uses("refund", {"order": 8, "full": True}),
+        calls=[tool("refund", arguments={"order": 7})],
+        gives=f"{BROKEN}: {OTHER}",
+    ),
+    row(
+        "a missing call",
+        A,
+        calls=AB,
+        gives=BROKEN,
+        has="b was not called as expected (precision 1.00, recall 0.50",
+    ),
+    row(
+        "calls out of order",
+        B,
+        A,
+        mode="in_order",
+        calls=AB,
+        gives=BROKEN,
+        has="a was called out of order (event 2)",
+    ),
+    row("all arguments", MADE, calls=[PLAIN], gives=BROKEN),
+    row("in part, by the call", MADE, calls=[PART], gives="passed"),
+    row("in part, by the case", MADE, match="partial", calls=[PLAIN], gives="passed"),
+    row("in part, by the judge", MADE, calls=[PLAIN], config=PARTIAL, gives="passed"),
+    row("exactly, by the call", MADE, calls=[WHOLE], config=PARTIAL, gives=BROKEN),
+    row("any arguments", A1, calls=[tool("a")], gives="passed"),
+    row("no arguments", A1, calls=[tool("a", arguments={})], gives=BROKEN),
+    row("null is no arguments", uses("a", None), calls=[tool("a", arguments={})], gives="passed"),
+    row("rules together", WEATHER, ignore=["id"], defaults={"limit": 10}, calls=[CLOSE], gives="passed"),
+    row("a pattern alone", WEATHER, calls=[tool("a", patterns={"q": "Rome$"})], gives="passed"),
+    row("another pattern", WEATHER, calls=[tool("a", patterns={"q": "Oslo$"})], gives=BROKEN),
+    row("a pattern of what is missing", uses("a", {}), calls=[tool("a", patterns={"q": "."})], gives=BROKEN),
+    row("true is not one", uses("a", {"x": True}), calls=X1, gives=BROKEN),
+    row(
+        "decimals",
+        calls("a", {"x": 19.91}),
+        calls=[tool("a", arguments={"x": 19.9}, tolerance=0.01)],
+        gives="passed",
+    ),
+    *(
+        row(
+            f"arguments {arguments!r}",
+            uses("a", arguments),
+            calls=[tool("a")],
+            gives=f"failed {failure}",
+            has="with arguments that are",
+        )
+        for arguments, failure in (("{x: 1}", "parse_error"), ("", "parse_error"), ([1], "type_error"))
+    ),
+    row("arguments as JSON text", uses("a", '{"x": 1}'), calls=X1, gives="passed"),
+    row("not the forbidden call", uses("rm", {"path": "/tmp"}), forbidden=ROOT, gives="passed"),
+    row(
+        "the forbidden call",
+        A,
+        uses("rm", {"path": "/", "force": True}),
+        forbidden=ROOT,
+        gives=BROKEN,
+        has="rm must not be called like that (event 2)",
+    ),
+    row("a part of it, whatever the case", EVE, match="exact", forbidden=TO_EVE, gives=BROKEN),
+    row("another part", EVE, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})], gives="passed"),
+    row("a forbidden tool", uses("rm", "{"), forbidden=[tool("rm")], gives="failed parse_error"),
+    row(
+        "a forbidden call that cannot be read",
+        calls("pay", '{"to": "eve"'),
+        forbidden=TO_EVE,
+        gives="failed parse_error",
+        has=MAY_BE,
+    ),
+    row("a forbidden call that failed", DECLINED, config=SKIP_FAILED, forbidden=[tool("pay")], gives=BROKEN),
+    row(
+        "a forbidden result",
+        says(),
+        answers("pay"),
+        config=SKIP_FAILED,
+        forbidden=[tool("pay")],
+        gives=BROKEN,
+    ),
+    *(
+        row(f"count {count} of {times}", *[A] * times, says(), counts={"a": count}, gives=gives, has=words)
+        for count, times, gives, words in (
+            (2, 1, BROKEN, "a was called 1 time, expected at least 2"),
+            (2, 3, BROKEN, "a was called 3 times, expected at most 2"),
+            ({"min": 1}, 0, BROKEN, "a was called 0 times, expected at least 1"),
+            ({"max": 0}, 1, BROKEN, "a was called 1 time, expected at most 0"),
+            ({"min": 1, "max": 2}, 2, "passed", ""),
+            (0, 0, "passed", ""),
+        )
+    ),
+    row("failed calls count", FAILED, uses("a", {"x": 2}), calls=AFTER_FAILURE, gives=BROKEN),
+    row(
+        "unless left out",
+        FAILED,
+        uses("a", {"x": 2}),
+        calls=AFTER_FAILURE,
+        config=SKIP_FAILED,
+        gives="passed",
+    ),
+    row("a result without a call is no call", answers("a"), calls=[], gives="passed"),
+    row("an agent that did nothing", asks("?"), calls=[], gives=NOTHING),
+    row("an agent that did nothing, subset", asks("?"), mode="subset", calls=AB, gives=NOTHING),
+    row("not recorded, any would do", HIDDEN, calls=[tool("a")], gives="passed"),
+    row("not recorded", HIDDEN, calls=X1, gives=UNKNOWN),
+    row("not recorded, and another", HIDDEN, B, calls=X1, gives="failed missing_output"),
+    row("not recorded, forbidden like that", HIDDEN, forbidden=X1, gives=UNKNOWN),
+    row("not recorded, forbidden", HIDDEN, forbidden=[tool("a")], gives="failed missing_output"),
+    row("a key that is unknown", A, cals=[], gives=f"refused {FIELD}.cals", has="Did you mean calls?"),
+    row("a mode that is unknown", A, mode="strict", gives=f"refused {FIELD}.mode"),
+    row(
+        "a key of a call",
+        A,
+        calls=[tool("a", argumens={})],
+        gives=f"refused {FIELD}.calls.0.argumens",
+        has="Did you mean arguments?",
+    ),
+    row(
+        "a pattern",
+        A,
+        calls=[tool("a", patterns={"x": "("})],
+        gives=f"refused {FIELD}.calls.0.patterns",
+        has="missing )",
+    ),
+    row(
+        "a glob", A, calls=[tool("a", ignore=["[z-a]"])], gives=f"refused {FIELD}.calls.0.ignore", has="[z-a]"
+    ),
+    row(
+        "a glob of a pattern",
+        A,
+        calls=[tool("a", patterns={"[z-a]": "x"})],
+        gives=f"refused {FIELD}.calls.0.patterns",
+        has="[z-a]",
+    ),
+    row(
+        "a count",
+        A,
+        counts={"a": {"min": 2, "max": 1}},
+        gives=f"refused {FIELD}.counts.a",
+        has="less than min",
+    ),
+    row("counts in a list", A, counts=[1], gives=f"refused {FIELD}.counts", has="dict"),
+    row("a count that is true", A, counts={"a": True}, gives=f"refused {FIELD}.counts.a"),
+    Row(
+        "no object", A, metadata={"trajectory_match": "a,b"}, gives=f"refused {FIELD}", has="is not an object"
+    ),
+]
 
 
-def test_an_empty_list_expects_no_calls() -> None:
-    assert match(says(), calls=[]).passed
-    verdict = match(A, calls=[])
-    assert verdict.reason == "a was called unexpectedly (event 0) (precision 0.00, recall 1.00, any_order)"
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_verdicts(row: Row) -> None:
+    row.check("trajectory_match")
 
 
-def test_one_call_never_stands_for_two() -> None:
-    assert not match(A, calls=[tool("a"), tool("a")]).passed
-    assert match(A, A, calls=[tool("a"), tool("a")]).passed
+def test_scores_and_figures() -> None:
+    twice = match(A, A, calls=[tool("a")])
+    assert twice.score == pytest.approx(2 / 3)
+    assert (twice.evidence["precision"], twice.evidence["recall"]) == (0.5, 1.0)
+    assert match(A, uses("rm", {"path": "/"}), mode="superset", calls=[tool("a")], forbidden=ROOT).score == 0
+    evidence = match(A, B, calls=AB).evidence
+    assert (evidence["problem_count"], evidence["problems"], evidence["actual_calls"]) == (0, [], 2)
+    assert match(A, forbidden=[tool("c")]).evidence["actual_calls"] == 1
 
 
-def test_the_assignment_is_optimal_and_not_greedy() -> None:
-    expected = [tool("a"), tool("a", arguments={"x": 1})]
-    assert match(uses("a", {"x": 1}), uses("a", {"x": 2}), calls=expected).passed
-
-
-def test_a_duplicate_call_counts_once() -> None:
-    verdict = match(A, A, calls=[tool("a")])
-    assert verdict.score == pytest.approx(2 / 3)
-    assert verdict.evidence["precision"] == 0.5
-    assert verdict.evidence["recall"] == 1.0
-
-
-def test_other_arguments_are_told_with_the_event() -> None:
-    verdict = match(
-        says(), uses("refund", {"order": 8, "full": True}), calls=[tool("refund", arguments={"order": 7})]
-    )
-    assert verdict.reason == (
-        "refund was called with other arguments: order is 8 instead of 7 and full is true and was not "
-        "expected (event 1) (precision 0.00, recall 0.00, any_order)"
-    )
-    assert verdict.evidence_refs == [1]
-
-
-def test_a_missing_call_is_told() -> None:
-    verdict = match(A, calls=AB)
-    assert verdict.reason.startswith("b was not called as expected (precision 1.00, recall 0.50")
-
-
-def test_calls_out_of_order_are_told() -> None:
-    assert "a was called out of order (event 2)" in match(B, A, mode="in_order", calls=AB).reason
-
-
-def test_arguments_may_be_given_in_part() -> None:
-    made = uses("a", {"x": {"y": 1, "z": 2}, "w": 3})
-    wanted = {"x": {"y": 1}}
-    assert not match(made, calls=[tool("a", arguments=wanted)]).passed
-    assert match(made, calls=[tool("a", arguments=wanted, match="partial")]).passed
-    assert match(made, match="partial", calls=[tool("a", arguments=wanted)]).passed
-    assert match(made, calls=[tool("a", arguments=wanted)], config={"match": "partial"}).passed
-    assert not match(
-        made, calls=[tool("a", arguments=wanted, match="exact")], config={"match": "partial"}
-    ).passed
-
-
-def test_no_arguments_given_accepts_any_and_an_empty_object_none() -> None:
-    assert match(uses("a", {"x": 1}), calls=[tool("a")]).passed
-    assert not match(uses("a", {"x": 1}), calls=[tool("a", arguments={})]).passed
-    assert match(uses("a", None), calls=[tool("a", arguments={})]).passed
-
-
-def test_tolerance_patterns_ignored_places_and_defaults() -> None:
-    made = uses("a", {"price": 10.2, "q": "weather in Rome", "id": "xyz", "limit": 10})
-    call = tool("a", arguments={"price": 10, "id": "abc"}, tolerance=0.5, patterns={"q": "^weather"})
-    assert match(made, ignore=["id"], defaults={"limit": 10}, calls=[call]).passed
-    assert match(made, calls=[tool("a", patterns={"q": "Rome$"})]).passed
-    assert not match(made, calls=[tool("a", patterns={"q": "Oslo$"})]).passed
-    assert not match(uses("a", {}), calls=[tool("a", patterns={"q": "."})]).passed
-
-
-def test_true_is_not_one() -> None:
-    assert not match(uses("a", {"x": True}), calls=[tool("a", arguments={"x": 1})]).passed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "failure"), [("{x: 1}", "parse_error"), ("", "parse_error"), ([1], "type_error")]
-)
-def test_malformed_arguments_are_a_failure_and_no_crash(arguments: Any, failure: str) -> None:
-    verdict = match(uses("a", arguments), calls=[tool("a")])
-    assert findings(verdict) == ("failed", failure)
-    assert "a was called with arguments that are" in verdict.reason
-
-
-def test_arguments_may_be_recorded_as_json_text() -> None:
-    assert match(uses("a", '{"x": 1}'), calls=[tool("a", arguments={"x": 1})]).passed
-
-
-def test_forbidden_calls() -> None:
-    forbidden = [tool("rm", arguments={"path": "/"})]
-    assert match(uses("rm", {"path": "/tmp"}), forbidden=forbidden).passed
-    verdict = match(
-        A, uses("rm", {"path": "/", "force": True}), calls=[tool("a")], mode="superset", forbidden=forbidden
-    )
-    assert findings(verdict) == ("failed", "contract_violation")
-    assert "rm must not be called like that (event 2)" in verdict.reason
-    assert verdict.score == 0
-    assert not match(uses("rm", "{"), forbidden=[tool("rm")]).passed
-
-
-@pytest.mark.parametrize(
-    ("count", "times", "words"),
-    [
-        (2, 1, "a was called 1 time, expected at least 2"),
-        (2, 3, "a was called 3 times, expected at most 2"),
-        ({"min": 1}, 0, "a was called 0 times, expected at least 1"),
-        ({"max": 0}, 1, "a was called 1 time, expected at most 0"),
-        ({"min": 1, "max": 2}, 2, ""),
-        (0, 0, ""),
-    ],
-)
-def test_counts(count: Any, times: int, words: str) -> None:
-    verdict = match(*[A] * times, says(), counts={"a": count})
-    assert verdict.passed == (words == "")
-    assert words in verdict.reason
-
-
-def test_failed_calls_can_be_left_out() -> None:
-    failed = calls("a", {"x": 1}) + answers("a", None, error="bad")
-    events = [failed, uses("a", {"x": 2})]
-    expected = [tool("a", arguments={"x": 2})]
-    assert not match(*events, calls=expected).passed
-    assert match(*events, calls=expected, config={"ignore_failed_calls": True}).passed
-
-
-def test_a_result_without_a_call_is_no_call() -> None:
-    assert match(answers("a"), calls=[]).passed
-
-
-@pytest.mark.parametrize(
-    ("expected", "field", "words"),
-    [
-        ({"mode": "strict"}, "metadata.trajectory_match.mode", "mode"),
-        ({"cals": []}, "metadata.trajectory_match.cals", "Did you mean calls?"),
-        (
-            {"calls": [{"tool": "a", "argumens": {}}]},
-            "metadata.trajectory_match.calls.0.argumens",
-            "Did you mean arguments?",
-        ),
-        (
-            {"calls": [{"tool": "a", "patterns": {"x": "("}}]},
-            "metadata.trajectory_match.calls.0.patterns",
-            "missing )",
-        ),
-        ({"counts": {"a": {"min": 2, "max": 1}}}, "metadata.trajectory_match.counts.a", "less than min"),
-        ({"counts": [1]}, "metadata.trajectory_match.counts", "dict"),
-        ({"counts": {"a": True}}, "metadata.trajectory_match.counts.a", ""),
-        ("a,b", "metadata.trajectory_match", "is not an object"),
-    ],
-)
-def test_a_malformed_expectation_is_refused_before_anything_runs(
-    expected: Any, field: str, words: str
-) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        judge("trajectory_match", A, metadata={"trajectory_match": expected})
-    assert caught.value.details["field"] == field
-    assert caught.value.details["case_id"] == "case-1"
-    assert words in caught.value.message + caught.value.remedy
-
-
-@pytest.mark.parametrize("rules", [{"ignore": ["[z-a]"]}, {"patterns": {"[z-a]": "x"}}])
-def test_a_glob_that_cannot_be_used_is_refused_before_anything_runs(rules: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match=r"\[z-a\]"):
-        match(A, calls=[tool("a", **rules)])
-
-
-def test_malformed_arguments_do_not_clear_a_forbidden_call() -> None:
-    forbidden = [{"tool": "pay", "arguments": {"to": "eve"}}]
-    verdict = match(calls("pay", '{"to": "eve"'), forbidden=forbidden)
-    assert findings(verdict) == ("failed", "parse_error")
-    assert (
-        "pay may have been called as it must not be (event 0), with arguments that are not JSON"
-        in verdict.reason
-    )
-    assert match(calls("pay", {"to": "bob"}), forbidden=forbidden).passed
-
-
-def test_a_forbidden_call_that_failed_or_was_not_recorded_was_made_all_the_same() -> None:
-    failed = calls("pay", {}) + answers("pay", None, error="declined")
-    for events in (failed, says() + answers("pay")):
-        verdict = match(events, config={"ignore_failed_calls": True}, forbidden=[{"tool": "pay"}])
-        assert findings(verdict) == ("failed", "contract_violation")
-
-
-@pytest.mark.parametrize("expected", [{"calls": []}, {"mode": "subset", "calls": [{"tool": "a"}]}])
-def test_an_agent_that_did_nothing_matches_nothing(expected: dict[str, Any]) -> None:
-    assert findings(match(asks("?"), **expected)) == ("error", "missing_output")
-
-
-def test_arguments_are_compared_as_decimals() -> None:
-    expected = [{"tool": "pay", "arguments": {"amount": 19.9}, "tolerance": 0.01}]
-    assert match(calls("pay", {"amount": 19.91}), calls=expected).passed
+def test_every_forbidden_call_is_counted_also_where_its_arguments_cannot_be_read() -> None:
+    unreadable = calls("pay", "{", call_id="x") + answers("pay", call_id="x")
+    for events, forbidden, words in (
+        ([EVE, unreadable, B], [tool("pay")], "must not be called like that"),
+        ([unreadable, unreadable], TO_EVE, "may have been called"),
+    ):
+        evidence = match(*events, forbidden=forbidden).evidence
+        assert evidence["problem_count"] == 2
+        assert all(words in problem for problem in evidence["problems"])
 
 
 def of_turns(*events: Any, turns: list[list[dict[str, Any]] | None], **fields: Any) -> Any:
@@ -283,46 +291,11 @@ def test_a_pattern_of_a_turn_that_cannot_be_used_is_refused_with_its_place() -> 
 
 def test_the_call_of_an_answer_is_none_of_the_expected_calls_unless_it_is_named() -> None:
     answer = calls("submit", {"total": 7})
-    assert match(A, answer, calls=[tool("a")], mode="exact").passed is False
-    submitting = {"final_output_tool": "submit"}
-    expected = {"trajectory_match": {"calls": [tool("a")], "mode": "exact"}}
-    assert judge("trajectory_match", A, answer, metadata=expected, **submitting).passed
-    expected["trajectory_match"]["calls"] = [tool("a"), tool("submit", arguments={"total": 8})]
-    assert not judge("trajectory_match", A, answer, metadata=expected, **submitting).passed
-
-
-def test_arguments_that_were_not_recorded_are_inconclusive_unless_any_would_do() -> None:
-    hidden = calls("a", content_recorded=False)
-    assert match(hidden, calls=[tool("a")]).passed
-    verdict = match(hidden, calls=[tool("a", arguments={"x": 1})])
-    assert findings(verdict) == ("inconclusive", None)
-    assert findings(match(hidden, B, calls=[tool("a", arguments={"x": 1})]))[0] == "failed"
-    assert findings(match(hidden, forbidden=[tool("a", arguments={"x": 1})])) == ("inconclusive", None)
-    assert findings(match(hidden, forbidden=[tool("a")]))[0] == "failed"
-
-
-def test_forbidden_arguments_are_a_part_of_the_calls_whatever_the_case_compares_by() -> None:
-    pay = uses("pay", {"to": "eve", "amount": 5})
-    found = match(pay, match="exact", forbidden=[tool("pay", arguments={"to": "eve"})])
-    assert findings(found) == ("failed", "contract_violation")
-    assert match(pay, match="exact", forbidden=[tool("pay", arguments={"to": "bob"})]).passed
-
-
-def test_every_forbidden_call_is_counted_also_where_its_arguments_cannot_be_read() -> None:
-    unreadable = calls("pay", "{", call_id="x") + answers("pay", call_id="x")
-    any_pay = match(uses("pay", {"to": "eve"}), unreadable, uses("b"), forbidden=[tool("pay")])
-    assert any_pay.evidence["problem_count"] == 2
-    assert all("must not be called like that" in problem for problem in any_pay.evidence["problems"])
-    to_eve = match(unreadable, unreadable, forbidden=[tool("pay", arguments={"to": "eve"})])
-    assert to_eve.evidence["problem_count"] == 2
-    assert all("may have been called" in problem for problem in to_eve.evidence["problems"])
-
-
-def test_the_evidence_of_a_match_has_its_figures() -> None:
-    evidence = match(A, B, calls=AB).evidence
-    assert (evidence["problem_count"], evidence["problems"]) == (0, [])
-    assert {name: evidence[name] for name in ("mode", "expected_calls", "actual_calls")}["actual_calls"] == 2
-    assert match(A, forbidden=[tool("c")]).evidence["actual_calls"] == 1
+    assert not match(A, answer, calls=[tool("a")], mode="exact").passed
+    for expected, outcome in (([tool("a")], "passed"), ([tool("a"), tool("submit", arguments={})], "failed")):
+        metadata = {"trajectory_match": {"calls": expected, "mode": "exact"}}
+        verdict = judge("trajectory_match", A, answer, metadata=metadata, final_output_tool="submit")
+        assert findings(verdict)[0] == outcome
 
 
 matrices = st.integers(0, 5).flatmap(
@@ -332,34 +305,21 @@ matrices = st.integers(0, 5).flatmap(
 )
 
 
-def best(rows: list[list[bool]], columns: int, *, ordered: bool) -> int:
-    """The largest number of pairs, by trying every choice."""
-    arrange = combinations if ordered else permutations
-    for size in range(min(len(rows), columns), 0, -1):
-        for chosen in combinations(range(len(rows)), size):
-            for partners in arrange(range(columns), size):
-                if all(rows[i][j] for i, j in zip(chosen, partners, strict=True)):
-                    return size
-    return 0
-
-
-@given(matrices)
-def test_any_order_finds_as_many_pairs_as_there_can_be(matrix: tuple[list[list[bool]], int]) -> None:
+@given(matrices, st.booleans())
+def test_as_many_pairs_are_found_as_there_can_be(matrix: tuple[list[list[bool]], int], ordered: bool) -> None:
     rows, columns = matrix
-    pairs = pair_in_any_order(len(rows), columns, lambda i, j: rows[i][j])
-    assert len(pairs) == best(rows, columns, ordered=False)
-    assert len(set(pairs.values())) == len(pairs)
+    pair, arrange = (pair_in_order, combinations) if ordered else (pair_in_any_order, permutations)
+    pairs = pair(len(rows), columns, lambda i, j: rows[i][j])
+    most = max(
+        size
+        for size in range(min(len(rows), columns) + 1)
+        for chosen in combinations(range(len(rows)), size)
+        for partners in arrange(range(columns), size)
+        if all(rows[i][j] for i, j in zip(chosen, partners, strict=True))
+    )
+    assert len(pairs) == len(set(pairs.values())) == most
     assert all(rows[i][j] for i, j in pairs.items())
-
-
-@given(matrices)
-def test_in_order_finds_as_many_pairs_as_order_allows(matrix: tuple[list[list[bool]], int]) -> None:
-    rows, columns = matrix
-    pairs = pair_in_order(len(rows), columns, lambda i, j: rows[i][j])
-    assert len(pairs) == best(rows, columns, ordered=True)
-    assert list(pairs.values()) == sorted(set(pairs.values()))
-    assert list(pairs) == sorted(pairs)
-    assert all(rows[i][j] for i, j in pairs.items())
+    assert not ordered or (list(pairs) == sorted(pairs) and list(pairs.values()) == sorted(pairs.values()))
 
 
 def test_in_place_pairs_equal_positions_only() -> None:
