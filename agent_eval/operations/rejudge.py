@@ -71,13 +71,20 @@ class PackDocument(Document):
             yield RawCase(Place(position), raw, artifacts=artifacts)
 
 
-def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: bool = False) -> RunResult:
+def rejudge(
+    request: RejudgeRequest,
+    *,
+    environ: Mapping[str, str],
+    only_kept: bool = False,
+    opened: Pack | None = None,
+) -> RunResult:
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
         environ: May pin clock and run id; values of variables whose names look secret are not written.
         only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
             verified.
+        opened: The pack, where it was opened and verified already; what is read of it is hashed again.
 
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
@@ -92,7 +99,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
         )
     refuse_to_lose(request.output)
     redactor = redactor_for(environ, *request.judging.llm.secrets, rules=request.redaction)
-    pack = open_run(request.pack)
+    pack = opened or open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
     # A case passes as in the run: whether all of its trials must is no question of the judges.

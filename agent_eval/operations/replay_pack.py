@@ -24,9 +24,9 @@ from agent_eval.contracts.replay import (
     ReplayReport,
     TraceMismatch,
 )
-from agent_eval.errors import ExitCode, InvalidPack, UsageError
+from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.evidence.reader import Pack, refuse_incomplete, written_results
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
@@ -151,8 +151,8 @@ class JudgesAgain:
 
 def judged_again(
     pack: Pack, path: Path, judges: JudgesAgain, directory: Path, *, environ: Mapping[str, str]
-) -> Pack:
-    """Judge the trajectories of a pack again into a new pack, and open that.
+) -> Path:
+    """Judge the trajectories of a pack again into a new pack, which is this process's own; return its path.
 
     Judges from an unsigned pack must be built in, and run no command. `directory` must be empty.
     """
@@ -164,20 +164,13 @@ def judged_again(
     output = Output(pack=directory / "pack", layout="compact")
     identity = Identity(run_id=pack.config.run_id)
     request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
-    done = rejudge(request, environ=environ, only_kept=True)
-    origin = done.config.execution_config.rejudged_from
-    if origin is None or origin.manifest_sha256 != pack.manifest_sha256:
-        raise InvalidPack(
-            f"{path}: changed while it was replayed", remedy="Run the command again.", file=str(path)
-        )
-    return open_pack(done.pack)
+    return rejudge(request, environ=environ, only_kept=True, opened=pack).pack
 
 
-def mismatching_cases(saved: Pack, replayed: Pack) -> Iterator[CaseMismatch]:
+def mismatching_cases(saved: Pack, replayed: Path) -> Iterator[CaseMismatch]:
     """Yield the cases on which a verdict or another part of the result differs, in suite order."""
-    results = replayed.results_by_id()
-    for row in saved.results():
-        mismatch = case_mismatch(row, results[row["case_id"]])
+    for row, (again, _) in zip(saved.results(), written_results(replayed), strict=True):
+        mismatch = case_mismatch(row, again)
         if mismatch is not None:
             yield mismatch
 
@@ -193,7 +186,7 @@ def _report(
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         replayed = judged_again(pack, path, judges, Path(directory), environ=environ)
         cases = list(mismatching_cases(pack, replayed))
-        for tally, rows in ((before, pack.results()), (after, replayed.results())):
+        for tally, rows in ((before, pack.results()), (after, (row for row, _ in written_results(replayed)))):
             for row in rows:
                 tally.add_row(row)
             # What no judge looks at follows from cases and judges; older packs do not say.
