@@ -249,7 +249,7 @@ import sys, time
 from pathlib import Path
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.evidence.reader import open_pack
-from agent_eval.operations.attest import Signer, attest_opened
+from agent_eval.operations.trust import Signer, attest_opened
 from agent_eval.storage.atomic import write_file
 root, public = Path(sys.argv[1]), Path(sys.argv[2])
 pack, key = open_pack(root), SigningKey.generate()
@@ -265,7 +265,7 @@ import sys, time
 from pathlib import Path
 from agent_eval.attestations.files import Trust
 from agent_eval.attestations.keys import read_public_key
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.trust import open_trusted
 trust = Trust(keys=(read_public_key(Path(sys.argv[2])),))
 wall, cpu = time.perf_counter(), time.process_time()
 open_trusted(Path(sys.argv[1]), trust)

@@ -27,7 +27,7 @@ IN_FUNCTIONS = (
 
 
 # Generates suites at a terminal; no job imports it.
-NOT_IN_JOBS = ("agent_eval.benchmarks", "agent_eval.operations.benchmarks")
+NOT_IN_JOBS = ("agent_eval.benchmarks",)
 
 
 def imported() -> Iterator[Path]:

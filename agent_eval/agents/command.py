@@ -8,9 +8,9 @@ import secrets
 import shlex
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -132,51 +132,13 @@ def _handler(address: ToolAddress) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class LivingProgram:
-    """One program with the address of its tools."""
+    """One program that stays alive for a conversation, with the address of its tools."""
 
     child: ConversingChild
     tools: ToolAddress
-    stack: ExitStack = field(default_factory=ExitStack)
-
-
-class LivingPrograms:
-    """The programs of the conversations in progress, by the ids of their sessions. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._programs: dict[str, LivingProgram] = {}
-        self._lock = threading.Lock()
-
-    def of_session(
-        self, session_id: str, recorder: Recorder, start: Callable[[Mapping[str, str]], ConversingChild]
-    ) -> LivingProgram:
-        """Return the program of a session, which is started for its first turn with further variables."""
-        with self._lock:
-            program = self._programs.get(session_id)
-        if program is not None:
-            program.tools.record_with(recorder)
-            return program
-        with ExitStack() as stack:
-            tools = stack.enter_context(ToolAddress(recorder))
-            child = start({TOOLS_VARIABLE: tools.url})
-            stack.callback(child.close)
-            program = LivingProgram(child, tools, stack.pop_all())
-        with self._lock:
-            self._programs[session_id] = program
-        return program
-
-    def end(self, session_id: str) -> None:
-        """End the program of a session, with everything that it started."""
-        with self._lock:
-            program = self._programs.pop(session_id, None)
-        if program is not None:
-            program.stack.close()
-
-    def end_all(self) -> None:
-        """End every program."""
-        for session_id in list(self._programs):
-            self.end(session_id)
+    stack: ExitStack
 
 
 class CommandAgent(Agent):
@@ -203,7 +165,8 @@ class CommandAgent(Agent):
         cwd: Path | None = None,
         keep_alive: bool = False,
     ) -> None:
-        self._programs = LivingPrograms() if keep_alive else None
+        self._keep_alive = keep_alive
+        self._programs: dict[str, LivingProgram] = {}
         self._argv, self._repair = list(argv), list(repair) if repair else None
         self._pass_on = sorted(set(pass_on))
         self._env = allowed_environment(os.environ if environ is None else environ, pass_on)
@@ -242,18 +205,33 @@ class CommandAgent(Agent):
             "command": self._argv,
             "repair_command": self._repair,
             "environment": self._pass_on,
-            **({"keep_alive": True} if self._programs is not None else {}),
+            **({"keep_alive": True} if self._keep_alive else {}),
         }
 
     @override
     def end_session(self, session_id: str) -> None:
-        if self._programs is not None:
-            self._programs.end(session_id)
+        program = self._programs.pop(session_id, None)
+        if program is not None:
+            program.stack.close()
 
     @override
     def close(self) -> None:
-        if self._programs is not None:
-            self._programs.end_all()
+        for session_id in list(self._programs):
+            self.end_session(session_id)
+
+    def _program_of(self, session_id: str, recorder: Recorder, argv: Sequence[str]) -> LivingProgram:
+        """Return the program of a conversation, which is started for its first turn."""
+        program = self._programs.get(session_id)
+        if program is not None:
+            program.tools.record_with(recorder)
+            return program
+        with ExitStack() as stack:
+            tools = stack.enter_context(ToolAddress(recorder))
+            child = ConversingChild(argv, env={**self._env, TOOLS_VARIABLE: tools.url}, cwd=self._cwd)
+            stack.callback(child.close)
+            program = LivingProgram(child, tools, stack.pop_all())
+        self._programs[session_id] = program
+        return program
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
@@ -266,13 +244,8 @@ class CommandAgent(Agent):
             stderr_bytes=task.limits.output_bytes,
         )
         stdin = dumps(task.payload())
-        if self._programs is not None and task.session is not None:
-            session_id = task.session.session_id
-            program = self._programs.of_session(
-                session_id,
-                recorder,
-                lambda variables: ConversingChild(argv, env={**self._env, **variables}, cwd=self._cwd),
-            )
+        if self._keep_alive and task.session is not None:
+            program = self._program_of(task.session.session_id, recorder, argv)
             began = surroundings.clocks.monotonic()
             result = program.child.ask(stdin, limits)
             recorder.seconds = surroundings.clocks.monotonic() - began

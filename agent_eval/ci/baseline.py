@@ -42,7 +42,7 @@ from agent_eval.errors import InvalidInput, InvalidPack, RemoteError, UsageError
 from agent_eval.evidence.archive import by_dataset, open_bundle
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.packs import view
-from agent_eval.operations.trusted_packs import Admission
+from agent_eval.operations.trust import Admission
 from agent_eval.registry.baselines import ResolvedBaseline
 from agent_eval.registry.store import path_from_registry
 from agent_eval.storage.files import safe_name

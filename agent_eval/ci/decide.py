@@ -27,7 +27,7 @@ from agent_eval.history.records import (
     record_of,
 )
 from agent_eval.operations.compare import compared
-from agent_eval.operations.judged_twice import counts_of, is_recorded
+from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
 from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
 from agent_eval.storage.files import safe_name, sha256_bytes

@@ -21,9 +21,9 @@ from agent_eval.demo import support_agent
 from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.errors import ExitCode
 from agent_eval.operations import clock
-from agent_eval.operations.compare import read_report_material
 from agent_eval.operations.gate import DECISION_NAME
 from agent_eval.operations.packs import comparison_file
+from agent_eval.operations.report_material import comparison_material
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_conversations import conversation_results
 from agent_eval.reports.conversations import percent_text
@@ -170,8 +170,8 @@ def _print(lines: Sequence[str], log: str, out: Path, stream: TextIO) -> ExitCod
 
 
 def _suite_of(pack: Path) -> SuiteReport:
-    material = read_report_material(pack, decision=comparison_file(pack).with_name(DECISION_NAME))
-    if material.decision is None:
+    material = comparison_material(pack, decision=comparison_file(pack).with_name(DECISION_NAME))
+    if material.decision is None or material.comparison is None:
         raise TypeError("the decision was named")
     return SuiteReport(
         slug=pack.name,

@@ -64,10 +64,10 @@ from agent_eval.history.records import (
 )
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
-from agent_eval.operations.attest import Signer, attest_opened
+from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.gate import refuse_unknown_judges
-from agent_eval.operations.reruns import read_reruns
 from agent_eval.operations.run import judge_plan
+from agent_eval.operations.trust import Signer, attest_opened
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor

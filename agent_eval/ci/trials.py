@@ -20,7 +20,7 @@ from agent_eval.ci.definitions import Target
 from agent_eval.ci.rules import JobContext
 from agent_eval.ci.sides import Side
 from agent_eval.ci.workspace import Altered
-from agent_eval.config.rows.limits import LIMITS
+from agent_eval.config.rows.run import LIMITS
 from agent_eval.config.spec import Output, RunSpec
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.reruns import (
@@ -43,10 +43,10 @@ from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.gate.procedure import Question
 from agent_eval.gate.rerun import Cut, rerun
 from agent_eval.history.records import record_of
+from agent_eval.operations.decision_material import WHOLE, rerun_of
 from agent_eval.operations.packs import view
-from agent_eval.operations.reruns import WHOLE, rerun_of
 from agent_eval.operations.resume import discard_journal
-from agent_eval.operations.run import run_suite
+from agent_eval.operations.run import Overrides, run_suite
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.reports.story import spending_text
 from agent_eval.reports.terminal import progress_text
@@ -220,9 +220,7 @@ class JobRunner:
             done = run_agent(
                 spec,
                 environ=self._job.environ,
-                redactor=self._job.redactor,
-                source=run.source,
-                options=options,
+                overrides=Overrides(redactor=self._job.redactor, source=run.source, options=options),
             )
         except AgentEvalError as error:
             packs.cost_is_known = False
@@ -327,11 +325,12 @@ def run_by_main(job: JobContext, agents: Agents, spec: RunSpec) -> list[CaseReru
         spec = replace(spec, output=Output(pack=Path(folder) / "pack", fresh=True))
         try:
             if spec.agent is None:
-                run_suite(spec, environ=job.environ, redactor=job.redactor)
+                run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
             else:
                 prepared = agents.of_change()
                 spec = replace(spec, agent=replace(prepared.agent, trials=1))
-                run_agent(spec, environ=job.environ, redactor=job.redactor, options=prepared.options)
+                overrides = Overrides(redactor=job.redactor, options=prepared.options)
+                run_agent(spec, environ=job.environ, overrides=overrides)
         except AgentEvalError as error:
             job.platform.warn(f"Cases of main could not be run: {error.message}")
             return []
@@ -413,28 +412,20 @@ def make_packs(job: JobContext, targets: Sequence[Target], agents: Agents, searc
     for target in targets:
         spec = first_run_of(job, target, search)
         baseline = search.baselines.get(target.slug)
+        overrides = Overrides(
+            redactor=job.redactor,
+            source=target.source,
+            baseline=baseline.pack if baseline is not None else None,
+        )
+        lines = ProgressLines(target.path.name, job.platform.say)
         if spec.agent is None:
-            run_suite(
-                spec,
-                environ=job.environ,
-                redactor=job.redactor,
-                source=target.source,
-                on_progress=ProgressLines(target.path.name, job.platform.say),
-                baseline=baseline.pack if baseline is not None else None,
-            )
+            run_suite(spec, environ=job.environ, overrides=overrides, on_progress=lines)
         else:
             change = agents.of_change()
             spec = replace(spec, agent=replace(change.agent, trials=spec.agent.trials))
             discard_journal(spec.output.pack)
-            done = run_agent(
-                spec,
-                environ=job.environ,
-                redactor=job.redactor,
-                source=target.source,
-                on_progress=ProgressLines(target.path.name, job.platform.say),
-                baseline=baseline.pack if baseline is not None else None,
-                options=change.options,
-            )
+            overrides = replace(overrides, options=change.options)
+            done = run_agent(spec, environ=job.environ, overrides=overrides, on_progress=lines)
             if done.stopped:
                 raise _stopped(spec.suite, done.stopped, done.progress, is_outage=bool(done.outage))
         packs[target.slug] = open_pack(spec.output.pack)
@@ -518,7 +509,8 @@ def measure_base(job: JobContext, agents: Agents, target: Target, search: Search
     try:
         if spec.agent is None:
             agents.base = side = agents.base or Side(clone, "base", place.base, job.environ)
-            run_suite(replace(spec, suite=side.path(target.path)), environ=job.environ, redactor=job.redactor)
+            spec = replace(spec, suite=side.path(target.path))
+            run_suite(spec, environ=job.environ, overrides=Overrides(redactor=job.redactor))
         else:
             _run_base(job, agents, target, spec)
         pack = open_pack(spec.output.pack)
@@ -540,7 +532,8 @@ def _run_base(job: JobContext, agents: Agents, target: Target, spec: RunSpec) ->
     agent = replace(spec.agent, trials=FIRST_TRIALS) if spec.agent is not None else None
     spec = replace(spec, agent=agent, suite=agents.base.path(target.path))
     agents.before_trials("base")
-    done = run_agent(spec, environ=job.environ, redactor=job.redactor, options=options)
+    overrides = Overrides(redactor=job.redactor, options=options)
+    done = run_agent(spec, environ=job.environ, overrides=overrides)
     agents.after_trials("base")
     if done.stopped:
         raise NotEvaluable(f"{done.stopped}.")

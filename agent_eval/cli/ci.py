@@ -97,6 +97,7 @@ def init(
     files exists, unless --force is set.
     """
     from agent_eval.demo.scaffold import ALL, PLATFORMS, scaffold, to_fill_in
+    from agent_eval.text.escape import shell_word
 
     if _may_ask():
         agent, platforms, action = _ask(tuple(PLATFORMS))
@@ -108,10 +109,15 @@ def init(
     files = [str(path) for path in written]
     missing = to_fill_in(written)
     last = [f"Still to fill in: {'; '.join(missing)}."] if missing else []
+    running = f" --agent {shell_word(agent)}" if agent is not None else ""
     emit(
         output_format,
         {"written": files, "to_fill_in": missing},
-        lambda _colour: [*(f"Wrote {name}" for name in files), *_next(agent), *last],
+        lambda _colour: [
+            *(f"Wrote {name}" for name in files),
+            f"Next: agent-eval run suites/starter_suite.json{running}",
+            *last,
+        ],
     )
 
 
@@ -173,13 +179,6 @@ def starter_agent(agent: str) -> StarterAgent:
     if kind.name == "http":
         return StarterAgent("agent-url", agent)
     return StarterAgent("agent", agent, kind.key_variable or "")
-
-
-def _next(agent: str | None) -> list[str]:
-    from agent_eval.text.escape import shell_word
-
-    running = f" --agent {shell_word(agent)}" if agent is not None else ""
-    return [f"Next: agent-eval run suites/starter_suite.json{running}"]
 
 
 @click.command("demo-agent", cls=TableCommand, path="demo-agent")

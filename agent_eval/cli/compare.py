@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit, is_stdout
+from agent_eval.cli.output import emit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.operations.gate import GateResult, WaiverSource
-    from agent_eval.operations.html_report import HtmlMaterial
+    from agent_eval.operations.report_material import ReportMaterial
 
 
 @click.command(cls=TableCommand, path="report html")
@@ -34,21 +33,21 @@ def html(
     The file loads nothing from anywhere and can be read without JavaScript. Each case that got worse is shown
     step by step, both runs side by side; the others are unpacked on a click.
     """
-    from agent_eval.operations.compare import write_report
-    from agent_eval.operations.html_report import comparison_material, run_material
+    from agent_eval.evidence.derived import write_output
+    from agent_eval.operations.report_material import comparison_material, run_material, with_packs
 
     source = only_one(comparison, run)
     if run is None:
-        material = comparison_material(source, decision=decision, baseline=baseline, candidate=candidate)
+        material = comparison_material(source, decision=decision)
+        material = with_packs(material, source, baseline=baseline, candidate=candidate)
     elif baseline is None and candidate is None:
         material = run_material(source, decision=decision)
     else:
         raise click.UsageError("--run is compared with none: name no baseline and no candidate.")
-    write_report(out, _page(material, report_title, render_markdown=render_markdown))
-    if not is_stdout(out):
-        lines = [*material.missing, f"Wrote {out}"]
-        payload = {"html_report": str(out), "missing": list(material.missing)}
-        emit(output_format, payload, lambda _colour: lines)
+    write_output(out, _page(material, report_title, render_markdown=render_markdown).encode())
+    lines = [*material.missing, f"Wrote {out}"]
+    payload = {"html_report": str(out), "missing": list(material.missing)}
+    emit(output_format, payload, lambda _colour: lines, out=out)
 
 
 def only_one(comparison: Path | None, run: Path | None) -> Path:
@@ -73,15 +72,15 @@ def view(source: Path, out: Path | None, render_markdown: bool, output_format: s
     """
     import tempfile
 
-    from agent_eval.operations.compare import write_report
-    from agent_eval.operations.html_report import DEFAULT_TITLE, material_of
+    from agent_eval.evidence.derived import write_output
     from agent_eval.operations.packs import DEFAULT_PATH_IN_PACK
+    from agent_eval.operations.report_material import DEFAULT_TITLE, material_of
 
     material = material_of(source)
     page = _page(material, DEFAULT_TITLE, render_markdown=render_markdown)
     if out is None:
         out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
-    write_report(out, page)
+    write_output(out, page.encode())
     opened = _open_in_browser(out)
     lines = [*material.missing, str(out)]
     if (comparison := source / DEFAULT_PATH_IN_PACK).is_file():
@@ -105,7 +104,7 @@ def _open_in_browser(page: Path) -> bool:
         return False
 
 
-def _page(material: HtmlMaterial, title: str, *, render_markdown: bool) -> str:
+def _page(material: ReportMaterial, title: str, *, render_markdown: bool) -> str:
     from agent_eval import __version__
     from agent_eval.reports.html.evidence import SuiteEvidence
     from agent_eval.reports.html.page import HtmlReport, render_html
@@ -159,7 +158,7 @@ def compare(
     import os
 
     from agent_eval.operations.compare import compare_packs
-    from agent_eval.operations.trusted_packs import SignerKeys
+    from agent_eval.operations.trust import SignerKeys
     from agent_eval.reports.terminal_comparison import compare_text
 
     result = compare_packs(
@@ -180,8 +179,12 @@ def compare(
         "metrics": {name: metric.to_json() for name, metric in comparison.metrics.items()},
         "regressions": comparison.regressions,
     }
-    if not is_stdout(out):
-        emit(output_format, payload, lambda colour: compare_text(comparison, str(result.path), colour=colour))
+    emit(
+        output_format,
+        payload,
+        lambda colour: compare_text(comparison, str(result.path), colour=colour),
+        out=out,
+    )
 
 
 @click.command(cls=TableCommand, path="gate")
@@ -211,60 +214,42 @@ def gate(
     """
     import os
 
-    from agent_eval.operations.gate import chosen_policy, decide_on, decide_on_run
-    from agent_eval.operations.provenance import PackSources
-    from agent_eval.operations.trusted_packs import SignerKeys
-
-    source = only_one(comparison, run)
-    chosen = chosen_policy(policy, preset)
-    limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
-    if run is not None:
-        others = (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
-        if any(others):
-            raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
-        alone = decide_on_run(source, limits, config=config, policy=chosen, out=out, environ=os.environ)
-        return _print_decision(alone, out, output_format)
-    waived = _waiver_source(apply_waivers, baseline_name, registry_path)
-    keys = SignerKeys.read(baseline_public_key, candidate_public_key)
-    result = decide_on(
-        source,
-        policy=chosen,
-        waived=waived,
-        limits=limits,
-        config=config,
-        packs=PackSources(baseline, candidate, registry_path, keys),
-        out=out,
-        environ=os.environ,
-    )
-    return _print_decision(result, out, output_format)
-
-
-def _print_decision(result: GateResult, out: Path | None, output_format: str) -> int:
+    from agent_eval.operations.compare import PackSources
+    from agent_eval.operations.gate import Rules, WaiverSource, decide_on, decide_on_run
+    from agent_eval.operations.trust import SignerKeys
     from agent_eval.reports.terminal_comparison import gate_text
 
+    source = only_one(comparison, run)
+    if run is not None and any(
+        (baseline, candidate, apply_waivers, baseline_public_key, candidate_public_key)
+    ):
+        raise click.UsageError("--run is compared with none: name no baseline, candidate or waivers.")
+    limits = {name.removeprefix("thresholds__"): limit for name, limit in thresholds.items()}
+    if apply_waivers and baseline_name is None:
+        raise click.UsageError("--apply-waivers needs --baseline-name: waivers belong to a baseline.")
+    if run is None and baseline_name is not None and not apply_waivers:
+        raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
+    waived = WaiverSource(registry_path, baseline_name) if apply_waivers and baseline_name else None
+    rules = Rules.stated(limits, policy=policy, preset=preset, config=config, waived=waived)
+    if run is not None:
+        result = decide_on_run(source, rules, out=out, environ=os.environ)
+    else:
+        keys = SignerKeys.read(baseline_public_key, candidate_public_key)
+        packs = PackSources(baseline, candidate, registry_path, keys)
+        result = decide_on(source, rules, packs=packs, out=out, environ=os.environ)
     decision = result.decision
     payload = {
         **decision.to_json(),
         "gate_report": str(result.path),
         "named_by_comparison": list(result.chosen),
     }
-    if not is_stdout(out):
-
-        def text(colour: bool) -> str:
-            return gate_text(decision, str(result.path), comparison=result.comparison, colour=colour)
-
-        emit(output_format, payload, text)
+    emit(
+        output_format,
+        payload,
+        lambda colour: gate_text(decision, str(result.path), comparison=result.comparison, colour=colour),
+        out=out,
+    )
     return int(result.exit_code)
-
-
-def _waiver_source(apply_waivers: bool, baseline_name: str | None, registry: Path) -> WaiverSource | None:
-    from agent_eval.operations.gate import WaiverSource
-
-    if apply_waivers and baseline_name is None:
-        raise click.UsageError("--apply-waivers needs --baseline-name: waivers belong to a baseline.")
-    if baseline_name is not None and not apply_waivers:
-        raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
-    return WaiverSource(registry, baseline_name) if baseline_name is not None else None
 
 
 @click.group()
@@ -286,29 +271,23 @@ def markdown(
     output_format: str,
 ) -> None:
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
-    from agent_eval.evidence.derived import clear_unfinished
-    from agent_eval.operations.compare import read_report_material, write_report
-    from agent_eval.reports.markdown_file import render_markdown
+    from agent_eval.evidence.derived import clear_unfinished, write_output
+    from agent_eval.operations.report_material import comparison_material, run_material
+    from agent_eval.reports.markdown_file import render_markdown, render_run
 
     clear_unfinished(out)
     source = only_one(comparison, run)
     if run is None:
-        material = read_report_material(source, decision=decision, replay=replay)
+        material = comparison_material(source, decision=decision, replay=replay)
+    elif replay is None:
+        material = run_material(source, decision=decision)
+    else:
+        raise click.UsageError("--replay goes with --compare.")
+    if material.comparison is None:
+        text = render_run(material.candidate, material.failing(), material.decision, title=report_title)
+    else:
         text = render_markdown(
             material.comparison, material.decision, title=report_title, replay=material.replay
         )
-    else:
-        text = _report_of_run(source, decision, replay, report_title)
-    write_report(out, text)
-    if not is_stdout(out):
-        emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"])
-
-
-def _report_of_run(run: Path, decision: Path | None, replay: Path | None, title: str) -> str:
-    from agent_eval.operations.gate import read_run_material
-    from agent_eval.reports.markdown_file import render_run
-
-    if replay is not None:
-        raise click.UsageError("--replay goes with --compare.")
-    material = read_run_material(run, decision=decision)
-    return render_run(material.run, material.failing, material.decision, title=title)
+    write_output(out, text.encode())
+    emit(output_format, {"markdown_report": str(out)}, lambda _colour: [f"Wrote {out}"], out=out)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from agent_eval.contracts import CaseResultRow
     from agent_eval.evidence.reader import Pack
-    from agent_eval.operations.inspect_file import Inspection
+    from agent_eval.operations.import_traces import Inspection
 
 _LISTED = 10
 _SIGNS = {"same": " ", "removed": "-", "added": "+"}
@@ -31,7 +31,7 @@ def inspect_command(path: Path, output_format: str) -> None:
 
     Of an export it says the formats, how sure that is, what an import would lose, and the command for it.
     """
-    from agent_eval.operations.inspect_file import inspect_file
+    from agent_eval.operations.import_traces import inspect_file
 
     inspected = inspect_file(path)
     emit(
@@ -42,7 +42,11 @@ def inspect_command(path: Path, output_format: str) -> None:
 def _inspected(path: Path, inspected: Inspection) -> list[str]:
     about, contents = inspected.about, inspected.contents
     lines = [f"{path}: {inspected.kind}"]
-    lines += [f"  {name.replace('_', ' ')}: {_stated(about[name])}" for name in _ABOUT if about.get(name)]
+    known = {name: about[name] for name in _ABOUT if about.get(name)}
+    lines += [
+        f"  {name.replace('_', ' ')}: {', '.join(value) if isinstance(value, list) else value}"
+        for name, value in known.items()
+    ]
     lines += [
         f"  format: {each['format']} ({each['variant']}), {count(each['records'], 'record')}, "
         f"confidence {each['confidence']:.0%}"
@@ -71,10 +75,6 @@ def _inspected(path: Path, inspected: Inspection) -> list[str]:
 _ABOUT = ("run_id", "dataset_id", "schema_version", "passed_cases", "hard_fail_cases", "could_also_be")
 
 
-def _stated(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
 def _listed(counts: Mapping[str, int]) -> str:
     names = sorted(counts, key=lambda name: (-counts[name], name))
     more = f", {count(len(names) - _LISTED, 'other')}" if len(names) > _LISTED else ""
@@ -91,6 +91,7 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
     Ids, times and tokens do not count. With CASE, shows that case alone. Both packs are verified first.
     """
     from agent_eval.operations.packs import open_to_show
+    from agent_eval.reports.trajectory import event_text
 
     before, after = open_to_show(baseline), open_to_show(candidate)
     names = list(dict.fromkeys([*before.case_ids(), *after.case_ids()]))
@@ -100,7 +101,11 @@ def diff(baseline: Path, candidate: Path, case_id: str | None, output_format: st
         names = [case_id]
     cases = [each for each in (_case_diff(name, before, after) for name in names) if each is not None]
     payload = {"cases": len(names), "changed_cases": len(cases), "changes": cases}
-    emit(output_format, payload, lambda _colour: _diff_text(len(names), cases))
+    lines = [f"{of_all(len(cases), len(names), 'case')} {verb(len(cases), 'differs', 'differ')}."]
+    for case in cases:
+        lines += ["", f"{case['case_id']}: {case['baseline'] or 'absent'} → {case['candidate'] or 'absent'}"]
+        lines += [f"{_SIGNS[each['change']]} {event_text(each['event'])}" for each in case["events"]]
+    emit(output_format, payload, lambda _colour: lines)
     return int(ExitCode.NO if cases else ExitCode.OK)
 
 
@@ -119,16 +124,6 @@ def _case_diff(name: str, before: Pack, after: Pack) -> dict[str, Any] | None:
         return None
     events = [{"change": change.change, "event": dict(change.event)} for change in changes]
     return {"case_id": name, "baseline": outcomes[0], "candidate": outcomes[1], "events": events}
-
-
-def _diff_text(total: int, cases: list[dict[str, Any]]) -> list[str]:
-    from agent_eval.reports.trajectory import event_text
-
-    lines = [f"{of_all(len(cases), total, 'case')} {verb(len(cases), 'differs', 'differ')}."]
-    for case in cases:
-        lines += ["", f"{case['case_id']}: {case['baseline'] or 'absent'} → {case['candidate'] or 'absent'}"]
-        lines += [f"{_SIGNS[each['change']]} {event_text(each['event'])}" for each in case["events"]]
-    return lines
 
 
 CASES_LISTED = 50

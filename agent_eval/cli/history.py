@@ -75,14 +75,12 @@ def history_show(
     WHERE is the evidence of a run on the base branch: a pack, an archive, or the directory `out` of `ci`.
     """
     from agent_eval.history.board import board, recommendation
-    from agent_eval.operations.history import history_json, policy_at, read_history_at, unknown_cases
+    from agent_eval.operations.history import history_json, quarantine_at, read_history_at
     from agent_eval.reports.terminal_history import history_text
     from agent_eval.text.escape import clean
 
     records = read_history_at(where, dataset_id)
-    stated = policy_at(policy)
-    quarantined = {entry.case for entry in stated.quarantine}
-    warnings = unknown_cases(stated, records)
+    quarantined, warnings = quarantine_at(policy, records)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, quarantined=quarantined)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.importers.catalog import Family
-    from agent_eval.operations.conformance import Conformance, ContractsCheck
+    from agent_eval.operations.conformance import Conformance
     from agent_eval.operations.import_traces import Imported
 
 
@@ -58,7 +58,7 @@ _DIAGNOSTICS_SHOWN = 10
 def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
     """Import as the options say, and print what was imported.
 
-    `name` may be `auto`. `options` are those that every such command has (`config.rows.suites`).
+    `name` may be `auto`. `options` are those that every such command has (`config.rows.commands`).
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 
@@ -69,11 +69,11 @@ def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
 
 
 def _imported_text(imported: Imported) -> list[str]:
-    totals, diagnostics = imported.totals, imported.diagnostics
+    diagnostics = imported.diagnostics
+    cases, events, calls, results, errors = imported.totals.numbers().values()
     lines = [
-        f"Wrote {imported.out}: {count(totals.cases, 'case')}, {count(totals.events, 'event')}, "
-        f"{count(totals.tool_calls, 'tool call')}, {count(totals.tool_results, 'result')}, "
-        f"{count(totals.errors, 'error')}."
+        f"Wrote {imported.out}: {count(cases, 'case')}, {count(events, 'event')}, "
+        f"{count(calls, 'tool call')}, {count(results, 'result')}, {count(errors, 'error')}."
     ]
     lines += [
         f"  {recognised.format} ({recognised.variant}): {count(recognised.records, 'record')}, "
@@ -109,24 +109,19 @@ def contracts_check(suite_fixtures: Path, adapter_fixtures: Path, minimum: int, 
     from agent_eval.operations.conformance import check_contracts
 
     check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
-    emit(output_format, check.to_json(), lambda _colour: _contracts_text(check))
+    lines = [*_adapters_text(check.suites, "suite", "read as before"), *_adapters_text(check.adapters)]
+    emit(output_format, check.to_json(), lambda _colour: lines)
     return int(ExitCode.OK if check.passed else ExitCode.NO)
 
 
-def _adapters_text(conformance: Conformance) -> list[str]:
-    failed = [check for check in conformance.checks if not check.passed]
-    passed = len(conformance.checks) - len(failed)
-    lines = [f"{passed} of {count(len(conformance.checks), 'export')} imported as they should be."]
+def _adapters_text(
+    conformance: Conformance, unit: str = "export", how: str = "imported as they should be"
+) -> list[str]:
+    failed = [check for check in conformance.checks if check.problems]
+    total = len(conformance.checks)
+    lines = [f"{total - len(failed)} of {count(total, unit)} {how}."]
     lines += [f"  {check.path}: {problem}" for check in failed for problem in check.problems]
     return lines + [f"  {missing}" for missing in conformance.missing]
-
-
-def _contracts_text(check: ContractsCheck) -> list[str]:
-    failed = [suite for suite in check.suites if not suite.passed]
-    lines = [f"{len(check.suites) - len(failed)} of {count(len(check.suites), 'suite')} read as before."]
-    lines += [f"  {suite.path}: {problem}" for suite in failed for problem in suite.problems]
-    lines += [f"  {missing}" for missing in check.missing]
-    return [*lines, *_adapters_text(check.adapters)]
 
 
 @click.command("benchmark-generate", cls=TableCommand, path="benchmark-generate")
@@ -136,16 +131,10 @@ def benchmark_generate(out: Path, output_format: str, **asked: Any) -> None:
     python:agent_eval.benchmarks.agents:good_agent passes each case; careless_agent fails those with a trap.
     """
     from agent_eval.benchmarks.generate import SuiteRequest
-    from agent_eval.operations.benchmarks import write_benchmark
+    from agent_eval.operations.suites import write_benchmark
 
     written = write_benchmark(SuiteRequest(**asked), out)
-    emit(output_format, written, lambda _colour: _generated_text(written))
-
-
-def _generated_text(written: dict[str, Any]) -> list[str]:
-    cases, kinds = (
-        count(written["cases"], "case"),
-        count(written["scenarios"], "kind of task", "kinds of task"),
-    )
-    lines = [f"{written['output']}: {cases}, {kinds}, {count(written['traps'], 'trap')} for a careless agent"]
-    return [*lines, f"  {written['next']}"]
+    cases, traps = count(written["cases"], "case"), count(written["traps"], "trap")
+    kinds = count(written["scenarios"], "kind of task", "kinds of task")
+    what = f"{written['output']}: {cases}, {kinds}, {traps} for a careless agent"
+    emit(output_format, written, lambda _colour: [what, f"  {written['next']}"])

@@ -19,14 +19,23 @@ if TYPE_CHECKING:
     from agent_eval.engine.progress import RunProgress
 
 
-def emit(output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequence[str]]) -> None:
+def emit(
+    output: str,
+    payload: dict[str, Any],
+    text: Callable[[bool], str | Sequence[str]],
+    *,
+    out: Path | None = None,
+) -> None:
     """Print a result. No other function prints on stdout, so no name in a result reaches a terminal raw.
 
     Args:
         output: The value of `--format`: `auto`, `text` or `json`.
         text: Makes the prose. Called only if prose is wanted, with whether to use colour. Returns lines, in
             which no name can begin another line; or a text whose names are `text.escape.clean` already.
+        out: Where the result itself was written. On standard output it is alone: nothing is printed then.
     """
+    if is_stdout(out):
+        return
     if wants_json(output):
         import json
 

@@ -9,14 +9,14 @@ import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidPack
+from agent_eval.errors import ExitCode, InvalidPack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from agent_eval.operations.attest import Attested, Signer
     from agent_eval.operations.packs import PackFacts
+    from agent_eval.operations.trust import Attested, Signer
     from agent_eval.operations.verify import Verification
 
 
@@ -84,16 +84,11 @@ def _facts_text(verb: str, pack_facts: PackFacts) -> str:
     ]
     if not facts["complete"]:
         lines.append("The run is not complete: compare and gate refuse it.")
-    if pack_facts.left_behind:
-        lines.append(f"Not converted, since derived from the old pack: {_listed(pack_facts.left_behind)}")
+    if paths := pack_facts.left_behind:
+        more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
+        listed = ", ".join(map(clean, paths[:10])) + more
+        lines.append(f"Not converted, since derived from the old pack: {listed}")
     return "\n".join(lines)
-
-
-def _listed(paths: tuple[str, ...]) -> str:
-    from agent_eval.text.escape import clean
-
-    more = f" and {len(paths) - 10} more" if len(paths) > 10 else ""
-    return ", ".join(clean(path) for path in paths[:10]) + more
 
 
 @pack.command(cls=TableCommand, path="pack expand")
@@ -128,7 +123,7 @@ def keygen(out: Path, output_format: str) -> None:
 
     Keep the private key in the CI system's secrets (as AGENT_EVAL_SIGNING_KEY) and publish the public one.
     """
-    from agent_eval.operations.attest import make_keys
+    from agent_eval.operations.trust import make_keys
 
     pair = make_keys(out)
     payload = {"private_key": str(pair.private), "public_key": str(pair.public), "key_id": pair.key_id}
@@ -160,7 +155,7 @@ def attest(
     """
     import os
 
-    from agent_eval.operations.attest import attest as attest_pack
+    from agent_eval.operations.trust import attest as attest_pack
 
     signer = _signer(key, secret, secret_file, os.environ)
     attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
@@ -177,7 +172,7 @@ def _signer(
         read_signing_key,
         shared_secret,
     )
-    from agent_eval.operations.attest import Signer
+    from agent_eval.operations.trust import Signer
 
     shared = shared_secret(secret, secret_file, environ)
     if key_file is not None:
@@ -227,7 +222,7 @@ def verify_attestation(
     from agent_eval.attestations.files import Trust
     from agent_eval.attestations.keys import read_public_key, shared_secret
     from agent_eval.attestations.statement import Expected
-    from agent_eval.operations.trusted_packs import open_trusted
+    from agent_eval.operations.trust import open_trusted
 
     trust = Trust(
         keys=tuple(read_public_key(Path(file)) for file in public_key),
@@ -247,10 +242,24 @@ def verify_attestation(
         if is_unreadable(error):
             raise
         prose = [f"Not verified: {error.message}.", error.remedy]
-        emit(output_format, _refusal(pack, error), lambda _colour: prose)
+        refusal = {
+            "verified": False,
+            "pack": str(pack),
+            "code": error.code,
+            "reason": error.message,
+            "remedy": error.remedy,
+        }
+        emit(output_format, refusal, lambda _colour: prose)
         return int(ExitCode.NO)
-    payload = trusted.to_json()
-    emit(output_format, payload, lambda _colour: _trusted_text(payload))
+    facts = trusted.to_json()
+    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
+    lines = [
+        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
+        f"Integrity: {_INTEGRITY[facts['integrity']].format(key=facts['key_id'])}",
+        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
+        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
+    ]
+    emit(output_format, facts, lambda _colour: lines)
     return int(ExitCode.OK)
 
 
@@ -259,24 +268,3 @@ def is_unreadable(error: InvalidPack) -> bool:
     from agent_eval.attestations.dsse import UntrustedPack
 
     return not isinstance(error, UntrustedPack) and error.details.get("file") is None
-
-
-def _refusal(pack: Path, error: AgentEvalError) -> dict[str, Any]:
-    return {
-        "verified": False,
-        "pack": str(pack),
-        "code": error.code,
-        "reason": error.message,
-        "remedy": error.remedy,
-    }
-
-
-def _trusted_text(facts: dict[str, Any]) -> list[str]:
-    integrity = _INTEGRITY[facts["integrity"]].format(key=facts["key_id"])
-    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
-    return [
-        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
-        f"Integrity: {integrity}",
-        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
-        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
-    ]

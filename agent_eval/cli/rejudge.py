@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import TableCommand, specified
-from agent_eval.cli.output import emit, is_stdout
+from agent_eval.cli.output import ProgressPrinter, emit
 from agent_eval.errors import ExitCode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from agent_eval.operations.run import RunResult
-    from agent_eval.operations.stability import StabilityRequest, StabilityResult
 
 
 @click.command(cls=TableCommand, path="rejudge")
@@ -80,8 +79,10 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
 
     Runs the agent several times if one is named, and otherwise judges the trials that the suite has recorded.
     """
+    import os
+
     from agent_eval.cli.suites import allowed_keys
-    from agent_eval.operations.stability import StabilityRequest
+    from agent_eval.operations.stability import StabilityRequest, check_agent, check_recorded
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal import stability_text
     from agent_eval.suites.paths import is_of_conversations
@@ -93,28 +94,19 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
         raise click.UsageError(f"--execution-mode {AGENT} needs --agent-command or --agent.")
     if execution_mode == RECORDED and request.agent is not None:
         raise click.UsageError(f"--execution-mode {RECORDED} runs no agent.")
-    result = _check(request)
-    out = str(request.out) if request.out is not None else None
-    if not is_stdout(request.out):
-        emit(
-            output_format,
-            result.report.to_json(),
-            lambda colour: stability_text(result.report, out, colour=colour),
-        )
-    return int(result.exit_code)
-
-
-def _check(request: StabilityRequest) -> StabilityResult:
-    import os
-
-    from agent_eval.operations.stability import check_agent, check_recorded
-
     if request.agent is None:
-        return check_recorded(request, environ=os.environ)
-    from agent_eval.cli.output import ProgressPrinter
-
-    with ProgressPrinter() as progress:
-        return check_agent(request, environ=os.environ, on_progress=progress)
+        result = check_recorded(request, environ=os.environ)
+    else:
+        with ProgressPrinter() as progress:
+            result = check_agent(request, environ=os.environ, on_progress=progress)
+    out = str(request.out) if request.out is not None else None
+    emit(
+        output_format,
+        result.report.to_json(),
+        lambda colour: stability_text(result.report, out, colour=colour),
+        out=request.out,
+    )
+    return int(result.exit_code)
 
 
 @click.command(cls=TableCommand, path="replay")
@@ -128,8 +120,8 @@ def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> in
     from pathlib import Path
 
     from agent_eval.attestations.keys import read_public_key
-    from agent_eval.operations.replay_pack import ReplayRequest
-    from agent_eval.operations.replay_pack import replay as judge_again
+    from agent_eval.operations.replay import ReplayRequest
+    from agent_eval.operations.replay import replay as judge_again
     from agent_eval.processes.privacy import hide_environment
     from agent_eval.reports.terminal_replay import replay_text
 
@@ -138,12 +130,12 @@ def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> in
     request = ReplayRequest(**specified(values), public_keys=keys)
     result = judge_again(request, environ=os.environ)
     path = str(result.path) if result.path else None
-    if not is_stdout(request.out):
-        emit(
-            output_format,
-            result.report.to_json(),
-            lambda colour: replay_text(result.report, path, colour=colour),
-        )
+    emit(
+        output_format,
+        result.report.to_json(),
+        lambda colour: replay_text(result.report, path, colour=colour),
+        out=request.out,
+    )
     return int(result.exit_code)
 
 
@@ -157,7 +149,6 @@ def replay_exec(output_format: str, **values: Any) -> int:
     """
     import os
 
-    from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.replay import ReplayExecRequest
     from agent_eval.operations.replay import replay_exec as run_again
     from agent_eval.processes.privacy import hide_environment
@@ -168,12 +159,12 @@ def replay_exec(output_format: str, **values: Any) -> int:
     with ProgressPrinter() as progress:
         result = run_again(request, environ=os.environ, on_progress=progress)
     path = str(result.path) if result.path else None
-    if not is_stdout(request.out):
-        emit(
-            output_format,
-            result.report.to_json(),
-            lambda colour: replay_exec_text(result.report, path, colour=colour),
-        )
+    emit(
+        output_format,
+        result.report.to_json(),
+        lambda colour: replay_exec_text(result.report, path, colour=colour),
+        out=request.out,
+    )
     return int(result.exit_code)
 
 
@@ -190,6 +181,5 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 
     agreement = measured([pathlib.Path(run) for run in runs], labels, out)
-    if not is_stdout(out):
-        emit(output_format, agreement.record, lambda _colour: agreement.lines)
+    emit(output_format, agreement.record, lambda _colour: agreement.lines, out=out)
     return int(ExitCode.OK)

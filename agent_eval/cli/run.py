@@ -57,12 +57,19 @@ def _run_each(specs: Sequence[RunSpec], output_format: str, *, most: int) -> int
                 with without_new_directories(spec.output.pack):
                     code = run_one(spec, results, most=most)
             except EmptyShard as empty:
-                code = _report_empty(empty, spec, results)
+                _report_empty(empty, spec, results)
+                code = int(ExitCode.OK)  # other jobs of the matrix have the cases
             if code:
                 break
     if not code:
         _report_idle_judges(specs[0])
     return code
+
+
+def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> None:
+    message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
+    payload = {"pack": None, "empty_shard": spec.shard, "message": message}
+    results.add(payload, lambda _colour: [message])
 
 
 def _report_idle_judges(spec: RunSpec) -> None:
@@ -145,14 +152,6 @@ def _redactions(execution: ExecutionConfig) -> dict[str, int]:
     return {"redacted_cases": execution.redacted_cases, "redactions": execution.redactions or 0}
 
 
-def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> int:
-    """Print that a shard has no cases, which is no failure: other jobs of the matrix have them."""
-    message = f"{empty.message}. Nothing was run or written, and merge needs no pack of this shard."
-    payload = {"pack": None, "empty_shard": spec.shard, "message": message}
-    results.add(payload, lambda _colour: [message])
-    return int(ExitCode.OK)
-
-
 def _check_executor(spec: RunSpec) -> None:
     executor, scheduler = spec.judging.executor, spec.judging.dask_scheduler
     if executor == "dask" and scheduler is None:
@@ -195,6 +194,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     from agent_eval.cli.output import ProgressPrinter
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
+    from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged, refuse_unreachable
 
     interrupts = _interrupts()
     try:
@@ -214,10 +214,14 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     remember_pack(result.pack, os.environ)
     _print(result, results, most, debug=spec.output.debug)
     if result.stopped:
-        text, hint = _stopped_text(result, spec)
+        done, limit = result.progress, spec.limits.run.cost_usd
+        hint = _resume_hint(result.pack, raise_cost=limit is not None and done.cost_usd >= limit)
+        counts = f"{done.done:,} of {done.total:,} trials were run"
+        text = f"Stopped: {result.stopped}. {counts}, and the pack says that it is not complete. {hint}"
         _report_stop(result.stopped, hint, text)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
-    _refuse_unjudged(result, spec)
+    refuse_unreachable(result.pack, result.summary, spec.suite)
+    refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=CHECK_THE_AGENT)
     return int(ExitCode.OK)
 
 
@@ -274,30 +278,11 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
     results.add(payload, text)
 
 
-def _refuse_unjudged(result: RunLoopResult, spec: RunSpec) -> None:
-    from agent_eval.operations.replacing import may_be_unreachable, refuse_unreachable
-    from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged
-
-    if may_be_unreachable(result.summary):
-        from agent_eval.evidence.reader import open_pack
-
-        refuse_unreachable(open_pack(result.pack), spec.suite)
-    refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=CHECK_THE_AGENT)
-
-
 def _report_stop(reason: str, hint: str, text: str) -> None:
     """Print that the run stopped, and how to resume it: for people, and as JSON for programs."""
     arguments: tuple[str, ...] = click.get_current_context().obj or ()
     remedy = " ".join(hint.split("\n  "))
     report_end(Ended(f"the run stopped: {reason}", remedy=remedy), arguments, text=text)
-
-
-def _stopped_text(result: RunLoopResult, spec: RunSpec) -> tuple[str, str]:
-    """Return the text for people that a run stopped, and the part of it that says how to resume."""
-    progress, limit = result.progress, spec.limits.run.cost_usd
-    hint = _resume_hint(result.pack, raise_cost=limit is not None and progress.cost_usd >= limit)
-    counts = f"{progress.done:,} of {progress.total:,} trials were run"
-    return f"Stopped: {result.stopped}. {counts}, and the pack says that it is not complete. {hint}", hint
 
 
 def _add_resume_hint(error: NotEvaluable, out: Path) -> None:

@@ -32,7 +32,6 @@ _OF_ONE_SUITE = {
     "cases": "--case",
     "shard": "--shard",
     "identity__run_id": "--run-id",
-    "output__summary_json": "--summary-json",
     "agent__record": "--record",
     "agent__update": "--update",
 }
@@ -62,7 +61,10 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
             raise click.UsageError(f"{flag} is about one suite, and several are named.")
     out = values["output__pack"] or _chosen_out(paths, resume=bool(options.get("agent__resume")))
     click.get_current_context().meta[OUT] = out
-    packs = [out] if len(paths) == 1 else [_pack_of(path, out / name) for path, name in _names(paths).items()]
+    packs = [out]
+    if len(paths) > 1:  # beside the packs of conversations are their reports
+        folders = _names(paths).items()
+        packs = [out / name / PACK if is_of_conversations(path) else out / name for path, name in folders]
     return [
         RunSpec(
             **specified(
@@ -71,13 +73,6 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
         )
         for path, pack in zip(paths, packs, strict=True)
     ]
-
-
-def _pack_of(path: Path, place: Path) -> Path:
-    """Return where the pack of one of several suites goes; beside that of conversations are its reports."""
-    from agent_eval.suites.paths import is_of_conversations
-
-    return place / PACK if is_of_conversations(path) else place
 
 
 def _chosen_out(paths: Sequence[Path], *, resume: bool) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from agent_eval.text.numbers import count
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.operations.conversation_plan import Plan
     from agent_eval.suites.problems import Problem
     from agent_eval.suites.validate import ValidationReport
 
@@ -46,58 +44,42 @@ def plan(suite: str, output_format: str, **how: Any) -> None:
 
     how["key_variables"] = allowed_keys(how["key_variables"])
     planned = plan_suite(_file_of(suite), **how)
-    emit(output_format, planned.to_json(), lambda _colour: plan_text(planned))
+    emit(output_format, planned, lambda _colour: plan_text(planned))
 
 
-def plan_text(plan: Plan) -> list[str]:
+def plan_text(plan: dict[str, Any]) -> list[str]:
     """Render a plan: each test with its turns and evaluations, then the calls and what they would cost."""
-    return list(_plan_lines(plan.to_json()))
-
-
-def _plan_lines(plan: dict[str, Any]) -> Iterator[str]:
     from agent_eval.text.escape import clean
 
-    tests, loops = plan["tests"], plan["loops"]
+    tests, loops, calls = plan["tests"], plan["loops"], plan["model_calls"]
     out = f", {count(plan['left_out'], 'more test')} left out" if plan["left_out"] else ""
     times = f", each {loops} times" if loops > 1 else ""
-    yield f"{clean(plan['suite'], limit=200)}: {count(len(tests), 'test')}{out}{times}"
-    yield f"Agent {clean(plan['agent'], limit=200)}; judge and user: {clean(plan['model'], limit=100)}"
-    yield ""
-    for test in tests[:_TESTS_SHOWN]:
-        yield from _test_lines(test)
-    if len(tests) > _TESTS_SHOWN:
-        yield f"  and {count(len(tests) - _TESTS_SHOWN, 'more test')}"
-    yield ""
-    yield from _totals(plan)
-
-
-def _test_lines(test: dict[str, Any]) -> Iterator[str]:
-    from agent_eval.text.escape import clean
-
-    yield f"  {clean(test['name'], limit=100)}"
-    parts = [
-        f"{test[name]} {word}"
-        for name, word in (("fixed", "fixed"), ("simulated", "auto"), ("padding", "padding"))
-        if test[name]
+    lines = [
+        f"{clean(plan['suite'], limit=200)}: {count(len(tests), 'test')}{out}{times}",
+        f"Agent {clean(plan['agent'], limit=200)}; judge and user: {clean(plan['model'], limit=100)}",
+        "",
     ]
-    strict = sum(test["strict"].values())
-    tags = f"; {clean(', '.join(test['tags']), limit=100)}" if test["tags"] else ""
-    turns = f"{count(test['turns'], 'turn')} ({', '.join(parts)})"
-    yield f"    {turns}, {strict} strict and {test['criteria']} LLM{tags}"
-
-
-def _totals(plan: dict[str, Any]) -> Iterator[str]:
-    kinds = ", ".join(f"{name} {number}" for name, number in plan["evaluations"]["strict"].items())
-    strict = sum(plan["evaluations"]["strict"].values())
-    yield f"Evaluations: {strict} strict ({kinds or 'none'}), {plan['evaluations']['llm']} by a model"
-    calls = plan["model_calls"]
-    yield f"Messages to the agent: at most {plan['agent_calls_at_most']:,}"
-    yield f"Calls of the model: {calls['judge']:,} as judge, at most {calls['simulate_at_most']:,} as user"
-    cost = plan["estimated_cost_usd_at_most"]
-    words = (
-        "unknown, the price of this model is not known" if cost is None else f"at most about {cost:,.2f} USD"
-    )
-    yield f"Cost of the model: {words}"
+    for test in tests[:_TESTS_SHOWN]:
+        words = (("fixed", "fixed"), ("simulated", "auto"), ("padding", "padding"))
+        parts = ", ".join(f"{test[name]} {word}" for name, word in words if test[name])
+        judged = f"{sum(test['strict'].values())} strict and {test['criteria']} LLM"
+        tags = f"; {clean(', '.join(test['tags']), limit=100)}" if test["tags"] else ""
+        lines.append(f"  {clean(test['name'], limit=100)}")
+        lines.append(f"    {count(test['turns'], 'turn')} ({parts}), {judged}{tags}")
+    if len(tests) > _TESTS_SHOWN:
+        lines.append(f"  and {count(len(tests) - _TESTS_SHOWN, 'more test')}")
+    kinds = plan["evaluations"]["strict"]
+    named = ", ".join(f"{name} {number}" for name, number in kinds.items()) or "none"
+    by_model, cost = plan["evaluations"]["llm"], plan["estimated_cost_usd_at_most"]
+    unknown = "unknown, the price of this model is not known"
+    return [
+        *lines,
+        "",
+        f"Evaluations: {sum(kinds.values())} strict ({named}), {by_model} by a model",
+        f"Messages to the agent: at most {plan['agent_calls_at_most']:,}",
+        f"Calls of the model: {calls['judge']:,} as judge, at most {calls['simulate_at_most']:,} as user",
+        f"Cost of the model: {unknown if cost is None else f'at most about {cost:,.2f} USD'}",
+    ]
 
 
 @click.command("list-suites", cls=TableCommand, path="list-suites")

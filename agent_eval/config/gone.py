@@ -47,12 +47,17 @@ OPTIONS: Mapping[str, str] = {
     "pool": _KEPT,
     "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
     "verdict is another one.",
+    "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
+    "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
+    "often than 98 of 100 times.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 
 OF_OTHER_COMMANDS: Mapping[str, str] = {
+    "reuse-rulings": "Keep the replies of the model in a file with `--llm-cassette FILE`: what it has is not "
+    "asked again. `rejudge` has it for rulings of another pack.",
     "workers": "Remove it: recorded traces are judged in one process. `run` and `run-loop` have it for an "
     "agent that is a Python function.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),

@@ -1,7 +1,7 @@
 """The run specification: everything that a run was asked for, as typed values.
 
 The command line, the CI job, the replay of a pack and Python code all build it; `operations` reads nothing
-else. Its fields are where the rows of the table of options go to (`Option.goes_to`).
+else. Its fields are where the rows of the table of options go to (`Option.goes_to`), which explain them.
 
 Example:
     >>> spec = RunSpec(
@@ -38,24 +38,13 @@ class AgentSpec:
     """Which agent is run, and how. One of `command`, `url`, `base_url` and `name` says which.
 
     Attributes:
-        command: A program that reads a task as JSON and writes its answer as JSON.
         name: An agent in one of the forms of `agents.catalog`.
         base_url: Endpoint of a hosted model; names the agent where nothing else does.
-        repair_command: What a program's repairs are made by instead.
-        environment: Names of variables that the agent's program may see.
         headers: Name of each header, and the environment variable that has its value.
-        gateway: Whether what answers at `url` is a gateway, and not the agent's own server.
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
         max_repairs: Attempts after the first one.
-        parallel: How many cases at once; `auto` for as many as the provider takes.
-        workers: Processes that call an agent that is a Python function; as many as help when None.
-        strict_side_effects: Whether a tool call without an answer fails the attempt.
-        record: File to write what live tools answer to.
-        replay: File of recorded answers of tools.
-        update: File of recorded answers to refresh.
-        case_commands: Whether the cases' `setup` and `teardown` commands may run.
-        user_prompt: File with the prompt of the model that plays users, in place of the released one.
+        workers: As many processes as help when None.
     """
 
     command: str | None = None
@@ -124,13 +113,9 @@ class LlmSpec:
 
     Attributes:
         provider: One of `models.catalog.MODELS`.
-        key: Its API key; None for that of the environment.
-        model: Its name; None for the suite's or the provider's default.
-        base_url: Its endpoint; None for the provider's own.
-        script: File of a `scripted` model.
-        votes: Votes of a judge on each criterion, where its configuration says nothing.
-        cassette: File of kept replies.
-        cassette_mode: What is done with it; see `agents.cassette.ReplyMode`.
+        key: None for that of the environment.
+        model: None for the suite's or the provider's default.
+        cassette_mode: See `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
         reuse: Pack whose rulings are used again, where the same is asked of the same judge.
     """
@@ -158,9 +143,6 @@ class Judging:
 
     Attributes:
         case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
-        pass_threshold: Percent of the weights of a case's evaluations that suffice to pass.
-        executor: Where recorded traces are judged.
-        dask_scheduler: The address of a cluster that judges recorded traces; None for this machine.
         directory: Where the code of judges is, and where their commands run; None for the working directory.
         advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """
@@ -204,16 +186,12 @@ class Identity:
 class Output:
     """Where the evidence is written, and how.
 
-    Attributes:
-        summary_json: Where the summary is written as well, outside the pack.
-        fresh: Whether the run starts over, and may replace the evidence of an earlier run of an agent.
-        registry: The registry, whose baselines are not replaced.
-        debug: Whether reports on conversations show the agent's raw responses.
+    `fresh` starts over, and may replace the evidence of an earlier run of an agent; baselines of the
+    `registry` are not replaced otherwise.
     """
 
     pack: Path
     layout: Layout = "auto"
-    summary_json: Path | None = None
     fresh: bool = False
     registry: Path = Path(REGISTRY)
     debug: bool = False
@@ -224,11 +202,9 @@ class RunSpec:
     """What to run, how, and what to record of it.
 
     Attributes:
-        cases: Ids of the only cases that are run; all when empty.
-        tests: Texts of which the ids of the only cases that are run have one; all when empty.
-        tags: Tags of which the only cases that are run have one; all when empty.
+        cases: Ids of the only cases that are run; all when empty. So are `tests`, which are texts of ids.
         shard: One of several parts of the suite, such as `3/8`; all of it when None.
-        agent: The agent that is run; None where recorded traces are judged.
+        agent: None where recorded traces are judged.
         redaction: What is redacted beside secrets.
     """
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from functools import cache
 
 from agent_eval.config.options import Command, Option
-from agent_eval.config.rows.agent import AGENT
-from agent_eval.config.rows.attestations import ATTESTATIONS
-from agent_eval.config.rows.conversations import CONVERSATIONS
-from agent_eval.config.rows.gate import GATE
-from agent_eval.config.rows.job import JOB
-from agent_eval.config.rows.limits import LIMITS
-from agent_eval.config.rows.llm import LLM
-from agent_eval.config.rows.packs import FORMAT, PACKS
-from agent_eval.config.rows.registry import REGISTERED
-from agent_eval.config.rows.reports import EXPORTS, HISTORY, HTML
-from agent_eval.config.rows.run import RUN
-from agent_eval.config.rows.suites import BENCHMARKS, IMPORTS, STARTER_FILES
+from agent_eval.config.rows.commands import (
+    ATTESTATIONS,
+    BENCHMARKS,
+    EXPORTS,
+    FORMAT,
+    HISTORY,
+    HTML,
+    IMPORTS,
+    PACKS,
+    REGISTERED,
+    STARTER_FILES,
+)
+from agent_eval.config.rows.job import GATE, JOB
+from agent_eval.config.rows.run import AGENT, CONVERSATIONS, LIMITS, LLM, RUN
 
 OPTIONS: tuple[Option, ...] = (
     *RUN,

@@ -50,13 +50,6 @@ def parse(option: Option, text: str) -> Any:
     return _PARSERS[option.kind](option, text)
 
 
-def default_of(option: Option) -> Any:
-    """Read the value that holds when the option is not given; None, or no values, without a default."""
-    if option.default:
-        return parse(option, option.default)
-    return () if option.is_listed else None
-
-
 def texts_of(option: Option, value: Any) -> list[str]:
     """Write a value as the texts that `parse` reads: one for each time that the flag is given."""
     if option.kind == "headers":

@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -26,16 +26,6 @@ Result = tuple[int, Any]
 """HTTP status, and JSON value of the body."""
 
 
-@dataclass
-class _Talk:
-    """A conversation: a task of the first generation, or a thread of the later one."""
-
-    agent_id: str
-    session: Session
-    turns: list[tuple[str, Answer]] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
 class DemoAgents:
     """The agents of all bundled suites, with their conversations. Safe to use from many threads.
 
@@ -48,16 +38,17 @@ class DemoAgents:
                 known = ", ".join(DEFECTS)
                 raise UsageError(f"there is no defect {name!r}", remedy=f"Name one of: {known}.")
         self._defects = [DEFECTS[name] for name in defects]
-        self._talks: dict[str, _Talk] = {}
+        # A conversation is a task of the first generation, or a thread of the later one.
+        self._talks: dict[str, Session] = {}
         self._numbers = itertools.count(1)
 
     def begin(self, agent_id: str) -> str:
         """Begin a conversation; return its id."""
         talk_id = f"conversation-{next(self._numbers)}"
-        self._talks[talk_id] = _Talk(agent_id, Session(domains_by_agent()[agent_id]))
+        self._talks[talk_id] = Session(domains_by_agent()[agent_id])
         return talk_id
 
-    def talk(self, talk_id: Any) -> _Talk | None:
+    def talk(self, talk_id: Any) -> Session | None:
         """Return a conversation; None if there is none with this id."""
         return self._talks.get(str(talk_id))
 
@@ -65,9 +56,9 @@ class DemoAgents:
         """Answer a message of the user, with all defects; `variables` that are no object count as none."""
         talk = self._talks[talk_id]
         with talk.lock:
-            answer = talk.session.answer(text, variables if isinstance(variables, Mapping) else {})
-            is_lost = answer.text == talk.session.domain.unknown
-            context = replace(forbidden_to(talk.agent_id), is_lost=is_lost)
+            answer = talk.answer(text, variables if isinstance(variables, Mapping) else {})
+            is_lost = answer.text == talk.domain.unknown
+            context = replace(forbidden_to(talk.domain.agent_id), is_lost=is_lost)
             for defect in self._defects:
                 answer = defect.apply(answer, context)
             talk.turns.append((text, answer))

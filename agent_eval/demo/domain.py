@@ -14,6 +14,7 @@ have the values of `when`, and where the workflow `after` has run in an earlier 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,7 +24,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from agent_eval.contracts.conversation import FORWARDING
-from agent_eval.errors import UsageError
 
 BUNDLED = Path(__file__).parents[1] / "bundled"
 """Where the bundled suites of conversations and their domains are."""
@@ -77,11 +77,13 @@ class Domain(BaseModel):
 
 @dataclass
 class Session:
-    """One conversation with an agent of the demonstration."""
+    """One conversation with an agent of the demonstration; `turns` are filled by who answers with defects."""
 
     domain: Domain
     done: set[str] = field(default_factory=set)
     params: dict[str, Any] = field(default_factory=dict)
+    turns: list[tuple[str, Answer]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, text: str, variables: Mapping[str, Any]) -> Answer:
         """Answer a message of the user; `variables` are those that the message carries."""
@@ -120,21 +122,9 @@ class Answer:
     """HTTP status of every integration that was called."""
 
 
-def domain_names() -> list[str]:
-    """List the domains, each by the name of its file."""
-    return sorted(path.stem for path in (BUNDLED / "domains").glob("*.json"))
-
-
-@cache
-def domain(name: str) -> Domain:
-    """Read a domain."""
-    path = BUNDLED / "domains" / f"{name}.json"
-    if name not in domain_names():
-        raise UsageError(f"there is no domain {name!r}", remedy=f"Name one of: {', '.join(domain_names())}.")
-    return Domain.model_validate(json.loads(path.read_text(encoding="utf-8")))
-
-
 @cache
 def domains_by_agent() -> dict[str, Domain]:
-    """Return every domain by the id of its agent, which its suites name as `agentId`."""
-    return {each.agent_id: each for each in map(domain, domain_names())}
+    """Read every domain; return it by the id of its agent, which its suites name as `agentId`."""
+    paths = sorted((BUNDLED / "domains").glob("*.json"))
+    domains = [Domain.model_validate(json.loads(path.read_text(encoding="utf-8"))) for path in paths]
+    return {each.agent_id: each for each in domains}

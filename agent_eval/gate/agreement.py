@@ -1,7 +1,6 @@
 """How well a judge agrees with people. Each case counts once, however many of its trials are labelled.
 
-Trials of a case are alike: counting each as independent makes intervals far too narrow. All intervals are
-two-sided at 95 %, with as many observations as there are cases.
+Trials of a case are alike: counting each as independent would make intervals far too narrow.
 """
 
 from __future__ import annotations
@@ -11,10 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from math import sqrt
 from typing import NamedTuple
-
-from agent_eval.gate.statistics import Interval, wilson, z_two_sided
 
 LABELS_PER_VERDICT = 30
 MOST_WRONG = 3
@@ -72,18 +68,6 @@ def may_block(labelled: Sequence[Labelled]) -> bool:
     return all(confusion(labelled, verdict).earned for verdict in ("failed", "passed"))
 
 
-class Estimate(NamedTuple):
-    """A figure with its interval; the figure is None where it cannot be estimated."""
-
-    value: float | None
-    interval: Interval
-
-
-def share(right: Fraction, cases: int) -> Estimate:
-    """Estimate the mean over cases of the share of right verdicts, with Wilson's interval over the cases."""
-    return Estimate(float(right / cases) if cases else None, wilson(right, cases))
-
-
 def kappa(cells: Confusion) -> float | None:
     """Compute Cohen's kappa; None where all verdicts are the same.
 
@@ -98,28 +82,3 @@ def kappa(cells: Confusion) -> float | None:
     return (
         float((cells.right * cells.cases - by_chance) / (total - by_chance)) if by_chance != total else None
     )
-
-
-def pass_rate(labelled: Sequence[Labelled], judged_passed: Fraction, judged: int) -> Estimate:
-    """Estimate the share of cases that people would pass, from labels of each of the judge's verdicts.
-
-    The share that people pass is measured among those that the judge passed and among those that it failed,
-    and weighted by how often the judge gives each verdict: `judged_passed` sums the shares of trials that it
-    passed over all `judged` cases, labelled or not. So labels may be drawn by verdict, as they are where
-    failures are rare; the labels alone, or a correction by the judge's sensitivity, would be wrong.
-    """
-    if not judged:
-        return Estimate(None, Interval(0.0, 1.0))
-    rate = float(judged_passed / judged)
-    of_passed, of_failed = confusion(labelled, "passed"), confusion(labelled, "failed")
-    # One success and one failure more in each, so that no variance is 0.
-    in_passed = float(of_passed.both_passed + 1) / (of_passed.cases + 2)
-    in_failed = float(of_failed.wrongly_failed + 1) / (of_failed.cases + 2)
-    value = rate * in_passed + (1 - rate) * in_failed
-    variance = (
-        rate**2 * in_passed * (1 - in_passed) / (of_passed.cases + 2)
-        + (1 - rate) ** 2 * in_failed * (1 - in_failed) / (of_failed.cases + 2)
-        + (in_passed - in_failed) ** 2 * rate * (1 - rate) / judged
-    )
-    half = z_two_sided(0.95) * sqrt(variance)
-    return Estimate(value, Interval(max(0.0, value - half), min(1.0, value + half)))

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent_eval.config.gone import gone_policy_key
-from agent_eval.config.rows.gate import THRESHOLDS
+from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError

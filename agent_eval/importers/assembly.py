@@ -19,7 +19,8 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
-from agent_eval.importers.unread import Shape, shapes_of, unread, unread_event
+from agent_eval.importers.shapes import Shape, shapes_of
+from agent_eval.importers.unread import unread, unread_event
 from agent_eval.storage.json import dumps
 from agent_eval.storage.spool import KeyIndex, Spool, key_of
 

@@ -47,6 +47,8 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "langfuse", "agent_eval.importers.langfuse:Langfuse"),
     Entry("transcript", "claude_code", "agent_eval.importers.claude_code:ClaudeCode"),
     Entry("transcript", "codex", "agent_eval.importers.codex:Codex"),
+    Entry("transcript", "copilot_cli", "agent_eval.importers.copilot_cli:CopilotCli"),
+    Entry("transcript", "opencode", "agent_eval.importers.opencode:OpenCode"),
     Entry("transcript", "swe_agent", "agent_eval.importers.swe_agent:SweAgent"),
     Entry("transcript", "openhands", "agent_eval.importers.openhands:OpenHands"),
     Entry("transcript", "mini_swe_agent", "agent_eval.importers.mini_swe_agent:MiniSweAgent"),

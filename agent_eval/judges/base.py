@@ -200,7 +200,7 @@ def build_verdict(
     **support: Unpack[Support],
 ) -> Verdict:
     """Build a verdict of a judge, with what it is configured with."""
-    config = config_of(judge)
+    config, refs = config_of(judge), support.get("refs")
     return Verdict(
         judge_id=judge.judge_id,
         case_id=case.case_id,
@@ -210,7 +210,7 @@ def build_verdict(
         reason=clipped(reason),
         hard=judge.hard,
         failure=failure,
-        evidence_refs=sorted(set(support.get("refs") or ()))[:EVIDENCE_LIMIT],
+        evidence_refs=sorted(set(refs))[:EVIDENCE_LIMIT] if refs else [],
         evidence=dict(support.get("evidence") or {}),
         weight=config.weight,
         category=config.category,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.errors import UsageError
@@ -98,6 +97,8 @@ def open_model(provider: str, options: ModelOptions | None = None) -> Model:
 
 def _kind(provider: str) -> ModelKind:
     if provider not in MODELS:
+        from difflib import get_close_matches  # help needs none
+
         near = get_close_matches(provider, MODELS, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
         raise UsageError(

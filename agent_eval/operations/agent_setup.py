@@ -21,7 +21,7 @@ from agent_eval.models.retries import Retries
 from agent_eval.operations.models import llm_key
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.aui import AuiDocument, SuiteAgent
+from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.reader import SuiteSource
 
@@ -35,27 +35,23 @@ def agent_options(agent: AgentSpec, environ: Mapping[str, str]) -> AgentOptions:
         UsageError: A header's variable is not set.
         InvalidInput: The system prompt cannot be read.
     """
+    for _, variable in agent.headers:
+        if not environ.get(variable):
+            raise UsageError(
+                f"agent-header names the environment variable {variable}, which is not set.",
+                remedy="Set it to the value of the header.",
+                field="agent-header",
+            )
     return AgentOptions(
         environ=environ,
         repair_command=agent.repair_command,
         pass_on=agent.environment,
         keep_alive=agent.keep_alive,
-        headers={name: _value_of(variable, environ) for name, variable in agent.headers},
+        headers={name: environ[variable] for name, variable in agent.headers},
         gateway=agent.gateway,
         base_url=agent.base_url,
         system=read_system_prompt(agent.system_prompt) if agent.system_prompt is not None else None,
     )
-
-
-def _value_of(variable: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(variable, "")
-    if not value:
-        raise UsageError(
-            f"agent-header names the environment variable {variable}, which is not set.",
-            remedy="Set it to the value of the header.",
-            field="agent-header",
-        )
-    return value
 
 
 def read_system_prompt(path: Path) -> str:
@@ -121,18 +117,13 @@ def simulation_for(
     llm = spec.judging.llm
     needs_key = llm.provider not in MODELS or MODELS[llm.provider].needs_key
     is_named = not needs_key or llm.base_url is not None or llm_key(llm, environ) is not None
-    if agent.replays or not is_named or not _has_conversation(suite):
+    if agent.replays or not is_named:
+        return None
+    cases = (raw_case.raw for shard in suite.shards for raw_case, _ in suite.read(shard))
+    if all(raw.get("conversation") is None for raw in cases):
         return None
     prompt = spec.agent.user_prompt if spec.agent is not None else None
     return Simulation(open_model(), read_prompt(prompt) if prompt is not None else released_prompt())
-
-
-def _has_conversation(suite: SuiteSource) -> bool:
-    return any(
-        raw_case.raw.get("conversation") is not None
-        for shard in suite.shards
-        for raw_case, _ in suite.read(shard)
-    )
 
 
 _AUI = ("aui", "aui-v3")
@@ -161,24 +152,18 @@ def completed(spec: RunSpec, source: SuiteSource) -> RunSpec:
     # The operator may have named an agent; an address alone is that of the AUI API.
     own = spec.agent
     named = own if own.names_one else replace(own, name=f"aui:{document.agent.agent_id}")
-    agent = _with_model(named, document.agent, spec.suite)
-    return replace(spec, agent=agent, judging=judging)
-
-
-def _with_model(spec: AgentSpec, agent: SuiteAgent, suite: Path) -> AgentSpec:
-    """Have the agent use the model that the suite names."""
-    kind = (spec.name or "").partition(":")[0]
-    if agent.model is None or kind == _FROM_PYTHON:
-        return spec
-    if kind in MODELS:
-        return replace(spec, name=f"{kind}:{agent.model}")
-    interface = "the AUI API has no field for one" if kind in _AUI else "its interface cannot carry one"
-    raise UsageError(
-        f"{suite}: the suite names the model {agent.model!r} for its agent, but {interface}",
-        remedy="Remove model from the suite, or run an agent such as openai:MODEL.",
-        file=str(suite),
-        field="model",
-    )
+    kind, model = (named.name or "").partition(":")[0], document.agent.model
+    if model is not None and kind in MODELS:
+        named = replace(named, name=f"{kind}:{model}")
+    elif model is not None and kind != _FROM_PYTHON:
+        interface = "the AUI API has no field for one" if kind in _AUI else "its interface cannot carry one"
+        raise UsageError(
+            f"{spec.suite}: the suite names the model {model!r} for its agent, but {interface}",
+            remedy="Remove model from the suite, or run an agent such as openai:MODEL.",
+            file=str(spec.suite),
+            field="model",
+        )
+    return replace(spec, agent=named, judging=judging)
 
 
 def literal_secrets(source: SuiteSource) -> tuple[str, ...]:

@@ -28,10 +28,6 @@ class Difference:
     now: str | None
     reason: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Blessing:
@@ -56,7 +52,7 @@ class Blessing:
         return {
             "baseline": self.name,
             "run_id": self.run_id,
-            "differences": [difference.to_json() for difference in self.differences],
+            "differences": list(map(asdict, self.differences)),
             "digest": self.digest,
             "approval": None if self.approval is None else self.approval.to_json(),
         }
@@ -115,10 +111,10 @@ def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
     refuse_unfit(after)
     comparison = compared(before, after, generated_at=at, with_traces=False)
     differences = tuple(differences_of(comparison, before, after))
-    identity = digest(
-        [before.manifest_sha256, after.manifest_sha256, [each.to_json() for each in differences]]
-    )[:DIGEST_LENGTH]
-    return Blessing(name, after.config.run_id, before.config.dataset_id, differences, identity)
+    identity = digest([before.manifest_sha256, after.manifest_sha256, list(map(asdict, differences))])
+    return Blessing(
+        name, after.config.run_id, before.config.dataset_id, differences, identity[:DIGEST_LENGTH]
+    )
 
 
 def bless(
@@ -184,8 +180,7 @@ def differences_of(comparison: Comparison, before: Pack, after: Pack) -> list[Di
     sets = comparison.cases
     for kind, names in (("new", sets.new), ("removed", sets.removed), ("asks something else", sets.changed)):
         for case_id in names:
-            first, second = (results.get(case_id) for results in (was, is_now))
-            outcomes_of_both = [None if side is None else side["outcome"] for side in (first, second)]
-            listed.append(Difference(case_id, kind, outcomes_of_both[0], outcomes_of_both[1]))
+            first, second = was.get(case_id), is_now.get(case_id)
+            listed.append(Difference(case_id, kind, first and first["outcome"], second and second["outcome"]))
     order = ("regressed", "removed", "asks something else", "judged otherwise", "new", "fixed")
     return sorted(listed, key=lambda each: (order.index(each.kind), each.case_id))

@@ -1,4 +1,8 @@
-"""`compare`: compare two packs, and write the comparison. Also read what a report shows."""
+"""`compare`: compare two packs and write the comparison; and check that one follows from its packs.
+
+A comparison is a file that anybody can edit. A decision rests on the packs: they are found, opened, verified
+and compared again.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +10,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from agent_eval.comparison.compare import compare
-from agent_eval.contracts import Comparison, GateDecision
+from agent_eval.contracts import Comparison
+from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.evidence.redacted import without_secrets as without_secrets
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
-    comparison_file,
+    ReadComparison,
+    pack_around,
     path_in_pack,
-    read_comparison,
-    read_decision,
-    read_object,
     view,
 )
-from agent_eval.operations.trusted_packs import UNSIGNED, SignerKeys, open_signed
+from agent_eval.operations.trust import UNSIGNED, SignerKeys, open_signed
 from agent_eval.registry.baselines import resolve_baseline
-from agent_eval.registry.store import DEFAULT_PATH, RegistryStore
+from agent_eval.registry.store import DEFAULT_PATH, RegistryStore, path_from_registry
 from agent_eval.storage.json import dumps
 
 
@@ -84,8 +86,9 @@ def compare_packs(
     )
     comparison = without_secrets(comparison, redactor_for(environ))
     path = path if path is not None else path_in_pack(candidate, DEFAULT_PATH_IN_PACK)
-    comparison.baseline_path = _relative(registered.path, path)
-    comparison.candidate_path = _relative(candidate, path)
+    comparison.baseline_path, comparison.candidate_path = (
+        Path(os.path.relpath(pack, path.parent)).as_posix() for pack in (registered.path, candidate)
+    )
     write_output(path, dumps(comparison.to_json(), indent=True))
     return CompareResult(comparison, path)
 
@@ -118,40 +121,138 @@ def compared(
     )
 
 
-def _relative(pack: Path, comparison: Path) -> str:
-    return Path(os.path.relpath(pack, comparison.parent)).as_posix()
+_FIGURES = (
+    *("baseline_run_id", "candidate_run_id", "dataset_id", "baseline", "candidate", "cases", "metrics"),
+    *("judge_metrics", "case_regressions", "new_hard_fail_case_ids", "resolved_hard_fail_case_ids"),
+    *("trials", "new_expectations", "more_help"),
+)
+"""The fields of a comparison that a decision rests on. The others are for readers."""
 
 
 @dataclass(frozen=True)
-class ReportMaterial:
-    """A comparison, the decision made on it, and the replay of its candidate, for a report."""
+class PackSources:
+    """Where the packs of a comparison are looked up.
 
-    comparison: Comparison
-    decision: GateDecision | None
-    replay: dict[str, Any] | None
-
-
-def read_report_material(
-    comparison: Path, *, decision: Path | None = None, replay: Path | None = None
-) -> ReportMaterial:
-    """Read the files that a report shows, and check that they belong together.
-
-    Raises:
-        InvalidInput: A file cannot be read, or the decision was made on another comparison.
-        InvalidPack: The pack that holds the comparison does not verify.
+    Attributes:
+        baseline: A pack, an archive, or the name of a registered baseline; None for the registered one with
+            the digest that the comparison names, else for the place that it names.
+        candidate: A pack or an archive; None for the pack that holds the comparison, else for the place that
+            it names.
     """
-    read = read_comparison(comparison_file(comparison))
-    return ReportMaterial(
-        comparison=without_secrets(read.comparison, redactor_for(os.environ)),
-        decision=read_decision(decision, read) if decision is not None else None,
-        replay=read_object(replay) if replay is not None else None,
-    )
+
+    baseline: str | None = None
+    candidate: Path | None = None
+    registry: Path = DEFAULT_PATH
+    keys: SignerKeys = UNSIGNED
 
 
-def write_report(path: Path, text: str) -> None:
-    """Write a report. If the file is in a pack, add it to the pack's derived manifest.
+@dataclass(frozen=True)
+class ComparedPacks:
+    """The two packs of a comparison, verified, with the digests that the comparison names.
 
-    Raises:
-        UsageError: The path is in the sealed part of a pack.
+    `chosen` are the sides, `baseline` and `candidate`, whose pack only the comparison's file names.
     """
-    write_output(path, text.encode())
+
+    baseline: Pack
+    candidate: Pack
+    stated: Comparison
+    chosen: tuple[str, ...] = ()
+
+    @classmethod
+    def find(cls, path: Path, read: ReadComparison, sources: PackSources) -> ComparedPacks:
+        """Find, open and verify the packs of the comparison at `path`.
+
+        Raises:
+            InvalidInput: A pack cannot be found, or is another run's than the comparison names.
+        """
+        stated, keys = read.comparison, sources.keys
+        pinned = {
+            "baseline": _pinned_baseline(stated, sources),
+            "candidate": sources.candidate or pack_around(path),
+        }
+        packs = []
+        for side, beside, digest, key in (
+            ("baseline", stated.baseline_path, stated.baseline.manifest_sha256, keys.baseline),
+            ("candidate", stated.candidate_path, stated.candidate.manifest_sha256, keys.candidate),
+        ):
+            place = pinned[side] or (None if beside is None else Path(os.path.normpath(path.parent / beside)))
+            pack = open_signed(_existing(place, path, side), key)
+            if pack.manifest_sha256 != digest:
+                raise InvalidInput(
+                    f"{place} is not the {side} that {path} compares",
+                    remedy=f"Name the right one with --{side}, or run `agent-eval compare` again.",
+                    file=str(place),
+                )
+            packs.append(pack)
+        signed = {"baseline": keys.baseline is not None, "candidate": keys.candidate is not None}
+        chosen = tuple(side for side, place in pinned.items() if place is None and not signed[side])
+        return cls(packs[0], packs[1], stated, chosen)
+
+    def refuse_chosen(self, path: Path) -> None:
+        """Refuse packs for which nothing vouches but the comparison's file: it can name any."""
+        if self.chosen:
+            side = self.chosen[0]
+            register = ", or register it with `registry baseline-set`" if side == "baseline" else ""
+            raise UsageError(
+                f"a release is not decided on a {side} that only {path} names",
+                remedy=f"Name the evidence pack with --{side}{register}.",
+                field=side,
+            )
+
+    def check(self) -> Comparison:
+        """Compare the packs as the comparison says they were, and check every figure that it states.
+
+        An older version compared otherwise: its comparisons only say which packs, and what follows from these
+        is decided on.
+
+        Raises:
+            InvalidInput: A figure does not follow from the packs.
+        """
+        stated = self.stated
+        enforced = {check.name: check.enforced for check in stated.compatibility.checks}
+        comparison = compared(
+            self.baseline,
+            self.candidate,
+            generated_at=stated.generated_at,
+            # Whether it compared the cases that differ between the runs as well.
+            allow_incompatible=enforced.get("case_definition_match", True),
+            with_traces=False,
+        )
+        if "new_expectations" not in stated.model_fields_set:
+            return comparison
+        figures, follows = stated.to_json(), comparison.to_json()
+        # A version before counted no new cases.
+        counted = ["new_cases"] if stated.new_cases is not None else []
+        for name in (*_FIGURES, *counted):
+            if figures[name] != follows[name]:
+                raise InvalidInput(
+                    f"the comparison does not follow from its packs in {name}",
+                    remedy="Make it again with `agent-eval compare`; a comparison is never edited by hand.",
+                    field=name,
+                )
+        return comparison
+
+
+def _pinned_baseline(stated: Comparison, sources: PackSources) -> Path | None:
+    """Return the baseline that a flag names, or that is registered; None for one that only a file names."""
+    store = RegistryStore(sources.registry)
+    if sources.baseline is not None:
+        return resolve_baseline(store, sources.baseline).path
+    if sources.registry.exists():
+        for entry in store.read().baselines.values():
+            if entry.manifest_sha256 == stated.baseline.manifest_sha256:
+                return path_from_registry(entry.run_path, store.path)
+    return None
+
+
+def _existing(place: Path | None, path: Path, side: str) -> Path:
+    if place is None or not place.exists():
+        where = "" if place is None else f" at {place}"
+        raise InvalidInput(
+            f"the {side} of {path} cannot be found{where}, and without its pack nothing is decided",
+            remedy=f"Name the evidence pack with --{side}"
+            + (", or register it with `registry baseline-set`." if side == "baseline" else "."),
+            file=str(path),
+            field=side,
+        )
+    return place

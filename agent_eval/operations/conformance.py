@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from agent_eval.contracts.suite import Case
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured
 from agent_eval.importers.cases import IDS_DERIVED
 from agent_eval.importers.catalog import FORMATS, Family
-from agent_eval.operations.import_traces import ImportRequest, import_traces
+from agent_eval.operations.import_traces import Contents, ImportRequest, import_traces
 from agent_eval.operations.suites import migrate_suite
 from agent_eval.storage.json import read_json
 from agent_eval.suites.reader import SUITE_SUFFIXES, load_suite, open_suite
@@ -27,47 +28,41 @@ WITH_FIXTURES: tuple[Family, ...] = ("provider", "framework")
 
 
 @dataclass(frozen=True)
-class FixtureCheck:
-    """What is wrong with the import of one fixture; nothing if `problems` is empty."""
+class Check:
+    """What is wrong with the reading of one fixture, of a `kind`: a format, or a schema version."""
 
-    format: str
+    kind: str | None
     path: Path
     problems: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the import holds what the fixture does."""
-        return not self.problems
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as the command prints it."""
-        return {
-            "format": self.format,
-            "fixture": str(self.path),
-            "passed": self.passed,
-            "problems": list(self.problems),
-        }
 
 
 @dataclass(frozen=True)
 class Conformance:
-    """The checks of all fixtures, and what is missing."""
+    """The checks of all fixtures of one sort, and what is missing."""
 
-    checks: tuple[FixtureCheck, ...]
+    checks: tuple[Check, ...]
     missing: tuple[str, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every format has its fixtures, and every fixture is imported whole."""
-        return not self.missing and all(check.passed for check in self.checks)
+        """Whether nothing is missing, and every fixture is read whole."""
+        return not self.missing and not any(check.problems for check in self.checks)
+
+    def fixtures(self, kind: str) -> list[dict[str, Any]]:
+        """Describe the checks as the commands print them; `kind` is what they call that of a fixture."""
+        return [
+            {
+                kind: check.kind,
+                "fixture": str(check.path),
+                "passed": not check.problems,
+                "problems": list(check.problems),
+            }
+            for check in self.checks
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as the command prints it."""
-        return {
-            "passed": self.passed,
-            "fixtures": [check.to_json() for check in self.checks],
-            "missing": list(self.missing),
-        }
+        """Return the result of the importers' fixtures as the command prints it."""
+        return {"passed": self.passed, "fixtures": self.fixtures("format"), "missing": list(self.missing)}
 
 
 def check_adapters(fixtures: Path, minimum: int) -> Conformance:
@@ -84,7 +79,7 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
     if not fixtures.is_dir():
         raise InvalidInput(f"{fixtures}: no such directory", remedy="Check the path.", file=str(fixtures))
     families: dict[str, Family] = {entry.name: entry.family for entry in FORMATS}
-    checks: list[FixtureCheck] = []
+    checks: list[Check] = []
     for directory in sorted(path for path in fixtures.iterdir() if path.is_dir()):
         if directory.name not in families:
             raise InvalidInput(
@@ -92,23 +87,20 @@ def check_adapters(fixtures: Path, minimum: int) -> Conformance:
                 remedy=f"Formats are {', '.join(sorted(families))}.",
                 file=str(directory),
             )
-        checks += _checks(directory, families[directory.name])
+        checks += [
+            Check(directory.name, path, tuple(_problems(path, families[directory.name])))
+            for path in sorted(directory.iterdir())
+            if path.is_file() and not path.name.endswith(EXPECTED)
+        ]
     if not checks:
         raise NothingMeasured(f"{fixtures}: no fixture", remedy="Name the directory that has them.")
-    return Conformance(tuple(checks), tuple(_missing(checks, minimum)))
-
-
-def _missing(checks: list[FixtureCheck], minimum: int) -> Iterator[str]:
-    for entry in FORMATS:
-        number = sum(check.format == entry.name for check in checks)
-        if entry.family in WITH_FIXTURES and number < minimum:
-            yield f"{entry.name} has {number} fixtures, of at least {minimum}"
-
-
-def _checks(directory: Path, family: Family) -> Iterator[FixtureCheck]:
-    for path in sorted(directory.iterdir()):
-        if path.is_file() and not path.name.endswith(EXPECTED):
-            yield FixtureCheck(directory.name, path, tuple(_problems(path, family)))
+    numbers = Counter(check.kind for check in checks)
+    missing = (
+        f"{entry.name} has {numbers[entry.name]} fixtures, of at least {minimum}"
+        for entry in FORMATS
+        if entry.family in WITH_FIXTURES and numbers[entry.name] < minimum
+    )
+    return Conformance(tuple(checks), tuple(missing))
 
 
 def _problems(path: Path, family: Family) -> Iterator[str]:
@@ -143,69 +135,31 @@ def _problems_of_cases(cases: list[Case], path: Path) -> Iterator[str]:
     expected = path.with_name(path.name + EXPECTED)
     if expected.exists():
         stated = read_json(expected)
-        for name, number in numbers_of(cases).items():
+        contents = Contents.of(case.to_json() for case in cases)
+        tokens = {name: contents.tokens[name] for name in ("input_tokens", "output_tokens")}
+        for name, number in {**contents.numbers(), **tokens}.items():
             if stated.get(name) != number:
                 yield f"has {number} {name.replace('_', ' ')}, not {stated.get(name)}"
-
-
-def numbers_of(cases: list[Case]) -> dict[str, int]:
-    """Count what cases hold: events, calls, results, errors, tokens."""
-    traces = [case.of_trial(number).trace for case in cases for number in range(case.trial_count)]
-    events = [event for trace in traces for event in trace]
-    usage = [event.usage for event in events if event.usage is not None]
-    return {
-        "cases": len(cases),
-        "events": len(events),
-        "tool_calls": sum(event.type == "tool_call" for event in events),
-        "tool_results": sum(event.type == "tool_result" for event in events),
-        "errors": sum(event.error is not None for event in events),
-        "input_tokens": sum(int(tokens.input_tokens or 0) for tokens in usage),
-        "output_tokens": sum(int(tokens.output_tokens or 0) for tokens in usage),
-    }
-
-
-@dataclass(frozen=True)
-class SuiteCheck:
-    """What is wrong with the reading of one old suite; nothing if `problems` is empty."""
-
-    path: Path
-    version: str | None
-    problems: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the suite is read and migrated as it should be."""
-        return not self.problems
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the check as the command prints it."""
-        return {
-            "fixture": str(self.path),
-            "schema_version": self.version,
-            "passed": self.passed,
-            "problems": list(self.problems),
-        }
 
 
 @dataclass(frozen=True)
 class ContractsCheck:
     """Checks of old suites and of the importers."""
 
-    suites: tuple[SuiteCheck, ...]
-    missing: tuple[str, ...]
+    suites: Conformance
     adapters: Conformance
 
     @property
     def passed(self) -> bool:
         """Whether everything is read as it should be."""
-        return not self.missing and self.adapters.passed and all(check.passed for check in self.suites)
+        return self.suites.passed and self.adapters.passed
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as the command prints it."""
         return {
             "passed": self.passed,
-            "suites": [check.to_json() for check in self.suites],
-            "missing": list(self.missing),
+            "suites": self.suites.fixtures("schema_version"),
+            "missing": list(self.suites.missing),
             "adapters": self.adapters.to_json(),
         }
 
@@ -220,18 +174,18 @@ def check_contracts(suites: Path, adapters: Path, minimum: int) -> ContractsChec
         raise InvalidInput(f"{suites}: no such directory", remedy="Check the path.", file=str(suites))
     paths = sorted(path for path in suites.iterdir() if path.suffix in SUITE_SUFFIXES)
     checks = tuple(_checked(path) for path in paths)
-    versions = {check.version for check in checks}
+    versions = {check.kind for check in checks}
     absent = [version for version in READABLE_SCHEMA_VERSIONS if version not in versions]
     missing = tuple(f"no suite of schema version {version}" for version in absent)
-    return ContractsCheck(checks, missing, check_adapters(adapters, minimum))
+    return ContractsCheck(Conformance(checks, missing), check_adapters(adapters, minimum))
 
 
-def _checked(path: Path) -> SuiteCheck:
+def _checked(path: Path) -> Check:
     try:
         version = open_suite(path).header.version
-        return SuiteCheck(path, version, tuple(_suite_problems(path)))
+        return Check(version, path, tuple(_suite_problems(path)))
     except AgentEvalError as error:
-        return SuiteCheck(path, None, (error.message,))
+        return Check(None, path, (error.message,))
 
 
 def _suite_problems(path: Path) -> Iterator[str]:

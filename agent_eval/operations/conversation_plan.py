@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,91 +24,6 @@ TOKENS_OF_MESSAGE = 60
 """Tokens that a model reads besides the conversation, and writes as a judge and as a user, for estimates."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedTest:
-    """One test of a plan.
-
-    Attributes:
-        fixed: Messages that are sent as they are.
-        simulated: `auto` turns that the test has itself.
-        padding: `auto` turns that fill it up.
-        strict: Strict evaluations by kind.
-    """
-
-    name: str
-    fixed: int
-    simulated: int
-    padding: int
-    strict: dict[str, int]
-    criteria: int
-    tags: Sequence[str]
-
-    @property
-    def turns(self) -> int:
-        """Most turns of the conversation."""
-        return self.fixed + self.simulated + self.padding
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the test as plain data."""
-        return {**asdict(self), "turns": self.turns, "tags": list(self.tags)}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run would do.
-
-    `cost_usd` is what the model's calls would cost at most; None if its price is unknown.
-    """
-
-    suite: str
-    agent: str
-    model: str
-    loops: int
-    tests: list[PlannedTest]
-    left_out: int
-    cost_usd: float | None = None
-
-    @property
-    def strict(self) -> dict[str, int]:
-        """Strict evaluations of all tests, by kind."""
-        total: Counter[str] = Counter()
-        for test in self.tests:
-            total.update(test.strict)
-        return dict(sorted(total.items()))
-
-    @property
-    def criteria(self) -> int:
-        """Criteria of all tests that a model judges."""
-        return sum(test.criteria for test in self.tests)
-
-    @property
-    def agent_calls(self) -> int:
-        """Most messages to the agent: conversations may end early."""
-        return self.loops * sum(test.turns for test in self.tests)
-
-    @property
-    def model_calls(self) -> tuple[int, int]:
-        """Calls of the model as a judge, and most calls as a user."""
-        simulated = sum(test.simulated + test.padding for test in self.tests)
-        return self.loops * self.criteria, self.loops * simulated
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain data."""
-        judging, simulating = self.model_calls
-        return {
-            "suite": self.suite,
-            "agent": self.agent,
-            "model": self.model,
-            "loops": self.loops,
-            "tests": [test.to_json() for test in self.tests],
-            "left_out": self.left_out,
-            "evaluations": {"strict": self.strict, "llm": self.criteria},
-            "agent_calls_at_most": self.agent_calls,
-            "model_calls": {"judge": judging, "simulate_at_most": simulating},
-            "estimated_cost_usd_at_most": self.cost_usd,
-        }
-
-
 def plan_suite(
     suite: Path,
     *,
@@ -119,8 +33,8 @@ def plan_suite(
     provider: str = DEFAULT_PROVIDER,
     llm_model: str | None = None,
     key_variables: Collection[str] = (KEY_VARIABLE,),
-) -> Plan:
-    """Plan a run of a suite of conversations.
+) -> dict[str, Any]:
+    """Plan a run of a suite of conversations; returns what the command prints.
 
     More than six parameters: they are the options of the command, of which only the first is required.
 
@@ -147,49 +61,56 @@ def plan_suite(
     wanted = set(wanted_ids(source, (), tests, tags))
     chosen = [test for test in document.suite.tests if not wanted or test.name in wanted]
     planned = [_planned(test) for test in chosen]
-    model = llm_model or document.judge_model or default_model(provider)
+    default = str(getattr(MODELS[provider].load(), "default_model", provider))
+    model = llm_model or document.judge_model or default
+    strict: Counter[str] = Counter()
+    for test in planned:
+        strict.update(test["strict"])
+    criteria = sum(test["criteria"] for test in planned)
+    by_model = sum(test["simulated"] + test["padding"] for test in planned)
     price = _price(planned, model)
-    return Plan(
-        suite=document.suite.name,
-        agent=f"aui:{document.suite.agentId}",
-        model=model,
-        loops=loops,
-        tests=planned,
-        left_out=len(document.suite.tests) - len(chosen),
-        cost_usd=None if price is None else round(loops * price, 4),
-    )
+    return {
+        "suite": document.suite.name,
+        "agent": f"aui:{document.suite.agentId}",
+        "model": model,
+        "loops": loops,
+        "tests": planned,
+        "left_out": len(document.suite.tests) - len(chosen),
+        "evaluations": {"strict": dict(sorted(strict.items())), "llm": criteria},
+        # Conversations may end early.
+        "agent_calls_at_most": loops * sum(test["turns"] for test in planned),
+        "model_calls": {"judge": loops * criteria, "simulate_at_most": loops * by_model},
+        "estimated_cost_usd_at_most": None if price is None else round(loops * price, 4),
+    }
 
 
-def default_model(provider: str) -> str:
-    """Return the model that a provider is asked for where none is named."""
-    return str(getattr(MODELS[provider].load(), "default_model", provider))
-
-
-def _planned(test: AuiTest) -> PlannedTest:
+def _planned(test: AuiTest) -> dict[str, Any]:
+    """Count the messages that are sent as they are, the `auto` turns, and those that fill the test up."""
     simulated = sum(turn.is_auto for turn in test.turns)
     strict = Counter(str(each.strict) for each in test.evaluations if not isinstance(each, LlmEvaluation))
-    return PlannedTest(
-        name=test.name,
-        fixed=len(test.turns) - simulated,
-        simulated=simulated,
-        padding=test.padding,
-        strict=dict(sorted(strict.items())),
-        criteria=len(test.evaluations) - strict.total(),
-        tags=test.tags,
-    )
+    return {
+        "name": test.name,
+        "fixed": len(test.turns) - simulated,
+        "simulated": simulated,
+        "padding": test.padding,
+        "strict": dict(sorted(strict.items())),
+        "criteria": len(test.evaluations) - strict.total(),
+        "tags": list(test.tags),
+        "turns": len(test.turns) + test.padding,
+    }
 
 
-def _price(tests: Sequence[PlannedTest], model: str) -> float | None:
-    """Estimate what the calls of one loop cost, if every conversation has all its turns."""
+def _price(tests: Sequence[dict[str, Any]], model: str) -> float | None:
+    """Estimate what the calls of one loop cost, if every conversation has all its turns; None if unknown."""
     from agent_eval.models.usage import price_of
 
     read = written = 0
     for test in tests:
-        conversation = test.turns * TOKENS_OF_TURN
-        simulated = test.simulated + test.padding
-        read += test.criteria * (TOKENS_OF_PROMPT + conversation)
+        conversation = test["turns"] * TOKENS_OF_TURN
+        simulated = test["simulated"] + test["padding"]
+        read += test["criteria"] * (TOKENS_OF_PROMPT + conversation)
         read += simulated * (TOKENS_OF_PROMPT + conversation // 2)
-        written += test.criteria * TOKENS_OF_JUDGEMENT + simulated * TOKENS_OF_MESSAGE
+        written += test["criteria"] * TOKENS_OF_JUDGEMENT + simulated * TOKENS_OF_MESSAGE
     if not read:
         return 0.0
     price = price_of(model, {"input_tokens": read, "output_tokens": written})

@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,22 +77,19 @@ def _version(package: str) -> str | None:
 
 def git_commit(start: Path) -> str | None:
     """Read the checked-out commit from `.git` at or above `start`, without git; None if unreadable."""
+    place = start.resolve()
     try:
-        directory = _git_directory(start.resolve())
-        return _head(directory) if directory is not None else None
+        for folder in (place, *place.parents):
+            git = folder / ".git"
+            if git.is_dir():
+                return _head(git)
+            if git.is_file():
+                # A worktree or submodule: a file with the path of the directory.
+                text = _read(git)
+                is_link = text.startswith("gitdir:")
+                return _head(folder / text.removeprefix("gitdir:").strip()) if is_link else None
     except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _git_directory(start: Path) -> Path | None:
-    for folder in (start, *start.parents):
-        git = folder / ".git"
-        if git.is_dir():
-            return git
-        if git.is_file():
-            # A worktree or submodule: a file with the path of the directory.
-            text = _read(git)
-            return folder / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
+        pass
     return None
 
 
@@ -106,18 +104,15 @@ def _head(directory: Path) -> str | None:
     places = [directory]
     if shared.is_file():
         places.append(directory / _read(shared).strip())
-    for place in places:
-        loose = place / reference
-        if loose.is_file():
-            commit = _read(loose).strip()
-            return commit if _COMMIT.fullmatch(commit) else None
-    for place in places:
-        packed = place / "packed-refs"
-        if packed.is_file():
-            for line in _read(packed).splitlines():
-                commit, _, name = line.partition(" ")
-                if name == reference and _COMMIT.fullmatch(commit):
-                    return commit
+    loose = [place / reference for place in places if (place / reference).is_file()]
+    if loose:
+        commit = _read(loose[0]).strip()
+        return commit if _COMMIT.fullmatch(commit) else None
+    for packed in (place / "packed-refs" for place in places):
+        for line in _read(packed).splitlines() if packed.is_file() else ():
+            commit, _, name = line.partition(" ")
+            if name == reference and _COMMIT.fullmatch(commit):
+                return commit
     return None
 
 
@@ -156,14 +151,17 @@ def _vocabulary() -> Iterator[str]:
 
 def agent_pins(spec: RunSpec, start: Path) -> dict[str, Any]:
     """Return the fields of `RunConfig` that pin the agent; what the identity of `spec` states comes first."""
-    identity = spec.identity
-    commit = git_commit(start)
+    identity, commit = spec.identity, git_commit(start)
+    prompt, prompt_hash = spec.agent.system_prompt if spec.agent is not None else None, identity.prompt_hash
+    if prompt is not None and prompt_hash is None:
+        with suppress(AgentEvalError):
+            prompt_hash = sha256_bytes(read_bytes(prompt, max_bytes=_MAX_PROMPT))
     return {
         "git_commit": identity.git_commit or commit,
         "git_dirty": is_dirty(start) if commit is not None else None,
         "dependency_lock_hash": identity.dependency_lock_hash or lock_digest(start),
         "container_image": identity.container_image,
-        "prompt_hash": identity.prompt_hash or _prompt_digest(spec),
+        "prompt_hash": prompt_hash,
         "policy_hash": identity.policy_hash,
         "agent_version": identity.agent_version,
         "model": identity.model,
@@ -209,13 +207,3 @@ def lock_digest(directory: Path) -> str | None:
     if len(digests) <= 1:
         return digests[0][0] if digests else None
     return sha256_bytes("".join(f"{digest}  {name}\n" for digest, name in digests).encode())
-
-
-def _prompt_digest(spec: RunSpec) -> str | None:
-    prompt = spec.agent.system_prompt if spec.agent is not None else None
-    if prompt is None:
-        return None
-    try:
-        return sha256_bytes(read_bytes(prompt, max_bytes=_MAX_PROMPT))
-    except AgentEvalError:
-        return None

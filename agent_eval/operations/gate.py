@@ -5,33 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, GateStatus, RunReference, Thresholds
+from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import STDOUT, clear_unfinished, write_output
-from agent_eval.evidence.reader import Pack
 from agent_eval.gate.decide import decide, decide_by_policy, decide_without_baseline
 from agent_eval.gate.policy_file import parse_policy, parse_thresholds
 from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
-from agent_eval.operations.judged_twice import counts_of, is_recorded, material_of_packs
+from agent_eval.operations.compare import ComparedPacks, PackSources
+from agent_eval.operations.decision_material import counts_of, is_recorded, material_of_packs
 from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     comparison_file,
     open_run,
-    open_to_show,
     parse_decision,
     path_in_pack,
     read_comparison,
     view,
 )
-from agent_eval.operations.provenance import ComparedPacks, PackSources
 from agent_eval.registry.store import RegistryStore
 from agent_eval.registry.waivers import check_baseline_name, list_waivers
 from agent_eval.storage.files import read_bytes
@@ -47,9 +45,6 @@ DECISION_NAME = "gate_decision.json"
 RUN_DECISION_NAME = "run_decision.json"
 """The decision's file name. Beside it may be that on a comparison, which it must not replace."""
 
-_MOST_FAILING = 1_000
-"""Cases that did not pass which a report of a run is given."""
-
 
 @dataclass(frozen=True)
 class WaiverSource:
@@ -57,6 +52,50 @@ class WaiverSource:
 
     registry: Path
     baseline_name: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a decision is made by.
+
+    Attributes:
+        thresholds: They override those of `policy`. Without a policy they alone decide, to the letter.
+        policy: With it, what the job ran again is taken from the candidate's pack.
+        waived: None to apply no waivers.
+    """
+
+    thresholds: Thresholds
+    policy: GatePolicy | None = None
+    waived: WaiverSource | None = None
+
+    @classmethod
+    def stated(
+        cls,
+        limits: Mapping[str, float | int | None],
+        *,
+        policy: Path | None = None,
+        preset: Preset | None = None,
+        config: Path | None = None,
+        waived: WaiverSource | None = None,
+    ) -> Rules:
+        """Read the rules that flags name.
+
+        A preset replaces that of the policy's file. A `config` may hold all keys of a policy, or thresholds
+        alone; what it says comes before the policy.
+
+        Raises:
+            InvalidInput: A file cannot be read, or a threshold is out of range.
+        """
+        chosen = read_policy(policy) if policy is not None else None
+        if preset is not None:
+            chosen = (chosen or GatePolicy()).model_copy(update={"preset": preset})
+        if config is not None:
+            values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
+            more = parse_policy(values, source=str(config))
+            chosen = (chosen or GatePolicy()).model_copy(
+                update={name: getattr(more, name) for name in values}
+            )
+        return cls(parse_thresholds(limits), chosen, waived)
 
 
 @dataclass(frozen=True)
@@ -81,25 +120,16 @@ class GateResult:
 
 def decide_on(
     comparison: Path,
-    limits: Mapping[str, float | int | None],
+    rules: Rules,
     *,
-    config: Path | None = None,
-    policy: GatePolicy | None = None,
-    waived: WaiverSource | None = None,
     packs: PackSources | None = None,
     out: Path | None = None,
     environ: Mapping[str, str],
 ) -> GateResult:
     """Decide on a comparison and write the decision.
 
-    More than six parameters: each is one source of rules or of facts, and most have a default.
-
     Args:
         comparison: The file that `compare` wrote, or the pack that holds it; that pack must be the candidate.
-        config: File with keys of a policy, which override those of `policy`.
-        policy: Policy whose thresholds `limits` override. Without it and `config` these alone decide, to the
-            letter. A policy also takes what the job ran again from the candidate's pack.
-        waived: None to apply no waivers.
         packs: The two packs, from which the comparison must follow; None to look them up by what it says.
         out: File to write; None for `gate_decision.json` beside the comparison.
 
@@ -110,9 +140,8 @@ def decide_on(
             only the file of the comparison names the packs. Or the job's decision would be replaced, which
             rests on terms of its own.
     """
-    rules, policy = parse_thresholds(limits), policy_with(policy, config)
-    now = clock.timestamp(environ)
-    waivers = _waivers(waived, now) if waived is not None else []
+    now, policy = clock.timestamp(environ), rules.policy
+    waivers = _waivers(rules.waived, now) if rules.waived is not None else []
     comparison = comparison_file(comparison)
     path = out if out is not None else comparison.with_name(DECISION_NAME)
     clear_unfinished(path)
@@ -126,7 +155,7 @@ def decide_on(
         followed = compared_packs.check()
         if policy is None:
             decision = decide(
-                followed, rules, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
+                followed, rules.thresholds, generated_at=now, comparison_sha256=read.sha256, waivers=waivers
             )
         else:
             material = material_of_packs(
@@ -136,7 +165,7 @@ def decide_on(
                 comparison_sha256=read.sha256,
                 waivers=waivers,
             )
-            decision = decide_by_policy(material, policy.with_thresholds(rules), generated_at=now)
+            decision = decide_by_policy(material, policy.with_thresholds(rules.thresholds), generated_at=now)
     except InvalidInput as error:
         error.message = f"{comparison}: {error.message}"
         error.details.setdefault("file", str(comparison))
@@ -144,6 +173,39 @@ def decide_on(
     _refuse_to_replace(path, decision)
     write_output(path, dumps(decision.to_json(), indent=True))
     return GateResult(decision, path, read.comparison, compared_packs.chosen)
+
+
+def decide_on_run(
+    run: Path, rules: Rules, *, out: Path | None = None, environ: Mapping[str, str]
+) -> GateResult:
+    """Decide on a run that is compared with none, and write the decision.
+
+    `out` is the file to write; None for `compare/run_decision.json` in the pack.
+
+    Raises:
+        UsageError: No rule can be held against a run alone, or an archive is to be written into.
+        InvalidInput: There is no pack.
+    """
+    path = out if out is not None else path_in_pack(run, DEFAULT_PATH_IN_PACK.with_name(RUN_DECISION_NAME))
+    clear_unfinished(path)
+    pack = open_run(run)
+    now, reference = clock.timestamp(environ), view(pack).reference()
+    if rules.policy is None:
+        decision = decide_without_baseline(reference, rules.thresholds, generated_at=now)
+    else:
+        material = Material(
+            run=reference, comparison=None, counts=counts_of(pack, None), is_recorded=is_recorded(pack)
+        )
+        policy = rules.policy.with_thresholds(rules.thresholds)
+        decision = decide_by_policy(material, policy, generated_at=now)
+    if decision.gate_status is GateStatus.NO_BASELINE and not any(rule.applied for rule in decision.rules):
+        raise UsageError(
+            "no rule can be held against a run alone, so nothing can be decided",
+            remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "
+            "the comparison with --compare.",
+        )
+    write_output(path, dumps(decision.to_json(), indent=True))
+    return GateResult(decision, path, None)
 
 
 def _refuse_to_replace(path: Path, decision: GateDecision) -> None:
@@ -216,15 +278,6 @@ def refuse_unknown_judges(
             )
 
 
-def policy_with(policy: GatePolicy | None, config: Path | None) -> GatePolicy | None:
-    """Add what a file says to a policy: it may hold all keys of one, or thresholds alone."""
-    if config is None:
-        return policy
-    values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
-    stated = parse_policy(values, source=str(config))
-    return (policy or GatePolicy()).model_copy(update={name: getattr(stated, name) for name in values})
-
-
 def read_policy(path: Path) -> GatePolicy:
     """Read a policy from a JSON or YAML file."""
     return parse_policy_file(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), str(path))
@@ -252,93 +305,3 @@ def parse_settings(data: bytes, source: str) -> dict[str, Any]:
             file=source,
         )
     return settings
-
-
-def chosen_policy(file: Path | None, preset: Preset | None) -> GatePolicy | None:
-    """Read the policy that flags name; None if they name neither a file nor a preset.
-
-    The preset replaces that of the file; the file's other settings still apply.
-    """
-    if file is None:
-        return GatePolicy(preset=preset) if preset is not None else None
-    policy = read_policy(file)
-    return policy if preset is None else policy.model_copy(update={"preset": preset})
-
-
-def decide_on_run(
-    run: Path,
-    limits: Mapping[str, float | int | None],
-    *,
-    config: Path | None = None,
-    policy: GatePolicy | None = None,
-    out: Path | None = None,
-    environ: Mapping[str, str],
-) -> GateResult:
-    """Decide on a run that is compared with none, and write the decision.
-
-    Args:
-        config: File with keys of a policy, which override those of `policy`.
-        policy: Policy whose thresholds `limits` override. Without it and `config` these alone decide, to the
-            letter.
-        out: File to write; None for `compare/run_decision.json` in the pack.
-
-    Raises:
-        UsageError: No rule can be held against a run alone, or an archive is to be written into.
-        InvalidInput: A file cannot be read, or a threshold is out of range.
-    """
-    rules, policy = parse_thresholds(limits), policy_with(policy, config)
-    path = out if out is not None else path_in_pack(run, DEFAULT_PATH_IN_PACK.with_name(RUN_DECISION_NAME))
-    clear_unfinished(path)
-    pack = open_run(run)
-    now, reference = clock.timestamp(environ), view(pack).reference()
-    if policy is None:
-        decision = decide_without_baseline(reference, rules, generated_at=now)
-    else:
-        material = Material(
-            run=reference, comparison=None, counts=counts_of(pack, None), is_recorded=is_recorded(pack)
-        )
-        decision = decide_by_policy(material, policy.with_thresholds(rules), generated_at=now)
-    if decision.gate_status is GateStatus.NO_BASELINE and not any(rule.applied for rule in decision.rules):
-        raise UsageError(
-            "no rule can be held against a run alone, so nothing can be decided",
-            remedy="Set --min-pass-rate or --max-hard-fail-rate, or compare the run with a baseline and give "
-            "the comparison with --compare.",
-        )
-    write_output(path, dumps(decision.to_json(), indent=True))
-    return GateResult(decision, path, None)
-
-
-@dataclass(frozen=True)
-class RunMaterial:
-    """A run and the decision made on it alone, for a report. Returned by `read_run_material`.
-
-    `failing` are its first cases that did not pass, in suite order.
-    """
-
-    run: RunReference
-    failing: Sequence[CaseResultRow]
-    decision: GateDecision | None
-
-
-def read_run_material(run: Path, *, decision: Path | None = None) -> RunMaterial:
-    """Read a run for a report, and check that the decision was made on it alone.
-
-    Raises:
-        InvalidInput: A file cannot be read, or the decision was made on a comparison or another run.
-    """
-    pack = open_to_show(run)
-    decided = decision_on(decision, pack) if decision is not None else None
-    failing = islice((row for row in pack.results() if not row["passed"]), _MOST_FAILING)
-    return RunMaterial(view(pack).reference(), list(failing), decided)
-
-
-def decision_on(path: Path, pack: Pack) -> GateDecision:
-    """Read a decision that was made on this run alone."""
-    decision = parse_decision(path)
-    if decision.comparison_sha256 is not None or decision.candidate_manifest_sha256 != pack.manifest_sha256:
-        raise InvalidInput(
-            f"{path} was not decided on this run alone",
-            remedy=f"Decide with `agent-eval gate --run {pack.name}`, or report a comparison with --compare.",
-            file=str(path),
-        )
-    return decision

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts.base import instant
-from agent_eval.contracts.history import HistoryRun, RunRecord
+from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.evidence.archive import open_bundle
@@ -16,10 +16,11 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.health import GateHealth
 from agent_eval.gate.policy_file import unknown_case_warnings
 from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
-from agent_eval.history.board import Board, CaseBoard
+from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
 from agent_eval.operations.gate import read_policy
 from agent_eval.operations.packs import open_run, open_to_show, packs_below
+from agent_eval.text.numbers import count
 
 FEWEST_SHARE = 0.5
 """Share of the release's cases that must be defined as they were: below it, what is left out weighs more than
@@ -64,15 +65,12 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
     return histories[dataset_id]
 
 
-def policy_at(path: Path | None) -> GatePolicy:
-    """Read the policy that says which cases are in quarantine; none lists none."""
-    return GatePolicy() if path is None else read_policy(path)
-
-
-def unknown_cases(policy: GatePolicy, records: Sequence[RunRecord]) -> list[str]:
-    """Warn of cases that a policy holds in quarantine and that no run of a history has, as sentences."""
+def quarantine_at(path: Path | None, records: Sequence[RunRecord]) -> tuple[set[str], list[str]]:
+    """Read which cases a policy holds in quarantine, and warn of those that no run of a history has."""
+    policy = GatePolicy() if path is None else read_policy(path)
     known = {case_id for record in records for case_id in record.cases}
-    return unknown_case_warnings(policy, known, where="none of these runs has it")
+    warnings = unknown_case_warnings(policy, known, where="none of these runs has it")
+    return {entry.case for entry in policy.quarantine}, warnings
 
 
 def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]:
@@ -86,22 +84,20 @@ def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]
             }
             for run in history.runs
         ],
-        "cases": [_case_json(case) for case in history.cases],
+        "cases": [
+            {
+                "case_id": case.case_id,
+                "kind": case.kind,
+                "passed": case.passed,
+                "scored": case.scored,
+                "letters": case.letters,
+                "missed": dict(case.missed),
+                "lost": dict(case.lost),
+                "since": case.since.to_json() if case.since is not None else None,
+            }
+            for case in history.cases
+        ],
         "warnings": list(warnings),
-    }
-
-
-def _case_json(case: CaseBoard) -> dict[str, Any]:
-    since: HistoryRun | None = case.since
-    return {
-        "case_id": case.case_id,
-        "kind": case.kind,
-        "passed": case.passed,
-        "scored": case.scored,
-        "letters": case.letters,
-        "missed": dict(case.missed),
-        "lost": dict(case.lost),
-        "since": since.to_json() if since is not None else None,
     }
 
 
@@ -157,7 +153,16 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
     records = read_history_at(where, dataset_id)
     packs = [_opened(path, records[0].run.dataset_id) for path in release]
     released = [record_of(pack) for pack in packs]
-    since = _since(records, released)
+    # What says something of main since the release, the newest first.
+    own, release_packs = released[0].run, {record.run.manifest_sha256 for record in released} - {None}
+    began = min(instant(record.run.started_at) for record in released)
+    since = [
+        record
+        for record in records
+        if (record.run.key == own.key or record.run.model != own.model)
+        and record.run.manifest_sha256 not in release_packs
+        and instant(record.run.started_at) >= began
+    ]
     if not since:
         raise _unusable(
             f"{where}: there is no run since the release to hold against it: none was judged alike"
@@ -165,23 +170,33 @@ def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None 
     definitions = _definitions(since[0], released)
     whole = [record for record in since if len(_shares(record, definitions)) >= WHOLE * len(definitions)]
     runs = whole[:LATEST]
-    totals = [total for pack in packs for total in _totals_by_trial(pack, definitions)]
+    # Cases that passed in the first trial, in the second, and so on, as far as every case has that trial.
+    totals: list[float] = []
+    for pack in packs:
+        rows = [row for row in pack.results() if row["case_id"] in definitions]
+        passed = [[trial["passed"] for trial in row.get("trials") or [row]] for row in rows]
+        totals += [float(sum(trials)) for trials in zip(*passed, strict=False)]
     if len(totals) < FEWEST:
+        trials = count(len(totals), "trial")
         raise UsageError(
-            f"the release has {len(totals)} trial of each case: how much its runs vary is not known"
-            if len(totals) == 1
-            else f"the release has {len(totals)} trials of each case: how much its runs vary is not known",
+            f"the release has {trials} of each case: how much its runs vary is not known",
             remedy=f"Run the released commit with `--trials {LATEST}`, or give at least {FEWEST} runs of it.",
             field="release",
         )
     before = _mean_shares([_shares(record, definitions) for record in released])
     now = [{**before, **_shares(record, definitions)} for record in runs]
+    latest = _mean_shares(now) if now else {}
+    fallen = [
+        FallenCase(case_id, before[case_id], share)
+        for case_id, share in latest.items()
+        if share < before[case_id]
+    ]
     return DriftReport(
         drift=drift(totals, [sum(shares.values()) for shares in now], len(definitions)),
         runs=[record.run for record in runs],
         left_out_runs=len(records) - len(whole),
         left_out_cases=len(set().union(*(record.cases for record in released)) - definitions.keys()),
-        fallen=_fallen(before, now),
+        fallen=sorted(fallen, key=lambda case: (case.main - case.release, case.case_id)),
     )
 
 
@@ -195,20 +210,6 @@ def _opened(path: Path, dataset_id: str) -> Pack:
             field="release",
         )
     return pack
-
-
-def _since(records: Sequence[RunRecord], released: Sequence[RunRecord]) -> list[RunRecord]:
-    """Select the records that say something of main since the release, the newest first."""
-    own = released[0].run
-    packs = {record.run.manifest_sha256 for record in released} - {None}
-    began = min(instant(record.run.started_at) for record in released)
-    return [
-        record
-        for record in records
-        if (record.run.key == own.key or record.run.model != own.model)
-        and record.run.manifest_sha256 not in packs
-        and instant(record.run.started_at) >= began
-    ]
 
 
 def _definitions(newest: RunRecord, released: Sequence[RunRecord]) -> dict[str, str]:
@@ -248,18 +249,3 @@ def _shares(record: RunRecord, definitions: Mapping[str, str]) -> dict[str, floa
 
 def _mean_shares(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {case_id: sum(run[case_id] for run in runs) / len(runs) for case_id in runs[0]}
-
-
-def _totals_by_trial(pack: Pack, definitions: Mapping[str, str]) -> list[float]:
-    """Cases that passed in the first trial, in the second, and so on, as far as every case has that trial."""
-    rows = [row for row in pack.results() if row["case_id"] in definitions]
-    passed = [[trial["passed"] for trial in row.get("trials") or [row]] for row in rows]
-    return [float(sum(trials)) for trials in zip(*passed, strict=False)]
-
-
-def _fallen(before: Mapping[str, float], now: Sequence[Mapping[str, float]]) -> list[FallenCase]:
-    """Cases that pass less often now, those that fell the most first."""
-    latest = _mean_shares(now) if now else {}
-    fell = [FallenCase(case_id, before[case_id], share) for case_id, share in latest.items()]
-    fell = [case for case in fell if case.main < case.release]
-    return sorted(fell, key=lambda case: (case.main - case.release, case.case_id))

@@ -1,28 +1,39 @@
-"""Import the exports of a provider, a framework or a recorder as a suite with recorded traces."""
+"""Import the exports of a provider, a framework or a recorder as a suite; and tell what a file holds."""
 
 from __future__ import annotations
 
 import os
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from agent_eval.contracts import SCHEMA_VERSION
-from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
+from agent_eval.evidence.derived import is_pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, make_case
-from agent_eval.importers.catalog import AUTO, Family, load
+from agent_eval.importers.catalog import AUTO, COMMANDS, Family, load
 from agent_eval.importers.containers import STDIN
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser
 from agent_eval.importers.records import read_records
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.packs import open_run
+from agent_eval.operations.suites import refuse_ending
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor, count_markers
+from agent_eval.suites.reader import load_suite
 from agent_eval.text.numbers import count
+
+_SAMPLE = 200
+"""Records by which the family of an export is chosen."""
+
+_TOKENS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
 
 
 @dataclass(frozen=True)
@@ -52,28 +63,68 @@ class ImportRequest:
 
 
 @dataclass
-class Totals:
-    """Numbers of what was imported."""
+class Contents:
+    """What traces hold, in numbers."""
 
     cases: int = 0
+    trials: int = 0
     events: int = 0
-    tool_calls: int = 0
-    tool_results: int = 0
+    types: Counter[str] = field(default_factory=Counter)
+    tools: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=Counter)
     errors: int = 0
+    not_recorded: int = 0
 
-    def add(self, case: dict[str, Any]) -> None:
-        """Count a case."""
+    @classmethod
+    def of(cls, cases: Iterable[Mapping[str, Any]]) -> Contents:
+        """Count cases with their trials, as plain JSON."""
+        contents = cls()
+        for case in cases:
+            contents.add(case)
+        return contents
+
+    def add(self, case: Mapping[str, Any]) -> None:
+        """Count one more case."""
         self.cases += 1
-        for trace in (case["trace"], *(trial["trace"] for trial in case.get("trials", ()))):
-            self.events += len(trace)
+        for trial in (case, *(case.get("trials") or ())):
+            trace = trial.get("trace") or ()
+            self.trials += bool(trace)
             for event in trace:
-                self.tool_calls += event["type"] == "tool_call"
-                self.tool_results += event["type"] == "tool_result"
-                self.errors += "error" in event
+                self.events += 1
+                self.types[str(event.get("type"))] += 1
+                self.errors += event.get("error") is not None
+                self.not_recorded += event.get("content_recorded") is False
+                if event.get("type") == "tool_call":
+                    self.tools[str(event.get("tool") or "")] += 1
+                if isinstance(event.get("model"), str):
+                    self.models[event["model"]] += 1
+                usage = event.get("usage") or {}
+                self.tokens.update(
+                    {name: int(usage[name]) for name in _TOKENS if isinstance(usage.get(name), int | float)}
+                )
 
-    def to_json(self) -> dict[str, int]:
-        """Return the numbers by name."""
-        return dict(vars(self))
+    def numbers(self) -> dict[str, int]:
+        """Return how many cases, events, calls, results and errors there are."""
+        return {
+            "cases": self.cases,
+            "events": self.events,
+            "tool_calls": self.types["tool_call"],
+            "tool_results": self.types["tool_result"],
+            "errors": self.errors,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the numbers as `inspect` prints them; tokens that no event states are left out."""
+        return {
+            **self.numbers(),
+            "trials": self.trials,
+            "content_not_recorded": self.not_recorded,
+            "types": dict(sorted(self.types.items())),
+            "tools": dict(self.tools.most_common()),
+            "models": dict(self.models.most_common()),
+            "tokens": dict(sorted(self.tokens.items())),
+        }
 
 
 @dataclass(frozen=True)
@@ -82,7 +133,7 @@ class Imported:
 
     out: Path
     dataset_id: str
-    totals: Totals
+    totals: Contents
     recognised: tuple[Recognised, ...]
     diagnostics: Diagnostics
 
@@ -91,7 +142,7 @@ class Imported:
         return {
             "output": str(self.out),
             "dataset_id": self.dataset_id,
-            **self.totals.to_json(),
+            **self.totals.numbers(),
             "recognised": [recognised.to_json() for recognised in self.recognised],
             "diagnostics": self.diagnostics.counts,
         }
@@ -107,13 +158,12 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
         NothingMeasured: No record could be imported.
         UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input.
     """
-    if request.out.suffix.lower() not in (".json", ".jsonl"):
-        raise UsageError(
-            f"{request.out}: a suite is written as .json or .jsonl",
-            remedy="Give --out such a name.",
-            file=str(request.out),
-        )
-    _refuse_to_replace_inputs(request)
+    refuse_ending(request.out, "--out")
+    for written in filter(None, (request.out, request.diagnostics_out)):
+        if any(written.resolve() == path.resolve() for path in request.inputs):
+            raise UsageError(
+                f"{written}: is an input as well", remedy="Write to another file.", file=str(written)
+            )
     redactor = redactor_for(os.environ if environ is None else environ)
     diagnostics = Diagnostics(strict=request.strict, redacted=redactor.redact_text)
     try:
@@ -123,20 +173,12 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
         raise
 
 
-def _refuse_to_replace_inputs(request: ImportRequest) -> None:
-    for written in filter(None, (request.out, request.diagnostics_out)):
-        if any(written.resolve() == path.resolve() for path in request.inputs):
-            raise UsageError(
-                f"{written}: is an input as well", remedy="Write to another file.", file=str(written)
-            )
-
-
 def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor) -> Imported:
     expectations = None if request.expect is None else Expectations.read(request.expect)
     recogniser = Recogniser(load(request.family, request.format), request.family)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
-    totals = Totals()
+    totals = Contents()
     with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly, CaseIds() as ids:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
@@ -146,7 +188,13 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
             if expectations is not None:
                 expectations.report_unused(diagnostics)
             if not totals.cases:
-                raise _nothing_imported(diagnostics)
+                first = diagnostics.entries[0] if diagnostics.entries else None
+                reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+                raise NothingMeasured(
+                    f"nothing could be imported: {reason}",
+                    remedy="Name the format of the export, or see --diagnostics-out for every record.",
+                    diagnostics=diagnostics.counts,
+                )
     _write_diagnostics(request, diagnostics)
     return Imported(request.out, dataset_id, totals, tuple(recogniser.recognised), diagnostics)
 
@@ -161,7 +209,7 @@ class _CaseMaker:
     name: Callable[[str], str]
     """Gives a case its id, for the one that it should have."""
 
-    def lines(self, totals: Totals, expectations: Expectations | None) -> Iterator[bytes]:
+    def lines(self, totals: Contents, expectations: Expectations | None) -> Iterator[bytes]:
         """Yield the cases in the order of the input, one line of JSON each, and count them in `totals`."""
         for numbers in self.assembly.groups():
             for read_by, conversation in self.assembly.read(numbers):
@@ -214,11 +262,117 @@ def _write_diagnostics(request: ImportRequest, diagnostics: Diagnostics) -> None
         write_file(request.diagnostics_out, b"".join(dumps(entry) + b"\n" for entry in entries))
 
 
-def _nothing_imported(diagnostics: Diagnostics) -> NothingMeasured:
-    first = diagnostics.entries[0] if diagnostics.entries else None
-    reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
-    return NothingMeasured(
-        f"nothing could be imported: {reason}",
-        remedy="Name the format of the export, or see --diagnostics-out for every record.",
-        diagnostics=diagnostics.counts,
-    )
+@dataclass(frozen=True)
+class Inspection:
+    """What a file is.
+
+    Attributes:
+        kind: `evidence pack`, `suite` or `export`.
+        about: What else is known of it: its run, its formats, the command that imports it.
+    """
+
+    kind: str
+    about: dict[str, Any]
+    contents: Contents
+    diagnostics: Diagnostics
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the command prints."""
+        listed = [entry.to_json() for entry in self.diagnostics.entries[:100]]
+        lost = {"diagnostics": self.diagnostics.counts, "findings": listed}
+        return {"kind": self.kind, **self.about, **self.contents.to_json(), **lost}
+
+
+def inspect_file(path: Path) -> Inspection:
+    """Tell what a file or directory is.
+
+    Raises:
+        InvalidInput: There is no such file, or it is none of these.
+        NothingMeasured: It is an export, and no record of it can be imported.
+    """
+    if not path.exists():
+        raise InvalidInput(f"{path}: no such file or directory", remedy="Check the path.", file=str(path))
+    if (path.is_dir() and is_pack(path)) or (path.is_file() and path.suffix == ".zip"):
+        inspected = _pack(path)
+        if inspected is not None:
+            return inspected
+    suite = _suite(path) if path.is_file() else None
+    return _export(path) if suite is None else suite
+
+
+def _pack(path: Path) -> Inspection | None:
+    try:
+        pack = open_run(path)
+    except AgentEvalError:
+        if path.is_dir():
+            raise
+        return None  # an archive of exports
+    config, summary = pack.config, pack.summary
+    about = {
+        "run_id": config.run_id,
+        "dataset_id": config.dataset_id,
+        "schema_version": pack.manifest.schema_version,
+        "judges": config.judges,
+        "passed_cases": summary.passed_cases,
+        "hard_fail_cases": summary.hard_fail_cases,
+    }
+    contents = Contents.of(case for case, _ in pack.trajectories())
+    return Inspection("evidence pack", about, contents, Diagnostics())
+
+
+def _suite(path: Path) -> Inspection | None:
+    try:
+        suite = load_suite(path)
+    except AgentEvalError:
+        return None
+    about = {"dataset_id": suite.dataset_id, "schema_version": suite.version}
+    return Inspection("suite", about, Contents.of(case.to_json() for case in suite.cases), Diagnostics())
+
+
+def _export(path: Path) -> Inspection:
+    family, others = _family_of(path)
+    with tempfile.TemporaryDirectory(prefix="agent-eval-") as directory:
+        out = Path(directory) / "suite.jsonl"
+        imported = import_traces(ImportRequest((path,), out, family))
+        contents = Contents.of(case.to_json() for case in load_suite(out).cases)
+    formats = [recognised.to_json() for recognised in imported.recognised]
+    command, option = COMMANDS[family].split()
+    names = sorted({recognised.format for recognised in imported.recognised})
+    named = names[0] if len(names) == 1 else "auto"
+    about = {
+        "formats": formats,
+        "import_with": f"agent-eval {command} {option} {named} --input {path} --out suite.json",
+        "could_also_be": others,
+    }
+    return Inspection("export", about, contents, imported.diagnostics)
+
+
+def _family_of(path: Path) -> tuple[Family, list[str]]:
+    """Choose the family whose formats recognise the first records with the most confidence."""
+    scores: dict[Family, float] = {}
+    names: dict[Family, set[str]] = {}
+    families: tuple[Family, ...] = ("provider", "framework", "transcript")
+    for family in families:
+        recogniser = Recogniser(load(family), family)
+        scores[family], names[family] = 0.0, set()
+        for number, (record, _) in enumerate(read_records([path], Diagnostics(), recogniser.is_one_record)):
+            matches = [
+                (reader.name, match)
+                for reader in recogniser.formats
+                if (match := reader.detect(record.value))
+            ]
+            if matches:
+                name, best = max(matches, key=lambda inspected: inspected[1].confidence)
+                scores[family] += best.confidence
+                names[family].add(name)
+            if number >= _SAMPLE:
+                break
+    family = max(families, key=lambda each: scores[each])
+    if not scores[family]:
+        raise NothingMeasured(
+            f"{path}: is no pack, no suite, and no export of a known format",
+            remedy="See the formats that can be read in docs/guides/importing.md.",
+            file=str(path),
+        )
+    others = [name for each in families if each != family and scores[each] for name in sorted(names[each])]
+    return family, others

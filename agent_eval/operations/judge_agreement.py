@@ -13,8 +13,7 @@ counts once, also where several of its trials are labelled.
 
 from __future__ import annotations
 
-import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,24 +26,16 @@ from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, NothingMeasured
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import Pack
-from agent_eval.gate.agreement import (
-    LABELS_PER_VERDICT,
-    Confusion,
-    Estimate,
-    Labelled,
-    confusion,
-    kappa,
-    may_block,
-    pass_rate,
-    share,
-)
+from agent_eval.gate.agreement import LABELS_PER_VERDICT, Labelled, confusion, kappa, may_block
+from agent_eval.gate.statistics import wilson
 from agent_eval.operations.packs import open_to_show
 from agent_eval.storage.json import dumps, read_json
 
 _SHOWN = 20
-"""Disagreements and wanted labels that the record lists for each criterion."""
+"""Disagreements that the record lists for each criterion."""
 
-Verdict = Literal["passed", "failed"]
+_RULED = ("passed", "failed")
+_CELLS = ("both_passed", "wrongly_failed", "wrongly_passed", "both_failed")
 Drawn = Literal["random", "by-verdict", "other"]
 
 
@@ -63,7 +54,7 @@ class Label(BaseModel):
     case_id: str
     trial: int = Field(default=0, ge=0)
     criterion: str
-    human: Verdict
+    human: Literal["passed", "failed"]
     by: str | None = None
     note: str | None = None
 
@@ -103,7 +94,7 @@ _File = TypeVar("_File", bound=BaseModel)
 
 @dataclass
 class _Criterion:
-    """Everything that packs and labels say of one criterion, as one judge and prompt read it."""
+    """Everything that packs and labels say of one criterion; another judge or prompt makes another one."""
 
     text: str
     digest: str
@@ -111,12 +102,13 @@ class _Criterion:
     """Verdict and reason of the judge."""
     labels: dict[Item, list[Label]] = field(default_factory=lambda: defaultdict(list))
 
-    def labelled(self) -> Iterator[tuple[Item, Labelled]]:
-        """Yield each labelled conversation that was judged, with the first person's verdict."""
-        for item, labels in self.labels.items():
-            verdict, _ = self.judged[item]
-            if verdict in ("passed", "failed"):
-                yield item, Labelled(item.case_id, labels[0].human, verdict)
+    def labelled(self) -> dict[Item, Labelled]:
+        """Map each labelled conversation that was judged to the first person's verdict and the judge's."""
+        return {
+            item: Labelled(item.case_id, labels[0].human, self.judged[item][0])
+            for item, labels in self.labels.items()
+            if self.judged[item][0] in _RULED
+        }
 
 
 @dataclass(frozen=True)
@@ -136,11 +128,22 @@ def judge_agreement(runs: Sequence[Path], labels: Path, out: Path | None = None)
         InvalidInput: The labels are malformed, or of a conversation or criterion that no pack has.
         NothingMeasured: There is no label on anything that was judged passed or failed.
     """
-    remedy = "Write it as the guide to LLM judges shows."
-    read = _read(LabelFile, labels, "file of labels", remedy)
+    read = _read(LabelFile, labels, "file of labels", "Write it as the guide to LLM judges shows.")
     criteria = _criteria(open_to_show(path) for path in runs)
-    _add_labels(criteria, read, labels)
-    rows = [_row(criterion, read.drawn) for criterion in criteria if any(criterion.labelled())]
+    for number, label in enumerate(read.labels):
+        item = Item(label.case_id, label.trial)
+        fitting = [row for row in criteria if row.text == label.criterion and item in row.judged]
+        if not fitting:
+            raise InvalidInput(
+                f"{labels}: labels[{number}]: no pack has a ruling on this criterion for case"
+                f" {label.case_id!r}, trial {label.trial}",
+                remedy="Name the pack that was labelled with --run, and write criterion and case as it does.",
+                file=str(labels),
+                field=f"labels[{number}]",
+            )
+        for criterion in fitting:
+            criterion.labels[item].append(label)
+    rows = [_row(criterion, read.drawn) for criterion in criteria if criterion.labelled()]
     if not rows:
         raise NothingMeasured(
             f"{labels} has no label on a conversation that was judged passed or failed",
@@ -178,70 +181,43 @@ def _read(kind: type[_File], path: Path, name: str, remedy: str) -> _File:
 
 
 def _criteria(packs: Iterator[Pack]) -> list[_Criterion]:
-    """Collect what the packs say of each criterion; another judge or prompt makes another one."""
     criteria: dict[str, _Criterion] = {}
-    verdicts = (
-        (Item(row["case_id"], number), verdict)
-        for pack in packs
-        for row in pack.results()
-        for number, trial in enumerate(row.get("trials") or [row])
-        for verdict in trial["verdicts"]
-        if verdict["judge_id"] == "llm"
-    )
-    for item, verdict in verdicts:
-        for row in verdict["evidence"].get("criteria") or []:
-            text, digest = str(row.get("criterion")), str(row.get("digest"))
-            criterion = criteria.setdefault(digest, _Criterion(text, digest))
-            criterion.judged.setdefault(item, (str(row.get("outcome")), str(row.get("reason"))))
+    for pack in packs:
+        for row in pack.results():
+            for number, trial in enumerate(row.get("trials") or [row]):
+                rulings = [each["evidence"] for each in trial["verdicts"] if each["judge_id"] == "llm"]
+                for ruled in (each for evidence in rulings for each in evidence.get("criteria") or []):
+                    text, digest = str(ruled.get("criterion")), str(ruled.get("digest"))
+                    criterion = criteria.setdefault(digest, _Criterion(text, digest))
+                    verdict = str(ruled.get("outcome")), str(ruled.get("reason"))
+                    criterion.judged.setdefault(Item(row["case_id"], number), verdict)
     return list(criteria.values())
 
 
-def _add_labels(criteria: Sequence[_Criterion], read: LabelFile, path: Path) -> None:
-    for number, label in enumerate(read.labels):
-        item = Item(label.case_id, label.trial)
-        fitting = [row for row in criteria if row.text == label.criterion and item in row.judged]
-        if not fitting:
-            raise InvalidInput(
-                f"{path}: labels[{number}]: no pack has a ruling on this criterion for case"
-                f" {label.case_id!r}, trial {label.trial}",
-                remedy="Name the pack that was labelled with --run, and write criterion and case as it does.",
-                file=str(path),
-                field=f"labels[{number}]",
-            )
-        for criterion in fitting:
-            criterion.labels[item].append(label)
-
-
 def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
-    differing = [(item, row) for item, row in criterion.labelled() if row.human != row.judge]
-    labelled = [row for _, row in criterion.labelled()]
-    people = confusion(
-        [
-            Labelled(item.case_id, labels[0].human, labels[1].human)
-            for item, labels in criterion.labels.items()
-            if len(labels) > 1
-        ]
+    labelled = criterion.labelled()
+    rows = list(labelled.values())
+    people = [
+        Labelled(item.case_id, labels[0].human, labels[1].human)
+        for item, labels in criterion.labels.items()
+        if len(labels) > 1
+    ]
+    verdicts = Counter(
+        verdict if verdict in _RULED else "neither" for verdict, _ in criterion.judged.values()
     )
-    verdicts = [verdict for verdict, _ in criterion.judged.values()]
-    passed, failed = verdicts.count("passed"), verdicts.count("failed")
-    cells = confusion(labelled)
-    # What the judge found of every case, whether or not people did: agreement of the judge with itself.
-    alone = confusion(
-        [Labelled(item.case_id, v, v) for item, (v, _) in criterion.judged.items() if v in _RULED]
-    )
+    cells = confusion(rows)
+    right = {verdict: _right(rows, verdict) for verdict in ("failed", "passed")}
+    differing = [(item, row) for item, row in labelled.items() if row.human != row.judge]
     return {
         "criterion": criterion.text,
         "digest": criterion.digest,
-        "blocking": may_block(labelled) and drawn != "other",
-        "judged": {"passed": passed, "failed": failed, "neither": len(verdicts) - passed - failed},
+        "blocking": may_block(rows) and drawn != "other",
+        "judged": {name: verdicts[name] for name in (*_RULED, "neither")},
         "cases": cells.cases,
-        "confusion": {name: _number(getattr(cells, name)) for name in Confusion.__dataclass_fields__},
-        "right_when_failed": _right(confusion(labelled, "failed")),
-        "right_when_passed": _right(confusion(labelled, "passed")),
-        "accuracy": _figure(share(cells.right, cells.cases)),
+        "confusion": {name: _number(getattr(cells, name)) for name in _CELLS},
+        **{f"right_when_{verdict}": figures for verdict, figures in right.items()},
         "kappa": kappa(cells),
-        "human_kappa": kappa(people),
-        "pass_rate": _figure(pass_rate(labelled, alone.both_passed, alone.cases)),
+        "human_kappa": kappa(confusion(people)),
         "disagreements": [
             {
                 **item._asdict(),
@@ -251,75 +227,51 @@ def _row(criterion: _Criterion, drawn: Drawn) -> dict[str, Any]:
             }
             for item, row in differing[:_SHOWN]
         ],
-        "labels_wanted": {verdict: _wanted(criterion, verdict) for verdict in ("failed", "passed")},
+        "labels_wanted": {
+            verdict: max(0, LABELS_PER_VERDICT - figures["of"]) for verdict, figures in right.items()
+        },
     }
 
 
-_RULED = ("passed", "failed")
+def _right(rows: Sequence[Labelled], verdict: str) -> dict[str, Any]:
+    """Say in how many cases a verdict of the judge is right, with Wilson's interval over the cases."""
+    cells = confusion(rows, verdict)
+    interval = wilson(cells.right, cells.cases)
+    return {
+        "right": _number(cells.right),
+        "of": cells.cases,
+        "value": round(float(cells.right / cells.cases), 4) if cells.cases else None,
+        "interval": [round(interval.low, 4), round(interval.high, 4)],
+    }
 
 
 def _number(cases: Fraction) -> float:
     return int(cases) if cases.denominator == 1 else round(float(cases), 4)
 
 
-def _right(cells: Confusion) -> dict[str, Any]:
-    return {"right": _number(cells.right), "of": cells.cases, **_figure(share(cells.right, cells.cases))}
-
-
-def _figure(estimate: Estimate) -> dict[str, Any]:
-    interval = [round(estimate.interval.low, 4), round(estimate.interval.high, 4)]
-    return {"value": None if estimate.value is None else round(estimate.value, 4), "interval": interval}
-
-
-def _wanted(criterion: _Criterion, verdict: str) -> dict[str, Any]:
-    """Say which cases to label next, one trial each: drawn at random, the same ones in every run."""
-    done = {item.case_id for item, row in criterion.labelled() if row.judge == verdict}
-    missing = max(0, LABELS_PER_VERDICT - len(done))
-    judged = [item for item, (ruled, _) in criterion.judged.items() if ruled == verdict]
-    drawn: dict[str, Item] = {}
-    for item in sorted(judged, key=lambda item: _draw(criterion.digest, item)):
-        if item.case_id not in done:
-            drawn.setdefault(item.case_id, item)
-    following = [item._asdict() for item in drawn.values()][: min(missing, _SHOWN)]
-    return {"missing": missing, "next": following}
-
-
-def _draw(digest: str, item: Item) -> str:
-    text = f"{digest} {item.trial} {item.case_id}"
-    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
-
-
-def _prose(row: Mapping[str, Any], drawn: Drawn) -> list[str]:
-    cells, rate = row["confusion"], row["pass_rate"]
-    lines = [
-        f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})",
-        *(
-            f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
-            f" (at least {figure['interval'][0]:.0%})."
-            for verdict in ("failed", "passed")
-            if (figure := row[f"right_when_{verdict}"])["of"]
-        ),
-        f"  Both passed {cells['both_passed']:g}, both failed {cells['both_failed']:g}, wrongly failed"
-        f" {cells['wrongly_failed']:g}, wrongly passed {cells['wrongly_passed']:g}.",
-        f"  {_kappa_words('Kappa', row['kappa'])}"
-        + ("" if row["human_kappa"] is None else f" {_kappa_words('Between people', row['human_kappa'])}"),
-        f"  People would pass {rate['value']:.0%} ({rate['interval'][0]:.0%} to {rate['interval'][1]:.0%}).",
-    ]
+def _prose(row: Mapping[str, Any], drawn: Drawn) -> Iterator[str]:
+    yield f"{row['criterion'][:200]} ({'blocks' if row['blocking'] else 'advisory'}, {row['digest']})"
+    for verdict in ("failed", "passed"):
+        figure = row[f"right_when_{verdict}"]
+        if figure["of"]:
+            yield (
+                f"  When it says {verdict}, it is right in {figure['right']:g} of {figure['of']} cases"
+                f" (at least {figure['interval'][0]:.0%})."
+            )
+    cells = ", ".join(f"{name.replace('_', ' ')} {row['confusion'][name]:g}" for name in _CELLS)
+    yield f"  {cells.capitalize()}."
+    for name, value in (("Kappa", row["kappa"]), ("Kappa between people", row["human_kappa"])):
+        if value is not None:
+            yield f"  {name} {value:.2f}."
     if drawn == "other":
-        lines.append("  The labels were not drawn at random, so these figures are of them alone.")
+        yield "  The labels were not drawn at random, so these figures are of them alone."
     for differing in row["disagreements"]:
         where = f"{differing['case_id'][:80]}, trial {differing['trial']}"
         verdicts = f"human {differing['human']}, judge {differing['judge']}"
-        lines.append(f"  Read {where}: {verdicts}: {differing['reason'][:160]}")
-    for verdict, wanted in row["labels_wanted"].items():
-        if wanted["missing"]:
-            names = ", ".join(item["case_id"][:60] for item in wanted["next"][:5])
-            more = f"; next: {names}" if names else "; make some, for instance with a defect of the agent"
-            lines.append(
-                f"  {wanted['missing']} more labelled cases of those judged {verdict} are wanted{more}."
+        yield f"  Read {where}: {verdicts}: {differing['reason'][:160]}"
+    for verdict, missing in row["labels_wanted"].items():
+        if missing:
+            yield (
+                f"  {missing} more labelled cases of those judged {verdict} are wanted, drawn at random; "
+                "where there are too few, make some, for instance with a defect of the agent."
             )
-    return lines
-
-
-def _kappa_words(name: str, kappa: float | None) -> str:
-    return f"{name} cannot be estimated." if kappa is None else f"{name} {kappa:.2f}."

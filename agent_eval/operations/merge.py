@@ -16,7 +16,7 @@ from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.replacing import refuse_to_lose
+from agent_eval.operations.resume import refuse_to_lose
 from agent_eval.operations.run import RunResult
 from agent_eval.storage.atomic import new_directory
 from agent_eval.storage.json import dumps

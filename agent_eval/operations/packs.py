@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -46,12 +46,9 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
     return next(iter(packs.values()))
 
 
-def open_to_show(path: Path, environ: Mapping[str, str] | None = None) -> Pack:
-    """Open and verify a pack whose content is shown, exported or sent, and read it without secrets.
-
-    `environ` has the secrets that are replaced; None for the variables of this process.
-    """
-    return RedactedPack(open_run(path), redactor_for(os.environ if environ is None else environ))
+def open_to_show(path: Path) -> Pack:
+    """Open and verify a pack whose content is shown, exported or sent, and read it without secrets."""
+    return RedactedPack(open_run(path), redactor_for(os.environ))
 
 
 def path_in_pack(run: Path, name: Path) -> Path:
@@ -122,15 +119,6 @@ class PackFacts:
         }
 
 
-def pack_facts(path: Path) -> PackFacts:
-    """Open and verify a pack, or an archive of one.
-
-    Raises:
-        InvalidPack: The pack does not verify, or contradicts itself.
-    """
-    return PackFacts(path, open_run(path))
-
-
 def sealed_execution(pack: Path) -> ExecutionConfig:
     """Read how a run was made, and how much was redacted, from a pack that this process has just sealed."""
     return RunConfig.model_validate(read_json(pack / layout.CONFIG)).execution_config
@@ -171,7 +159,10 @@ def comparison_file(path: Path) -> Path:
     Raises:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
     """
-    if path.is_file() and _is_archive(path):
+    is_archive = False
+    with suppress(OSError), path.open("rb") as file:  # a file that cannot be read is no archive
+        is_archive = file.read(len(_ZIP)) == _ZIP
+    if is_archive:
         raise InvalidInput(
             f"{path} is an archive of evidence, and a comparison is a file or a pack",
             remedy="Unpack it, and name the pack's directory in it; or compare it again, with "
@@ -189,15 +180,6 @@ def comparison_file(path: Path) -> Path:
             file=str(path),
         )
     return within
-
-
-def _is_archive(path: Path) -> bool:
-    """Tell whether a file begins as a zip does; one that cannot be read is none."""
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_ZIP)) == _ZIP
-    except OSError:
-        return False
 
 
 def read_comparison(path: Path) -> ReadComparison:
@@ -278,18 +260,6 @@ def decision_in(pack: Pack) -> GateDecision | None:
 def listed_digests(pack: Pack) -> dict[str, str]:
     """Return the sha256 of each file that was written into a pack after its run, by path."""
     return {entry.path: entry.sha256 for entry in pack.derived.files} if pack.derived is not None else {}
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object of any fields, for a report.
-
-    Raises:
-        InvalidInput: The file cannot be read, or is not an object.
-    """
-    value = parse(read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes), source=str(path))
-    if not isinstance(value, dict):
-        raise InvalidInput(f"{path} must hold a JSON object", remedy="Name another file.", file=str(path))
-    return value
 
 
 def _model(kind: type[AnyContract], data: bytes, source: str, what: str) -> AnyContract:

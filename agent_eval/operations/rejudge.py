@@ -1,35 +1,60 @@
-"""`rejudge`: judge the trajectories of a pack again, without running the agent, and write a new pack."""
+"""Judge stored trajectories again, without running an agent, and say what is judged otherwise.
+
+`rejudge` writes a new pack. `replay` and `verify` judge a pack again to compare the verdicts. A pack is data:
+of the judges that it names, only built-in ones that start no program run, unless somebody vouches for others.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from typing_extensions import override
 
 from agent_eval.config.spec import Identity, Judging, Output
-from agent_eval.contracts import RejudgedFrom, RunConfig, SuiteHeader
+from agent_eval.contracts import (
+    CaseResultRow,
+    RejudgedFrom,
+    RunConfig,
+    SuiteHeader,
+    TrialResult,
+    canonical_json,
+)
+from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
 from agent_eval.errors import UsageError
-from agent_eval.evidence.derived import write_output
-from agent_eval.evidence.reader import Pack, refuse_incomplete
+from agent_eval.evidence.reader import Pack, refuse_incomplete, written_results
+from agent_eval.judges.catalog import load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.replacing import refuse_to_lose
-from agent_eval.operations.run import RunResult, checked_run_id, judge_plan
+from agent_eval.operations.resume import refuse_to_lose
+from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, read_settings
+from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
 from agent_eval.suites.document import Document, Place, RawCase, Shard, whole_shards
 from agent_eval.suites.reader import SuiteSource
+
+JudgesFrom = Literal["pack", "signed pack", "command line"]
+
+EVENT_FIELDS = ("idx", "actor", "type", "tool", "input", "output", "error")
+"""Fields of an event that must be equal. `ts`, `latency_ms`, call ids and attributes may differ."""
+
+RESULT_FIELDS = tuple(name for name in TrialResult.model_fields if name not in ("verdicts", "score"))
+"""Fields of a case's result that must be equal: all but the verdicts, which are compared judge by judge, and
+the score, which follows from them and from today's weights of the judges."""
+
+_MOST_CHARACTERS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +95,10 @@ class PackDocument(Document):
             raw, artifacts = self._pack.raw_trajectory(case_id), self._pack.artifacts(case_id)
             yield RawCase(Place(position), raw, artifacts=artifacts)
 
+    def source(self) -> SuiteSource:
+        """Return the suite as a run takes one."""
+        return SuiteSource(self, SuiteHeader.model_validate(self.raw_header))
+
 
 def rejudge(
     request: RejudgeRequest,
@@ -107,19 +136,16 @@ def rejudge(
     output, judging = request.output, replace(request.judging, case_policy=stated)
     plan = judge_plan(judging, judging.judges or _usual_judges(pack), environ)
     reuse_rulings(plan, pack, only_kept=only_kept)
-    document = PackDocument(request.pack, pack)
     config = _config(request, pack, plan, environ)
     with kept_replies(plan, redactor):
         summary = score_suite(
-            SuiteSource(document, SuiteHeader.model_validate(document.raw_header)),
+            PackDocument(request.pack, pack).source(),
             plan,
             config,
             output.pack,
             layout=output.layout,
             redactor=redactor,
         )
-    if output.summary_json is not None:
-        write_output(output.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, output.pack)
 
 
@@ -149,3 +175,181 @@ def _config(request: RejudgeRequest, pack: Pack, plan: JudgePlan, environ: Mappi
             "pinned_env": pinned_environment(),
         }
     )
+
+
+@dataclass(frozen=True)
+class JudgesAgain:
+    """The judges of a replay, their configuration, and on whose word they run."""
+
+    names: tuple[str, ...]
+    configs: Mapping[str, Any]
+    source: JudgesFrom = "pack"
+
+
+def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
+    """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`."""
+    if judging.judges:
+        configs = read_settings(judging.judge_config) if judging.judge_config else {}
+        return JudgesAgain(judging.judges, configs, "command line")
+    if judging.judge_config is not None:
+        raise UsageError(
+            "--judge-config goes with --judge",
+            remedy="Name the judges, or leave the configuration to the pack.",
+            field="judge_config",
+        )
+    return JudgesAgain(tuple(pack.config.judges), pack.config.judge_configs, source)
+
+
+def judged_again(
+    pack: Pack, path: Path, judges: JudgesAgain, directory: Path, *, environ: Mapping[str, str]
+) -> Path:
+    """Judge the trajectories of a pack again into a new pack, which is this process's own; return its path.
+
+    Judges from an unsigned pack must be built in, and run no command. `directory` must be empty.
+    """
+    if judges.source == "pack":
+        load_judges(judges.names, judges.configs, allow_plugins=False)
+    judge_config = directory / "judges.json"
+    write_file(judge_config, dumps(dict(judges.configs)))
+    judging = Judging(judges=judges.names, judge_config=judge_config)
+    output = Output(pack=directory / "pack", layout="compact")
+    identity = Identity(run_id=pack.config.run_id)
+    request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
+    return rejudge(request, environ=environ, only_kept=True, opened=pack).pack
+
+
+def mismatching_cases(saved: Pack, replayed: Path) -> Iterator[CaseMismatch]:
+    """Yield the cases on which a verdict or another part of the result differs, in suite order."""
+    for row, (again, _) in zip(saved.results(), written_results(replayed), strict=True):
+        mismatch = case_mismatch(row, again)
+        if mismatch is not None:
+            yield mismatch
+
+
+def case_mismatch(saved: CaseResultRow, replayed: CaseResultRow) -> CaseMismatch | None:
+    """Describe how the verdicts on a case differ; None if they do not.
+
+    Compares the outcome and the kind of failure of every judge in every trial, and every field of the case's
+    result (`RESULT_FIELDS`) that both packs have.
+    """
+    trials: list[Sequence[Mapping[str, Any]]] = [row.get("trials") or [row] for row in (saved, replayed)]
+    judges = []
+    for trial, sides in enumerate(zip(*trials, strict=False)):
+        before, after = map(_outcomes, sides)
+        judges += [
+            ReplayedVerdict(
+                trial=trial,
+                judge_id=judge_id,
+                saved=before.get(judge_id, "absent"),
+                replayed=after.get(judge_id, "absent"),
+            )
+            for judge_id in dict.fromkeys([*before, *after])
+            if before.get(judge_id) != after.get(judge_id)
+        ]
+    old: Mapping[str, Any] = saved
+    new: Mapping[str, Any] = replayed
+    # A pack of an older version may not have the field.
+    fields = [name for name in RESULT_FIELDS if name in old and name in new and old[name] != new[name]]
+    if not fields and not judges and len(trials[0]) == len(trials[1]):
+        return None
+    return CaseMismatch(
+        case_id=saved["case_id"],
+        saved_passed=saved["passed"],
+        replayed_passed=replayed["passed"],
+        saved_hard_failed=saved["hard_failed"],
+        replayed_hard_failed=replayed["hard_failed"],
+        judges=judges,
+        fields=fields,
+    )
+
+
+def _outcomes(trial: Mapping[str, Any]) -> dict[str, str]:
+    """Map each judge to its outcome, with the kind of failure."""
+    return {
+        verdict["judge_id"]: verdict["outcome"] + (f" ({verdict['failure']})" if verdict["failure"] else "")
+        for verdict in trial["verdicts"]
+    }
+
+
+def trace_mismatch(saved: Mapping[str, Any], replayed: Mapping[str, Any]) -> TraceMismatch | None:
+    """Describe how two trajectories of a case differ; None if they do not.
+
+    Compares the events (`EVENT_FIELDS`) of every trial, the selected attempt, and the agent's answer in each
+    attempt.
+    """
+    before, after = (
+        [_Recording.of(each) for each in [case, *(case.get("trials") or [])]] for case in (saved, replayed)
+    )
+    differences = enumerate(old.difference(new) for old, new in zip(before, after, strict=False))
+    first = next(((trial, text) for trial, text in differences if text is not None), None)
+    if first is None and len(before) != len(after):
+        first = min(len(before), len(after)), f"has {len(before)} trials, now {len(after)}"
+    if first is None:
+        return None
+    trial, difference = first
+    old, new = (side[min(trial, len(side) - 1)] for side in (before, after))
+    return TraceMismatch(
+        case_id=saved["case_id"],
+        trial=trial,
+        saved_selected_attempt=old.selected,
+        replayed_selected_attempt=new.selected,
+        saved_event_count=len(old.events),
+        replayed_event_count=len(new.events),
+        difference=difference,
+    )
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """One trial of a trajectory: its events, which attempt was selected, and what each attempt answered."""
+
+    events: Sequence[Mapping[str, Any]]
+    selected: int | None
+    answers: Sequence[Any]
+
+    @classmethod
+    def of(cls, trial: Mapping[str, Any]) -> _Recording:
+        metadata = trial.get("metadata") or {}
+        selected, history = metadata.get("selected_attempt"), metadata.get("attempt_history")
+        return cls(
+            trial.get("trace") or [],
+            selected if isinstance(selected, int) else None,
+            [
+                attempt.get("response") if isinstance(attempt, dict) else None
+                for attempt in (history if isinstance(history, list) else [])
+            ],
+        )
+
+    def difference(self, now: _Recording) -> str | None:
+        """Say the first difference, as a clause."""
+        for number, (event, other) in enumerate(zip(self.events, now.events, strict=False)):
+            for name in EVENT_FIELDS:
+                was, is_now = event.get(name), other.get(name)
+                if canonical_json(was) != canonical_json(is_now):
+                    return f"event {number}: {name} was {_short(was)}, now {_short(is_now)}"
+        if len(self.events) != len(now.events):
+            return f"had {len(self.events)} events, now {len(now.events)}"
+        if self.selected != now.selected:
+            return f"attempt {self.selected} was selected, now {now.selected}"
+        for number, (answer, answer_now) in enumerate(zip(self.answers, now.answers, strict=False)):
+            if answer != answer_now:
+                return f"attempt {number}: the agent answered {_short(answer)}, now {_short(answer_now)}"
+        if len(self.answers) != len(now.answers):
+            return f"took {len(self.answers)} attempts, now {len(now.answers)}"
+        return None
+
+
+def _short(value: Any) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+
+
+def environment_mismatches(saved: Any, current: Any, place: str = "") -> Iterator[EnvironmentMismatch]:
+    """Yield every difference between two pinned environments."""
+    if isinstance(saved, dict | None) and isinstance(current, dict | None):
+        before, now = saved or {}, current or {}
+        for name in sorted(before.keys() | now.keys()):
+            inner = f"{place}.{name}" if place else name
+            yield from environment_mismatches(before.get(name), now.get(name), inner)
+    elif saved != current:
+        yield EnvironmentMismatch(field=place, saved=saved, current=current)

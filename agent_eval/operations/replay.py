@@ -1,57 +1,254 @@
-"""`replay-exec`: run the agent of a pack again, and compare its traces and verdicts with the pack's.
+"""`replay` and `replay-exec`: judge a pack again, or run its agent again, and compare with the pack.
 
-A program, module or address that a pack names is never run on the pack's word alone. The user names the agent
-on the command line, or the pack was made on this machine, or the user names the digest of a pack to trust.
+A program, module or address that a pack names is never run on the pack's word alone. The user names it on the
+command line, or trusts the pack: for its signature (`replay`), or because it was made on this machine or has
+the digest that the user names (`replay-exec`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from agent_eval.agents.base import AgentOptions
 from agent_eval.agents.catalog import agent_from_description
+from agent_eval.attestations.files import Trust
+from agent_eval.attestations.keys import PublicKey
 from agent_eval.config.assembly import values_from_record
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import AgentDescription, ExecutionConfig, SuiteHeader, Tally
-from agent_eval.contracts.replay import ReplayExecReport
+from agent_eval.contracts import (
+    REPLAY_CONTRACT,
+    AgentDescription,
+    CaseResultRow,
+    ExecutionConfig,
+    RunConfig,
+    RunSummary,
+    Tally,
+)
+from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.layout import MANIFEST
-from agent_eval.evidence.reader import Pack, open_pack
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, written_results
+from agent_eval.evidence.redacted import without_secrets
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
 from agent_eval.operations.agent_setup import agent_options
-from agent_eval.operations.environment import pinned_environment
+from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.rejudge import PackDocument
-from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
-from agent_eval.operations.replay_pack import (
+from agent_eval.operations.rejudge import (
+    JudgesAgain,
+    PackDocument,
     case_mismatch,
     environment_mismatches,
+    judged_again,
     judges_for,
+    mismatching_cases,
     trace_mismatch,
 )
+from agent_eval.operations.resume import LOOP_MODE
+from agent_eval.operations.run import Overrides
 from agent_eval.operations.run_agent import run_agent
+from agent_eval.operations.trust import open_trusted
+from agent_eval.operations.unjudged import refuse_unreachable
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import MARKERS
-from agent_eval.suites.reader import SuiteSource
 
-REPORT = Path("compare") / "replay_exec_report.json"
+REPORT = Path("compare") / "replay_report.json"
+EXEC_REPORT = Path("compare") / "replay_exec_report.json"
 COMMAND_LINE, MADE_HERE, NAMED_DIGEST, NOTHING_RUN = (
     "command line",
     "made here",
     "named digest",
     "nothing run",
 )
+
+_OF_THE_AGENT = (
+    *("agent_version", "model", "seed", "git_commit", "git_dirty", "dependency_lock_hash"),
+    *("container_image", "prompt_hash", "policy_hash", "suite_digest"),
+)
+"""Pins in the configuration of a run that concern the agent and its inputs."""
+
+Report = TypeVar("Report", ReplayReport, ReplayExecReport)
+
+
+@dataclass(frozen=True)
+class ReplayResult(Generic[Report]):
+    """A report, and the file it was written to; None if it was not written."""
+
+    report: Report
+    path: Path | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """Exit code of the command."""
+        return ExitCode.OK if self.report.replay_passed else ExitCode.NO
+
+
+def _report_path(pack: Path, out: Path | None, default: Path) -> Path | None:
+    """Return where the report goes, without what an interrupted run left there; None for an archive."""
+    out = out or (pack / default if pack.is_dir() else None)
+    if out is not None:
+        clear_unfinished(out)
+    return out
+
+
+def _written(report: Report, out: Path | None) -> ReplayResult[Report]:
+    if out is not None:
+        write_output(out, dumps(report.to_json(), indent=True))
+    return ReplayResult(report, out)
+
+
+def _summaries(
+    config: RunConfig, before: Iterable[CaseResultRow], after: Iterable[CaseResultRow]
+) -> tuple[RunSummary, RunSummary]:
+    """Sum up what can be the same in both runs."""
+    tallies = Tally(), Tally()
+    for tally, rows in zip(tallies, (before, after), strict=True):
+        for row in rows:
+            tally.add_row(row)
+        # What no judge looks at follows from cases and judges; older packs do not say.
+        tally.fields_not_judged.clear()
+        tally.answers_not_checked = 0
+        tally.judging.clear()  # kept rulings cost nothing the second time
+    first, second = (tally.summary(config.run_id, config.dataset_id) for tally in tallies)
+    return first, second
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayRequest:
+    """Request for `replay`.
+
+    Attributes:
+        out: File of the report; None for its default path in the pack.
+        allowed_drift: Keys of pins that may differ: `python`, or `packages` for every package, or
+            `packages.orjson` for one.
+        public_keys: Public keys, one of which must have signed the pack; empty not to check a signature.
+        trust_commands: Whether judges of the pack may run commands and be imported; needs a public key.
+    """
+
+    pack: Path
+    out: Path | None = None
+    judging: Judging = field(default_factory=Judging)
+    allowed_drift: tuple[str, ...] = ()
+    public_keys: tuple[PublicKey, ...] = ()
+    trust_commands: bool = False
+
+
+def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult[ReplayReport]:
+    """Judge a pack again, and compare every verdict, the summary and the pinned environment.
+
+    Raises:
+        InvalidPack: The pack does not verify, or its run is not complete.
+        UntrustedPack: None of the keys signed it.
+        InvalidInput: A judge is unknown, or one of the pack runs code that is not trusted.
+        UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
+    """
+    if request.trust_commands and not request.public_keys:
+        raise UsageError(
+            "--trust-pack-commands runs what the pack names, so its signature must be verified first",
+            remedy="Give the signer's public key with --public-key.",
+            field="trust_pack_commands",
+        )
+    out = _report_path(request.pack, request.out, REPORT)
+    if request.public_keys:
+        pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+    else:
+        pack = open_run(request.pack)
+    refuse_incomplete(pack.name, pack.manifest)
+    judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
+    saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
+    drift = list(_drift(saved, current, request.allowed_drift))
+    report = _report(pack, request.pack, judges, drift, environ)
+    report = report.model_copy(update={"env_drift_allowed": list(request.allowed_drift)})
+    return _written(without_secrets(report, redactor_for(environ)), out)
+
+
+def _report(
+    pack: Pack,
+    path: Path,
+    judges: JudgesAgain,
+    drift: list[PinnedDifference],
+    environ: Mapping[str, str],
+) -> ReplayReport:
+    config = pack.config
+    with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
+        replayed = judged_again(pack, path, judges, Path(directory), environ=environ)
+        cases = list(mismatching_cases(pack, replayed))
+        again = (row for row, _ in written_results(replayed))
+        summaries = _summaries(config, pack.results(), again)
+    same = summaries[0] == summaries[1]
+    counted = [difference for difference in drift if not difference.allowed]
+    stated = config.to_json()
+    pins = {name: stated[name] for name in _OF_THE_AGENT if stated.get(name) not in (None, "unknown")}
+    if reported := sorted({model for row in pack.index() for model in row["models"]}):
+        pins["models_reported"] = reported
+    return ReplayReport(
+        run_id=config.run_id,
+        dataset_id=config.dataset_id,
+        manifest_sha256=pack.manifest_sha256,
+        generated_at=clock.timestamp(environ),
+        judges=list(judges.names),
+        judges_from=judges.source,
+        cases=summaries[0].total_cases,
+        replay_passed=same and not cases and not counted,
+        summary_match=same,
+        saved_summary=summaries[0],
+        replayed_summary=summaries[1],
+        case_mismatches=cases,
+        env_match=not drift,
+        env_mismatches=drift,
+        pins=_of_judges(config.pinned_env, judges),
+        pins_of_agent=pins,
+        redacted_cases=config.execution_config.redacted_cases or 0,
+    )
+
+
+def _of_judges(environment: Mapping[str, Any], judges: JudgesAgain) -> dict[str, Any]:
+    """Copy a pinned environment without the versions of judges that do not judge."""
+    versions = environment.get("judges")
+    if not isinstance(versions, Mapping):
+        return dict(environment)
+    judging = {REPLAY_CONTRACT, *judges.names}
+    return {**environment, "judges": {name: versions[name] for name in versions if name in judging}}
+
+
+def _drift(
+    saved: Mapping[str, Any], current: Mapping[str, Any], allowed: Iterable[str]
+) -> Iterator[PinnedDifference]:
+    keys = tuple(allowed)
+    known = {*_pins(saved), *_pins(current)}
+    for key in keys:
+        if not any(_covers(key, pin) for pin in known):
+            raise UsageError(
+                f"--allow-env-drift {key}: there is no such pin",
+                remedy=f"Name one of {', '.join(sorted({pin.partition('.')[0] for pin in known}))}; "
+                "or one package or judge, as packages.orjson.",
+                field="allow_env_drift",
+            )
+    for difference in environment_mismatches(dict(saved), dict(current)):
+        may_differ = any(_covers(key, difference.field) for key in keys)
+        yield PinnedDifference(**difference.to_json(), allowed=may_differ)
+
+
+def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
+    for name, value in environment.items():
+        if isinstance(value, Mapping):
+            yield from _pins(value, f"{above}{name}.")
+        else:
+            yield f"{above}{name}"
+
+
+def _covers(key: str, pin: str) -> bool:
+    return pin == key or pin.startswith(f"{key}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,25 +273,12 @@ class ReplayExecRequest:
     ignore_environment: bool = False
 
 
-@dataclass(frozen=True)
-class ReplayExecResult:
-    """A report, and the file it was written to; None if it was not written."""
-
-    report: ReplayExecReport
-    path: Path | None
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """Exit code of the command."""
-        return ExitCode.OK if self.report.execution_replay_passed else ExitCode.NO
-
-
 def replay_exec(
     request: ReplayExecRequest,
     *,
     environ: Mapping[str, str],
     on_progress: Callable[[RunProgress], None] = lambda _: None,
-) -> ReplayExecResult:
+) -> ReplayResult[ReplayExecReport]:
     """Run the agent on the cases of a pack, and compare traces and verdicts.
 
     Raises:
@@ -102,9 +286,7 @@ def replay_exec(
         UsageError: The pack's agent is not trusted, and the request names none.
         NotEvaluable: The agent cannot be run, or is never reached.
     """
-    out = request.out or (request.pack / REPORT if request.pack.is_dir() else None)
-    if out is not None:
-        clear_unfinished(out)
+    out = _report_path(request.pack, request.out, EXEC_REPORT)
     pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
@@ -113,8 +295,6 @@ def replay_exec(
         trusted = trusted_by in (MADE_HERE, NAMED_DIGEST)
         load_judges(judges.names, judges.configs, allow_plugins=trusted)
     agent, options = _agent(request, execution, described, trusted_by, environ)
-    document = PackDocument(request.pack, pack)
-    source = SuiteSource(document, SuiteHeader.model_validate(document.raw_header))
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         judge_config = Path(directory) / "judges.json"
         write_file(judge_config, dumps(dict(judges.configs)))
@@ -132,21 +312,12 @@ def replay_exec(
             limits=Limits(attempt=execution.attempt_limits, trial=execution.case_limits),
             identity=Identity(run_id=pack.config.run_id, seed=pack.config.seed),
         )
-        done = run_agent(
-            spec,
-            environ=environ,
-            source=source,
-            options=options,
-            on_progress=on_progress,
-            baseline=pack,
-        )
-        replayed = open_pack(done.pack)
-        refuse_unreachable(replayed, request.pack)
-        report = _compared(request, pack, replayed, environ)
-    report = report.model_copy(update={"trusted_by": trusted_by})
-    if out is not None:
-        write_output(out, dumps(report.to_json(), indent=True))
-    return ReplayExecResult(report, out)
+        source = PackDocument(request.pack, pack).source()
+        overrides = Overrides(source=source, options=options, baseline=pack)
+        done = run_agent(spec, environ=environ, overrides=overrides, on_progress=on_progress)
+        refuse_unreachable(done.pack, done.summary, request.pack)
+        report = _compared(request, pack, open_pack(done.pack), environ)
+    return _written(report.model_copy(update={"trusted_by": trusted_by}), out)
 
 
 def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDescription]:
@@ -251,35 +422,25 @@ def _compared(
     request: ReplayExecRequest, saved: Pack, replayed: Pack, environ: Mapping[str, str]
 ) -> ReplayExecReport:
     rows = {row["case_id"]: row for row in saved.results()}
-    before, after = Tally(), Tally()
-    cases, traces = [], []
-    for row in replayed.results():
-        case_id = row["case_id"]
-        before.add_row(rows[case_id])
-        after.add_row(row)
-        cases.append(case_mismatch(rows[case_id], row))
-        traces.append(trace_mismatch(saved.raw_trajectory(case_id), replayed.raw_trajectory(case_id)))
-    # What no judge looks at follows from cases and judges, not from the agent; older packs do not say.
-    # Judging again costs less where rulings are kept.
-    for tally in (before, after):
-        tally.fields_not_judged.clear()
-        tally.judging.clear()
-    names = saved.config.run_id, saved.config.dataset_id
-    agent = replayed.config.execution_config.agent
-    summaries = before.summary(*names), after.summary(*names)
+    again = replayed.results()
+    cases = [case_mismatch(rows[row["case_id"]], row) for row in again]
+    ids = [row["case_id"] for row in again]
+    traces = [trace_mismatch(saved.raw_trajectory(name), replayed.raw_trajectory(name)) for name in ids]
+    summaries = _summaries(saved.config, (rows[name] for name in ids), again)
     environment = list(environment_mismatches(saved.config.pinned_env, pinned_environment()))
     case_mismatches = [mismatch for mismatch in cases if mismatch is not None]
     trace_mismatches = [mismatch for mismatch in traces if mismatch is not None]
     same = summaries[0] == summaries[1] and not case_mismatches and not trace_mismatches
     passed = same and (not environment or request.ignore_environment)
+    agent = replayed.config.execution_config.agent
     return ReplayExecReport(
-        run_id=names[0],
-        dataset_id=names[1],
+        run_id=saved.config.run_id,
+        dataset_id=saved.config.dataset_id,
         manifest_sha256=saved.manifest_sha256,
         generated_at=clock.timestamp(environ),
         agent=agent.to_json() if agent is not None else {},
         trusted_by="",
-        cases=len(cases),
+        cases=len(ids),
         execution_replay_passed=passed,
         replay_passed=passed,
         summary_match=summaries[0] == summaries[1],

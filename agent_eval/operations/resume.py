@@ -1,4 +1,4 @@
-"""The journal beside a pack, with which an unfinished run resumes."""
+"""What an earlier start left where a pack goes: a journal to resume by, or evidence that must not be lost."""
 
 from __future__ import annotations
 
@@ -8,18 +8,77 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from agent_eval.contracts import RunConfig
-from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.layout import is_complete_pack
-from agent_eval.evidence.reader import Pack
+from agent_eval.config.spec import Output
+from agent_eval.contracts import RunConfig, RunSummary
+from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.evidence.layout import CONFIG, SUMMARY, is_complete_pack, may_be_replaced
+from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.replacing import FRESH, is_paid_for
+from agent_eval.operations.unjudged import was_unreachable
+from agent_eval.registry.store import RegistryStore, path_from_registry
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.journal import Journal
+from agent_eval.storage.json import read_json
 
 FORMAT = 1
+FRESH = "--fresh"
+LOOP_MODE = "propose_execute_repair"
+"""`RunConfig.execution_mode` of every run of an agent."""
+
 _MAY_DIFFER = frozenset({"run_id", "started_at"})
 _MOST_DIFFERENCES = 10
+
+
+def refuse_to_lose(output: Output) -> None:
+    """Refuse to replace a pack that is a registered baseline, or that an agent was paid for.
+
+    Packs of recorded traces are replaced: they can be made again at no cost. So are packs of a run in which
+    no trial reached the agent.
+    """
+    out = output.pack
+    if not may_be_replaced(out) or output.fresh:
+        return
+    if name := _registered_as(out, output.registry):
+        what = f"is the pack of the registered baseline {name!r}"
+    elif is_paid_for(out):
+        what = "has the evidence of a run of an agent"
+    else:
+        return
+    raise UsageError(
+        f"{out} {what}, which a new run would replace",
+        remedy=f"Write to another directory, or replace it with {FRESH}.",
+        file=str(out),
+        field="out",
+    )
+
+
+def _registered_as(out: Path, registry: Path) -> str | None:
+    """Return the name of the baseline whose pack is at `out`."""
+    if not registry.exists():
+        return None
+    place = out.resolve()
+    for name, entry in sorted(RegistryStore(registry).read().baselines.items()):
+        if path_from_registry(entry.run_path, registry).resolve() == place:
+            return name
+    return None
+
+
+def is_paid_for(out: Path) -> bool:
+    """Tell whether the pack at `out` is of a run of an agent that was reached, rather than judged again."""
+    try:
+        config = RunConfig.model_validate(read_json(out / CONFIG))
+        summary = RunSummary.model_validate(read_json(out / SUMMARY))
+    except (InvalidInput, ValidationError):
+        return False
+    execution = config.execution_config
+    if config.execution_mode != LOOP_MODE or execution.rejudged_from is not None:
+        return False
+    if execution.agent is not None and execution.agent.kind == "recorded":
+        return False
+    try:
+        return not was_unreachable(summary, lambda: open_pack(out))
+    except AgentEvalError:
+        return True  # a pack that cannot be read may still have what was paid for
 
 
 def journal_path(out: Path) -> Path:
@@ -63,9 +122,14 @@ def open_journal(
         return Journal.create(path, {"format": FORMAT, "config": config.to_json()}), config
     try:
         first_config = _config_of(journal)
-        differences = _other_settings(first_config, config, run_id)
-        if differences:
-            raise _other_run(path, differences)
+        _refuse_other_settings(
+            first_config,
+            config,
+            run_id,
+            what=f"the run of {path} had other settings",
+            remedy=f"Run with the same settings as then, or start over with {FRESH}.",
+            file=path,
+        )
     except BaseException:
         journal.close()
         raise
@@ -73,26 +137,42 @@ def open_journal(
 
 
 def finished_run(out: Path, config: RunConfig, *, run_id: str | None) -> Pack | None:
-    """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None."""
+    """Return the pack at `out` if it is that of this run, so that nothing is left to do; else None.
+
+    Raises:
+        UsageError: It is that of a run with other settings.
+    """
     if not is_complete_pack(out) or not is_paid_for(out):
         return None
     pack = open_run(out)
-    differences = _other_settings(pack.config, config, run_id)
-    if differences:
-        raise UsageError(
-            f"cannot resume: {out} is the complete pack of a run with other settings: {_listed(differences)}",
-            remedy=f"Write to another directory, or replace it with {FRESH}.",
-            file=str(out),
-            differences=differences,
-        )
+    _refuse_other_settings(
+        pack.config,
+        config,
+        run_id,
+        what=f"{out} is the complete pack of a run with other settings",
+        remedy=f"Write to another directory, or replace it with {FRESH}.",
+        file=out,
+    )
     return pack
 
 
-def _other_settings(first: RunConfig, config: RunConfig, run_id: str | None) -> list[str]:
-    """List the settings in which a start of a run differs from the first one."""
+def _refuse_other_settings(
+    first: RunConfig, config: RunConfig, run_id: str | None, *, what: str, remedy: str, file: Path
+) -> None:
+    """Refuse a start of a run whose settings differ from the first one's, and list them."""
     requested = {**config.to_json(), **({} if run_id is None else {"run_id": run_id})}
     ignored = _MAY_DIFFER - ({"run_id"} if run_id is not None else set())
-    return list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
+    differing = list(_differences(_comparable(first.to_json()), _comparable(requested), ignored))
+    if not differing:
+        return
+    hidden = len(differing) - _MOST_DIFFERENCES
+    listed = "; ".join(differing[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
+    raise UsageError(
+        f"cannot resume: {what}: {listed}",
+        remedy=remedy,
+        file=str(file),
+        differences=differing,
+    )
 
 
 def _comparable(config: dict[str, Any]) -> dict[str, Any]:
@@ -118,20 +198,6 @@ def _config_of(journal: Journal) -> RunConfig:
         ) from None
 
 
-def _other_run(path: Path, differences: list[str]) -> UsageError:
-    return UsageError(
-        f"cannot resume: the run of {path} had other settings: {_listed(differences)}",
-        remedy=f"Run with the same settings as then, or start over with {FRESH}.",
-        file=str(path),
-        differences=differences,
-    )
-
-
-def _listed(differences: list[str]) -> str:
-    hidden = len(differences) - _MOST_DIFFERENCES
-    return "; ".join(differences[:_MOST_DIFFERENCES]) + (f"; and {hidden} more" if hidden > 0 else "")
-
-
 def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = "") -> Iterator[str]:
     """Yield every difference, such as `seed was 1, now 2`."""
     if isinstance(before, dict) and isinstance(after, dict):
@@ -140,9 +206,5 @@ def _differences(before: Any, after: Any, ignored: frozenset[str], place: str = 
                 inner = f"{place}.{name}" if place else name
                 yield from _differences(before.get(name), after.get(name), ignored, inner)
     elif before != after:
-        yield f"{place} was {_short(before)}, now {_short(after)}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
+        was, now = (text if len(text) <= 80 else text[:79] + "…" for text in (repr(before), repr(after)))
+        yield f"{place} was {was}, now {now}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,22 +15,23 @@ from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.evidence.derived import write_output
 from agent_eval.judges.base import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, model_access, reuse_rulings
-from agent_eval.operations.replacing import refuse_to_lose
-from agent_eval.storage.json import dumps, read_json
+from agent_eval.operations.resume import refuse_to_lose
+from agent_eval.storage.json import read_json
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
+    from agent_eval.agents.base import Agent, AgentOptions
     from agent_eval.engine.remote import Cluster
     from agent_eval.evidence.reader import Pack
+    from agent_eval.operations.models import ModelAccess
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,46 @@ class RunResult:
         return self.config.run_id
 
 
+@dataclass(frozen=True)
+class OwnParts:
+    """An agent and a model that Python code made itself, in place of those that a specification names."""
+
+    agent: Agent
+    model: ModelAccess
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overrides:
+    """What the caller of a run has already, in place of what the run would make itself.
+
+    Attributes:
+        redactor: Replaces more than the secrets of the environment.
+        source: The suite, opened.
+        baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
+        options: Those of the agent; None to make them from the specification.
+    """
+
+    redactor: Redactor | None = None
+    source: SuiteSource | None = None
+    baseline: Pack | None = None
+    options: AgentOptions | None = None
+    own_parts: OwnParts | None = None
+
+    def redactor_for(self, spec: RunSpec, environ: Mapping[str, str]) -> Redactor:
+        """Return the redactor, or make that of a specification."""
+        secrets = spec.judging.llm.secrets
+        return self.redactor or redactor_for(environ, *secrets, rules=spec.redaction)
+
+
+NO_OVERRIDES = Overrides()
+
+
 def run_suite(
     spec: RunSpec,
     *,
     environ: Mapping[str, str],
-    redactor: Redactor | None = None,
-    source: SuiteSource | None = None,
+    overrides: Overrides = NO_OVERRIDES,
     on_progress: Progress | None = None,
-    baseline: Pack | None = None,
 ) -> RunResult:
     """Judge the recorded traces of a suite, and write the sealed pack.
 
@@ -63,7 +96,6 @@ def run_suite(
     Args:
         spec: Its agent and limits are ignored.
         environ: May pin clock and run id. Values of variables whose names look secret are not written.
-        baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
     Raises:
         InvalidInput: Suite, judge or judge configuration is invalid; nothing has been written.
         UsageError: Something that is no pack, or that must not be lost, is at `spec.output.pack`.
@@ -72,12 +104,11 @@ def run_suite(
         StorageError: The pack could not be written; a pack that was there before is unchanged.
     """
     refuse_to_lose(spec.output)
-    redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
-    source = source or open_suite(spec.suite)
-    ids = wanted_ids(source, spec.cases, spec.tests, spec.tags)
-    chosen = choose(source, ids, spec.shard)
+    redactor = overrides.redactor_for(spec, environ)
+    source = overrides.source or open_suite(spec.suite)
+    chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
     plan = judge_plan(spec.judging, spec.judging.judges or DEFAULT_JUDGES, environ)
-    reuse_rulings(plan, baseline)
+    reuse_rulings(plan, overrides.baseline)
     if spec.judging.dask_scheduler is not None and ask_models(plan.load()):
         raise UsageError(
             "judges that are models are asked from this machine, which has their key, and not from a cluster",
@@ -99,8 +130,6 @@ def run_suite(
             on_progress=on_progress,
             cluster=cluster,
         )
-    if spec.output.summary_json is not None:
-        write_output(spec.output.summary_json, dumps(summary.to_json(), indent=True))
     return RunResult(config, summary, spec.output.pack)
 
 
@@ -117,25 +146,21 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     if judging.pass_threshold < 100:
         for name in {"strict", "llm"}.intersection(names):
             configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}
+    advisory, of_advisory = judging.advisory, None
+    if advisory is not None:
+        # Judges that count nowhere: a configuration that cannot be read counts as none.
+        with suppress(InvalidInput):
+            of_advisory = read_settings(advisory.judge_config) if advisory.judge_config is not None else None
     return JudgePlan(
         names=names,
         configs=configs,
         case_policy=case_policy(judging.case_policy),
         model=model_access(judging.llm, environ),
         directory=directory,
-        advisory=_advisory(judging.advisory),
+        advisory=JudgePlan(advisory.judges, of_advisory or {}, directory=advisory.directory)
+        if advisory
+        else None,
     )
-
-
-def _advisory(judging: Judging | None) -> JudgePlan | None:
-    """Make the plan of judges that count nowhere; a configuration that cannot be read counts as none."""
-    if judging is None:
-        return None
-    try:
-        configs = read_settings(judging.judge_config) if judging.judge_config is not None else {}
-    except InvalidInput:
-        configs = {}
-    return JudgePlan(judging.judges, configs, directory=judging.directory)
 
 
 @contextmanager

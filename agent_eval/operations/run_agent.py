@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Self
 
 from agent_eval.agents.base import Agent, AgentOptions
 from agent_eval.agents.cassette import Cassette
 from agent_eval.agents.catalog import open_agent
 from agent_eval.config.assembly import recorded_fields
-from agent_eval.config.spec import AgentSpec, Judging, Output, RunSpec
+from agent_eval.config.spec import AgentSpec, Judging, RunSpec
 from agent_eval.contracts import (
     AgentDescription,
     ExecutionConfig,
     RunConfig,
-    RunSummary,
 )
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
@@ -34,7 +32,6 @@ from agent_eval.errors import (
     StorageError,
     UsageError,
 )
-from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.base import NoModel, ask_models
@@ -51,78 +48,70 @@ from agent_eval.operations.agent_setup import (
     tools_of,
     with_key,
 )
-from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.models import ModelAccess, kept_replies, reuse_rulings
-from agent_eval.operations.replacing import LOOP_MODE, refuse_to_lose
-from agent_eval.operations.resume import discard_journal, finished_run, journal_path, open_journal
-from agent_eval.operations.run import judge_plan, recorded_policy, run_config
+from agent_eval.operations.models import kept_replies, reuse_rulings
+from agent_eval.operations.resume import (
+    LOOP_MODE,
+    discard_journal,
+    finished_run,
+    journal_path,
+    open_journal,
+    refuse_to_lose,
+)
+from agent_eval.operations.run import (
+    NO_OVERRIDES,
+    Overrides,
+    RunResult,
+    judge_plan,
+    recorded_policy,
+    run_config,
+)
 from agent_eval.processes.child import allowed_environment
 from agent_eval.processes.pool import SUPERVISORS
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.journal import Journal
-from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
-from agent_eval.suites.reader import SuiteSource, open_suite
+from agent_eval.suites.reader import open_suite
 from agent_eval.suites.select import ChosenCases, choose, wanted_ids
 
 
 @dataclass(frozen=True)
-class RunLoopResult:
-    """Result of a run of an agent. Returned by `run_agent`.
+class RunLoopResult(RunResult):
+    """Result of a run of an agent; its summary is over the cases that have been run.
 
     Attributes:
-        summary: Counts over the cases that have been run.
         stopped: Reason why the run ended early, as a clause; empty if it did not.
-        outage: Why, where an outage ended it.
         was_complete: Whether an earlier start had finished the run, so that nothing was run.
+        outage: Why, where an outage ended it.
     """
 
-    config: RunConfig
-    summary: RunSummary
-    pack: Path
     stopped: str
     progress: RunProgress
     was_complete: bool = False
     outage: str = ""
 
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self.config.run_id
 
+class RunInterrupted(NotEvaluable):
+    """The user or a signal ended a run before it could write a pack."""
 
-@dataclass(frozen=True)
-class OwnParts:
-    """An agent and a model that Python code made itself, in place of those that a specification names."""
-
-    agent: Agent
-    model: ModelAccess
+    code = "interrupted"
 
 
 def run_agent(
     spec: RunSpec,
     *,
     environ: Mapping[str, str],
-    redactor: Redactor | None = None,
-    source: SuiteSource | None = None,
-    options: AgentOptions | None = None,
+    overrides: Overrides = NO_OVERRIDES,
     on_progress: Callable[[RunProgress], None] = lambda _: None,
     stop: Callable[[], str] = lambda: "",
-    baseline: Pack | None = None,
-    own_parts: OwnParts | None = None,
 ) -> RunLoopResult:
     """Run an agent over a suite, and write the sealed pack.
 
     Finished trials are in a journal beside the pack (`resume.journal_path`) until the pack is complete.
 
-    More than six parameters: specification and environment are needed, each of the others replaces a default.
-
     Args:
-        options: None to make them from `spec` with `agent_options`.
         on_progress: Called several times a second. May raise, as Ctrl-C does.
         stop: Called several times a second. Returns why the run must end, as a clause, or an empty text.
             Trials that have finished by then are in the pack.
-        baseline: Trusted pack whose rulings of LLM judges are used again, where the same is asked.
 
     Raises:
         InvalidInput: Suite, judge or configuration is invalid; nothing has been run.
@@ -132,47 +121,47 @@ def run_agent(
         RunInterrupted: `stop` ended the run, and there is no pack.
         NotEvaluable: The agent cannot be run at all, or the disk is full.
     """
-    run = _PreparedRun.prepare(spec, environ, redactor, source, options)
-    reuse_rulings(run.plan, baseline)
-    if own_parts is not None:
-        run = replace(run, plan=replace(run.plan, model=own_parts.model))
-    spec, agent_spec = run.spec, run.agent_spec
-    named = agent_spec.called(spec.identity.model)
-    with closing(open_agent(named, run.options) if own_parts is None else own_parts.agent) as agent:
-        if own_parts is None:
+    run = _PreparedRun.prepare(spec, environ, overrides)
+    spec, asked, own = run.spec, run.agent_spec, overrides.own_parts
+    opened = own.agent if own is not None else open_agent(asked.called(spec.identity.model), run.options)
+    with closing(opened) as agent:
+        if own is None:
             model = run.plan.model or NoModel()
             simulation = simulation_for(spec, agent, run.chosen.suite, environ, model)
         else:
-            simulation = Simulation(own_parts.model(), released_prompt())
+            simulation = Simulation(own.model(), released_prompt())
         config = run.config(agent, simulation)
         run_id = spec.identity.run_id or environ.get(clock.RUN_ID_VARIABLE, "").strip() or None
-        finished = _prepare_output(spec, agent_spec, config, run_id)
+        finished = _prepare_output(spec, asked, config, run_id)
         if finished is not None:
-            return _already_complete(finished, spec, agent_spec.trials)
-        journal, config = open_journal(spec.output.pack, config, resume=agent_spec.resume, run_id=run_id)
+            done = finished.summary.total_cases * asked.trials
+            progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
+            pack = spec.output.pack
+            return RunLoopResult(finished.config, finished.summary, pack, "", progress, was_complete=True)
+        journal, config = open_journal(spec.output.pack, config, resume=asked.resume, run_id=run_id)
         with journal, _without_empty_journal(journal):
             redacted = redaction_of(run.redactor)
-            cassette = cassette_of(agent_spec, run.options, redacted, is_resumed=not journal.is_empty)
+            cassette = cassette_of(asked, run.options, redacted, is_resumed=not journal.is_empty)
             commands = run.case_commands(agent)
             trial = TrialPlan(
                 agent=agent,
                 judges=run.plan.load(),
-                tools=tools_of(agent_spec, cassette, redacted),
-                max_repairs=agent_spec.max_repairs,
+                tools=tools_of(asked, cassette, redacted),
+                max_repairs=asked.max_repairs,
                 attempt_limits=spec.limits.attempt,
                 limits=spec.limits.trial,
-                share_expected_output=agent_spec.share_expected_output,
+                share_expected_output=asked.share_expected_output,
                 clocks=clock.clocks(environ),
                 commands=commands,
                 simulation=simulation,
             )
             closed = closing(commands) if commands is not None else nullcontext()
             with closed, kept_replies(run.plan, run.redactor):
-                done = _executed(run, run.execution(trial, cassette), journal, on_progress, stop)
-                if agent_spec.cassette is not None and cassette is not None and cassette.mode != "replay":
-                    write_file(agent_spec.cassette[1], cassette.to_bytes())
-                result = _sealed(run, config, done)
-                if not done.stopped:
+                execution = _executed(run, run.execution(trial, cassette), journal, on_progress, stop)
+                if asked.cassette is not None and cassette is not None and cassette.mode != "replay":
+                    write_file(asked.cassette[1], cassette.to_bytes())
+                result = _sealed(run, config, execution)
+                if not execution.stopped:
                     journal.remove()
                 return result
 
@@ -190,24 +179,19 @@ class _PreparedRun:
     environ: Mapping[str, str]
 
     @classmethod
-    def prepare(
-        cls,
-        spec: RunSpec,
-        environ: Mapping[str, str],
-        redactor: Redactor | None,
-        source: SuiteSource | None,
-        options: AgentOptions | None,
-    ) -> Self:
-        source = source or open_suite(spec.suite)
+    def prepare(cls, spec: RunSpec, environ: Mapping[str, str], overrides: Overrides) -> Self:
+        source = overrides.source or open_suite(spec.suite)
         spec = completed(spec, source)
         agent = spec.agent
         if agent is None:
             raise ValueError("the specification names no agent")
-        redactor = redactor or redactor_for(environ, *spec.judging.llm.secrets, rules=spec.redaction)
-        options = with_key(options or agent_options(agent, environ), agent, source, environ)
+        redactor = overrides.redactor_for(spec, environ).with_secrets(*literal_secrets(source))
+        options = with_key(overrides.options or agent_options(agent, environ), agent, source, environ)
         chosen = choose(source, wanted_ids(source, spec.cases, spec.tests, spec.tags), spec.shard)
         plan = judge_plan(spec.judging, judge_names(spec.judging), environ)
-        redactor = redactor.with_secrets(*literal_secrets(source))
+        reuse_rulings(plan, overrides.baseline)
+        if overrides.own_parts is not None:
+            plan = replace(plan, model=overrides.own_parts.model)
         return cls(spec, agent, options, chosen, plan, redactor, environ)
 
     def config(self, agent: Agent, simulation: Simulation | None) -> RunConfig:
@@ -271,20 +255,6 @@ def _prepare_output(spec: RunSpec, agent: AgentSpec, config: RunConfig, run_id: 
     return None
 
 
-def _already_complete(pack: Pack, spec: RunSpec, trials: int) -> RunLoopResult:
-    """Make the result of a run that an earlier start has finished."""
-    summary = pack.summary
-    _write_summary(spec.output, summary)
-    done = summary.total_cases * trials
-    progress = RunProgress(total=done, done=done, resumed=done, unknown_cost=done)
-    return RunLoopResult(pack.config, summary, spec.output.pack, "", progress, was_complete=True)
-
-
-def _write_summary(output: Output, summary: RunSummary) -> None:
-    if output.summary_json is not None:
-        write_output(output.summary_json, dumps(summary.to_json(), indent=True))
-
-
 @contextmanager
 def _without_empty_journal(journal: Journal) -> Iterator[None]:
     """Remove the journal if the run fails before a trial has finished: there is nothing to resume."""
@@ -295,12 +265,6 @@ def _without_empty_journal(journal: Journal) -> Iterator[None]:
             with suppress(StorageError):
                 journal.remove()
         raise
-
-
-class RunInterrupted(NotEvaluable):
-    """The user or a signal ended a run before it could write a pack."""
-
-    code = "interrupted"
 
 
 def _executed(
@@ -345,7 +309,6 @@ def _sealed(run: _PreparedRun, config: RunConfig, done: Execution) -> RunLoopRes
         redactor=run.redactor,
         complete=done.complete,
     )
-    _write_summary(output, summary)
     return RunLoopResult(config, summary, output.pack, done.stopped, progress, outage=done.outage)
 
 

@@ -33,7 +33,8 @@ from agent_eval.evidence.reader import Pack
 from agent_eval.models.base import Model
 from agent_eval.operations.models import ModelAccess
 from agent_eval.operations.packs import open_run
-from agent_eval.operations.run_agent import OwnParts, run_agent
+from agent_eval.operations.run import Overrides, OwnParts
+from agent_eval.operations.run_agent import run_agent
 from agent_eval.suites.aui import TAGS, AuiDocument
 from agent_eval.suites.document import parse_header
 from agent_eval.suites.paths import bundled_suite, is_bundled_name
@@ -87,7 +88,7 @@ def run_suite(
             judging=Judging(llm=LlmSpec(provider=ADAPTER)),
         )
         own_parts = OwnParts(_agent(adapter, source), _AdapterAccess(adapter, source))
-        run_agent(spec, environ=os.environ, source=source, own_parts=own_parts)
+        run_agent(spec, environ=os.environ, overrides=Overrides(source=source, own_parts=own_parts))
         result = conversation_results(pack)
     return result if options.pack is not None else result.model_copy(update={"pack": None})
 

@@ -10,23 +10,23 @@ from tempfile import TemporaryDirectory
 from types import MappingProxyType
 
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, Output, RunSpec
-from agent_eval.contracts import Case, CaseResult, Outcome
+from agent_eval.contracts import Case, Outcome
 from agent_eval.contracts.trials import StabilityReport
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.shard import id_hash, judge, refuse_unjudgeable
 from agent_eval.errors import ExitCode, NotEvaluable, NothingMeasured, UsageError
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.reader import open_pack, refuse_incomplete
-from agent_eval.gate.stability import QUARANTINE_BELOW, TrialOutcome, stability
+from agent_eval.gate.stability import TrialOutcome, stability
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import DEFAULT_JUDGES
-from agent_eval.operations.replacing import LOOP_MODE, refuse_unreachable
+from agent_eval.operations.resume import LOOP_MODE
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.run_agent import (
     judge_names,
     run_agent,
 )
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, refuse_unjudged
+from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, refuse_unjudged, refuse_unreachable
 from agent_eval.storage.json import dumps
 from agent_eval.suites.reader import SuiteSource, open_suite
 from agent_eval.suites.select import choose, refuse_duplicates
@@ -41,9 +41,7 @@ NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 class StabilityRequest:
     """Request for `check_recorded` or `check_agent`.
 
-    Attributes:
-        runs: Number of runs of the agent, or of judgements of a case that was recorded once.
-        quarantine_min_pass_rate: The report recommends quarantine for flaky cases that pass less often.
+    `runs` is the number of runs of the agent, or of judgements of a case that was recorded once.
     """
 
     suite: Path
@@ -52,7 +50,6 @@ class StabilityRequest:
     agent: AgentSpec | None = None
     judging: Judging = field(default_factory=Judging)
     limits: Limits = field(default_factory=Limits)
-    quarantine_min_pass_rate: float = QUARANTINE_BELOW
     out: Path | None = None
 
 
@@ -95,10 +92,13 @@ def check_recorded(
     recorded_once = 0
     measured, error = False, ""
     for case in _cases(source, judges):
-        results = _judge(judges, case, request.runs)
+        recorded = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else []
+        results = [judge(judges, trial, trial.recorded) for trial in recorded or [case] * request.runs]
         recorded_once += not case.trials
         measured |= any(result.outcome not in (Outcome.SKIPPED, Outcome.ERROR) for result in results)
-        error = error or next((_reason(row) for row in results if row.outcome is Outcome.ERROR), "")
+        # The reason of the first error.
+        errors = (each.reason for row in results for each in row.verdicts if each.outcome is Outcome.ERROR)
+        error = error or one_line(next(errors, ""), limit=200).rstrip(".")
         trials[case.case_id] = [_outcome(result.outcome, result.hard_failed) for result in results]
     if error and not measured:
         raise NotEvaluable(
@@ -117,11 +117,15 @@ def check_recorded(
         dataset_id=source.header.dataset_id,
         execution_mode=RECORDED_MODE,
         judge_names=plan.names,
-        quarantine_min_pass_rate=request.quarantine_min_pass_rate,
     )
-    return _written(
-        report.model_copy(update={"notes": _notes(recorded_once, len(trials), request.runs)}), request
-    )
+    if recorded_once:
+        note = (
+            f"{recorded_once} of {len(trials)} cases were recorded once: their trace was judged "
+            f"{request.runs} times, which says nothing of the agent. Record several trials, or give "
+            "an agent to run."
+        )
+        report = report.model_copy(update={"notes": [note]})
+    return _written(report, request)
 
 
 def check_agent(
@@ -169,7 +173,7 @@ def check_agent(
             dataset_id = result.config.dataset_id
             pack = open_pack(result.pack)
             refuse_incomplete(pack.name, pack.manifest)
-            refuse_unreachable(pack, request.suite)
+            refuse_unreachable(result.pack, result.summary, request.suite)
             refuse_unjudged(result.pack, result.summary, name=str(request.suite), remedy=CHECK_THE_AGENT)
             for row in pack.results():
                 trials.setdefault(row["case_id"], []).append(_outcome(row["outcome"], row["hard_failed"]))
@@ -178,7 +182,6 @@ def check_agent(
         dataset_id=dataset_id,
         execution_mode=LOOP_MODE,
         judge_names=judge_names(request.judging),
-        quarantine_min_pass_rate=request.quarantine_min_pass_rate,
     )
     return _written(report, request)
 
@@ -193,17 +196,6 @@ def _cases(source: SuiteSource, judges: Sequence[Judge]) -> Iterator[Case]:
     refuse_duplicates(source, ids)
 
 
-def _judge(judges: Sequence[Judge], case: Case, runs: int) -> list[CaseResult]:
-    trials = [case.of_trial(number) for number in range(case.trial_count)] if case.trials else [case] * runs
-    return [judge(judges, trial, trial.recorded) for trial in trials]
-
-
-def _reason(result: CaseResult) -> str:
-    """Take the reason of the first error."""
-    errors = (verdict.reason for verdict in result.verdicts if verdict.outcome is Outcome.ERROR)
-    return one_line(next(errors, "no verdict"), limit=200).rstrip(".")
-
-
 def _outcome(outcome: str, hard_failed: bool) -> TrialOutcome:
     return TrialOutcome(outcome == Outcome.PASSED, hard_failed, judged=outcome != Outcome.SKIPPED)
 
@@ -215,15 +207,6 @@ def _refuse_too_few(runs: int) -> None:
             remedy=f"Ask for at least {FEWEST_RUNS} with --runs.",
             field="runs",
         )
-
-
-def _notes(recorded_once: int, total: int, runs: int) -> list[str]:
-    if not recorded_once:
-        return []
-    return [
-        f"{recorded_once} of {total} cases were recorded once: their trace was judged {runs} times, which "
-        "says nothing of the agent. Record several trials of a case, or give an agent to run."
-    ]
 
 
 def _written(report: StabilityReport, request: StabilityRequest) -> StabilityResult:

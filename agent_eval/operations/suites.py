@@ -1,11 +1,11 @@
-"""`schema migrate`: write a suite in the current schema version, or in an earlier one."""
+"""Write suites: in another schema version (`schema migrate`), or generated (`benchmark-generate`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import InvalidInput, UsageError
@@ -14,6 +14,12 @@ from agent_eval.storage.json import dumps
 from agent_eval.suites.migrate import migrate_to
 from agent_eval.suites.reader import read_payload
 from agent_eval.suites.validate import ValidationReport, validate_suite
+from agent_eval.text.escape import shell_word
+
+if TYPE_CHECKING:
+    from agent_eval.benchmarks.generate import SuiteRequest
+
+GOOD_AGENT = "python:agent_eval.benchmarks.agents:good_agent"
 
 
 @dataclass(frozen=True)
@@ -69,3 +75,29 @@ def write_suite(target: Path, payload: Mapping[str, Any]) -> None:
         return
     header = {name: value for name, value in payload.items() if name != "cases"}
     write_file(target, b"".join(dumps(line) + b"\n" for line in (header, *payload["cases"])))
+
+
+def write_benchmark(request: SuiteRequest, out: Path) -> dict[str, Any]:
+    """Generate a suite and write it; return what the command prints.
+
+    Overwrites the file `out`; a `.jsonl` has a line for the header and one for each case.
+
+    Raises:
+        UsageError: The file would be neither `.json` nor `.jsonl`.
+    """
+    from agent_eval.benchmarks.generate import generate_suite
+
+    refuse_ending(out, "--out")
+    suite = generate_suite(request)
+    about = suite["metadata"]["benchmark"]
+    write_suite(out, suite)
+    agent = [] if any("trace" in case for case in suite["cases"]) else ["--agent", GOOD_AGENT]
+    command = ["agent-eval", "run", str(out), *agent, "--out", f"runs/{out.stem}"]
+    return {
+        "output": str(out),
+        "dataset_id": suite["dataset_id"],
+        "cases": len(suite["cases"]),
+        "scenarios": about["scenarios"],
+        "traps": sum(about["traps"].values()),
+        "next": " ".join(map(shell_word, command)),
+    }

@@ -1,21 +1,24 @@
-"""Say why a run judged none of its cases: such a run is neither a pass nor a first baseline, but an error."""
+"""Say why a run says nothing of the agent: no case was judged, or no trial reached it. That is an error."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
 from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
-from agent_eval.errors import NotEvaluable
-from agent_eval.evidence.reader import open_pack
+from agent_eval.errors import FailureKind, NotEvaluable
+from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import why_unjudged_trials
 from agent_eval.judges.base import ended_without_verdict
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import of_all
 
 _REASON_LIMIT = 200
+_NOT_REACHED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONMENT.value})
+
 CHECK_THE_AGENT = "Check how the agent is started or where it is; the evidence has each error."
 RECORD_TRACES = (
     "Record traces in the suite, or name the agent to run (`agent-command`, `agent-url`); the evidence has "
@@ -49,12 +52,10 @@ def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | No
     if not any(counts.error for counts in summary.judge_counts.values()):
         return None
     for row in results:
-        for trial in row.get("trials") or [row]:
-            for verdict in trial["verdicts"]:
-                if WITHOUT_VERDICT in verdict["evidence"]:
-                    how = one_line(str(verdict["evidence"][WITHOUT_VERDICT]), limit=_REASON_LIMIT)
-                    sentence = ended_without_verdict(verdict["judge_id"], row["case_id"])
-                    return f"{sentence} It {how}."
+        for verdict in _verdicts(row):
+            if WITHOUT_VERDICT in verdict["evidence"]:
+                how = one_line(str(verdict["evidence"][WITHOUT_VERDICT]), limit=_REASON_LIMIT)
+                return f"{ended_without_verdict(verdict['judge_id'], row['case_id'])} It {how}."
     return None
 
 
@@ -74,13 +75,42 @@ def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str)
         )
 
 
+def refuse_unreachable(pack: Path, summary: RunSummary, suite: Path) -> None:
+    """Refuse a run in which no trial could reach the agent. Its pack stays where it is.
+
+    Raises:
+        NotEvaluable: The infrastructure failed in every trial, so the run says nothing about the agent.
+    """
+    if was_unreachable(summary, lambda: open_pack(pack)):
+        raise NotEvaluable(
+            f"{suite}: the agent could not be reached in any of {summary.total_cases} cases.",
+            remedy="Check that it runs and that its address is right; the evidence has each error.",
+            file=str(suite),
+        )
+
+
+def was_unreachable(summary: RunSummary, read: Callable[[], Pack]) -> bool:
+    """Tell whether no trial of a run could reach the agent. The pack is only read where that may be so."""
+    if summary.passed_cases or _NOT_REACHED.isdisjoint(summary.failures):
+        return False
+    return all(
+        any(each["judge_id"] == EXECUTION and each["failure"] in _NOT_REACHED for each in trial["verdicts"])
+        for row in read().results()
+        for trial in row.get("trials") or [row]
+    )
+
+
 def _is_unjudged(summary: RunSummary) -> bool:
     return summary.error_cases + summary.skipped_cases >= summary.total_cases and summary.error_cases > 0
 
 
+def _verdicts(row: CaseResultRow) -> Iterator[Mapping[str, Any]]:
+    for trial in row.get("trials") or [row]:
+        yield from trial["verdicts"]
+
+
 def _reason(row: CaseResultRow) -> str:
     """Take the reason of the first error; that of the agent's run first, from which others may follow."""
-    verdicts = [verdict for trial in row.get("trials") or [row] for verdict in trial["verdicts"]]
-    errors = [verdict for verdict in verdicts if verdict["outcome"] == Outcome.ERROR]
+    errors = [verdict for verdict in _verdicts(row) if verdict["outcome"] == Outcome.ERROR]
     errors.sort(key=lambda verdict: verdict["judge_id"] != EXECUTION)
     return one_line(errors[0]["reason"], limit=_REASON_LIMIT).rstrip(".") if errors else "no verdict"

@@ -14,11 +14,10 @@ from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPac
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS
 from agent_eval.evidence.reader import Pack
 from agent_eval.judges.catalog import load_judges
-from agent_eval.operations.attest import DECISION
+from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.packs import PackFacts, decision_in, listed_digests, open_run
-from agent_eval.operations.replay_pack import JudgesAgain, judged_again, mismatching_cases
-from agent_eval.operations.reruns import read_reruns
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.rejudge import JudgesAgain, judged_again, mismatching_cases
+from agent_eval.operations.trust import DECISION, open_trusted
 from agent_eval.storage.json import parse
 
 OF_EARLIER_VERSIONS = "compare/confirmation.json"

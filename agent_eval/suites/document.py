@@ -209,7 +209,7 @@ def header_problems(raw: Any, line: int | None) -> list[Problem]:
         findings = [*misspelt_in_header(raw), *_wrong_versions(header)]
     except ValidationError as error:
         findings = problems_of(error, raw)
-    return [Problem(message, remedy, field, line=line) for field, message, remedy in findings]
+    return placed(findings, Place(None, line))
 
 
 def parse_case(raw_case: RawCase, file: str, *, check_keys: bool = True, is_current: bool = True) -> Case:
@@ -233,16 +233,16 @@ def case_problems(raw_case: RawCase, *, is_current: bool = True) -> tuple[Case |
     try:
         return Case.model_validate(raw_case.raw, context=None if is_current else EARLIER), []
     except ValidationError as error:
-        return None, _in_case(raw_case, problems_of(error, raw_case.raw))
+        return None, placed(problems_of(error, raw_case.raw), raw_case.place, raw_case_id(raw_case.raw))
 
 
 def misspelt_keys(raw_case: RawCase, case: Case) -> list[Problem]:
     """List the keys of a valid case that look like ours and are not."""
-    return _in_case(raw_case, misspelt_in_case(raw_case.raw, case))
+    return placed(misspelt_in_case(raw_case.raw, case), raw_case.place, case.case_id)
 
 
-def _in_case(raw_case: RawCase, findings: Iterable[Finding]) -> list[Problem]:
-    case_id, place = raw_case_id(raw_case.raw), raw_case.place
+def placed(findings: Iterable[Finding], place: Place, case_id: str | None = None) -> list[Problem]:
+    """Say of findings where they are: in a case, or at the place of the header."""
     return [
         Problem(message, remedy, field, case_id, place.position, place.line)
         for field, message, remedy in findings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,18 +12,22 @@ from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.document import (
     Document,
+    Finding,
     Place,
-    RawCase,
     case_problems,
     duplicate_problem,
     header_problems,
     misspelt_keys,
+    placed,
     raw_case_id,
     states_current_version,
 )
 from agent_eval.suites.migrate import VERSIONS_OF_OLD_NAMES, old_names
 from agent_eval.suites.problems import Problem, short_json
 from agent_eval.suites.reader import open_document
+
+SCHEMA_OF_EDITORS = "$schema"
+"""The field of a file's top in which editors look for its JSON Schema."""
 
 LISTED_PROBLEMS = 200
 """Maximum number of errors, and of warnings, that a report lists; it counts them all."""
@@ -103,10 +107,12 @@ def validate_suite(
         report.add_errors(*document.key_problems(key_variables))
         report.add_warnings(*document.warnings)
         return report
-    header = _check_header(document, report)
-    _check_version(document, report, header, strict=strict, require_version=require_version)
+    header, place = _check_header(document, report), Place(None, document.header_line)
+    if wrong := _wrong_version(report, header, require_version):
+        add = report.add_errors if strict or require_version is not None else report.add_warnings
+        add(*placed([wrong], place))
     if header is not None and strict:
-        _report_unknown_fields(report, header, None, Place(None, document.header_line))
+        report.add_errors(*placed(_unknown(header, {SCHEMA_OF_EDITORS}), place))
     _check_cases(document, report, strict=strict)
     return report
 
@@ -125,31 +131,21 @@ def _check_header(document: Document, report: ValidationReport) -> SuiteHeader |
     return None if problems else header
 
 
-def _check_version(
-    document: Document,
-    report: ValidationReport,
-    header: SuiteHeader | None,
-    *,
-    strict: bool,
-    require_version: str | None,
-) -> None:
-    def problem(message: str, remedy: str) -> Problem:
-        return Problem(message, remedy, "metadata.schema_version", line=document.header_line)
-
+def _wrong_version(
+    report: ValidationReport, header: SuiteHeader | None, require_version: str | None
+) -> Finding | None:
     version = report.schema_version
     if require_version is not None and version != require_version:
         actual = "not stated" if version is None else short_json(version)
-        report.add_errors(
-            problem(
-                f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
-                "Migrate the suite with `agent-eval schema migrate`, or require the version it has.",
-            )
+        return (
+            "metadata.schema_version",
+            f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
+            "Migrate the suite with `agent-eval schema migrate`, or require the version it has.",
         )
-    elif version is None and header is not None:
-        missing = problem(
-            "metadata.schema_version is missing", 'Add "metadata": {"schema_version": "1.2.0"}.'
-        )
-        (report.add_errors if strict else report.add_warnings)(missing)
+    if version is None and header is not None:
+        remedy = 'Add "metadata": {"schema_version": "1.2.0"}.'
+        return "metadata.schema_version", "metadata.schema_version is missing", remedy
+    return None
 
 
 def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
@@ -158,61 +154,36 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
     has_old_names = report.schema_version in VERSIONS_OF_OLD_NAMES
     for raw_case in document.read_all():
         report.case_count += 1
+        place = raw_case.place
         case, problems = case_problems(raw_case, is_current=is_current)
         misspelt = [] if case is None else misspelt_keys(raw_case, case)
         report.add_errors(*problems, *misspelt)
         case_id = raw_case_id(raw_case.raw)
         if case_id is not None:
-            first = places.setdefault(case_id, raw_case.place)
-            if first is not raw_case.place:
-                report.add_errors(duplicate_problem(case_id, first, raw_case.place))
+            first = places.setdefault(case_id, place)
+            if first is not place:
+                report.add_errors(duplicate_problem(case_id, first, place))
         if case is not None:
             if not has_old_names:
-                report.add_warnings(*_old_name_problems(raw_case))
+                report.add_warnings(*placed(_old_names(raw_case.raw), place, case_id))
             if strict:
                 # Its misspelt keys are a part of those that are unknown.
                 known = {problem.field for problem in misspelt}
-                _report_unknown_fields(report, case, case.case_id, raw_case.place, but=known)
+                report.add_errors(*placed(_unknown(case, known), place, case_id))
     if not report.case_count and not document.problems:
         report.add_warnings(
             Problem("the suite has no cases", "Add cases; a run of it measures nothing.", "cases")
         )
 
 
-SCHEMA_OF_EDITORS = "$schema"
-"""The field of a file's top in which editors look for its JSON Schema."""
-
-
-def _report_unknown_fields(
-    report: ValidationReport,
-    model: SuiteHeader | Case,
-    case_id: str | None,
-    place: Place,
-    but: Container[str] = (),
-) -> None:
+def _unknown(model: SuiteHeader | Case, but: Container[str]) -> Iterator[Finding]:
     for path in unknown_fields(model):
         name = path.removeprefix("$.")
-        if name in but or (case_id is None and name == SCHEMA_OF_EDITORS):
-            continue
-        report.add_errors(
-            Problem(
-                f"{name} is not a field of the schema",
-                "Remove it, correct its spelling, or keep it under metadata.",
-                name,
-                case_id,
-                place.position,
-                place.line,
-            )
-        )
+        if name not in but:
+            remedy = "Remove it, correct its spelling, or keep it under metadata."
+            yield name, f"{name} is not a field of the schema", remedy
 
 
-def _old_name_problems(raw_case: RawCase) -> Iterator[Problem]:
-    for old, new in old_names(raw_case.raw):
-        yield Problem(
-            f"{old} is the old name of {new}",
-            "Rename it, or run `agent-eval schema migrate`.",
-            old,
-            raw_case.raw["case_id"],
-            raw_case.place.position,
-            raw_case.place.line,
-        )
+def _old_names(raw: Mapping[str, Any]) -> Iterator[Finding]:
+    for old, new in old_names(raw):
+        yield old, f"{old} is the old name of {new}", "Rename it, or run `agent-eval schema migrate`."

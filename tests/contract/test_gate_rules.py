@@ -12,7 +12,7 @@ import pytest
 import agent_eval
 from agent_eval.comparison.compare import compare
 from agent_eval.config.options import Option
-from agent_eval.config.rows.gate import THRESHOLDS
+from agent_eval.config.rows.job import THRESHOLDS
 from agent_eval.contracts import GateStatus, Thresholds
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
@@ -42,7 +42,7 @@ def test_the_table_has_the_rules_of_the_contract_in_their_order() -> None:
     fields = list(Thresholds.model_fields)
     assert [option.field for option in THRESHOLDS] == fields == list(EXAMPLES), (
         "a rule is a field of Thresholds (agent_eval/contracts/gate.py) and, in the same place, a row of "
-        "agent_eval/config/rows/gate.py and of EXAMPLES"
+        "agent_eval/config/rows/job.py and of EXAMPLES"
     )
 
 

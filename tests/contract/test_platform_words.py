@@ -32,7 +32,7 @@ ALLOWED = {
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",
     "demo/support_agent.py": "the story of the demonstration",
     "config/gone.py": "the variables that an action gave its inputs in",
-    "config/rows/suites.py": "the choices of `init --ci`",
+    "config/rows/commands.py": "the choices of `init --ci`",
     "storage/redaction_rules.py": "the shapes of the tokens that vendors give",
 }
 """Files that may, and why."""

@@ -86,7 +86,7 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
 
     judges = ("--judge", "policy,regex,final_output,json_schema,command", "--judge-config", "judges.json")
     program = ("--agent-command", f"{sys.executable} -S -E agent.py", "--trials", "2", "--max-repairs", "1")
-    assert call("run", "--suite", "suite.json", "--out", "p", "--summary-json", "s.json", *judges).code == 0
+    assert call("run", "--suite", "suite.json", "--out", "p", *judges).code == 0
     assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program).code == 0
     answers = [Step(text=EVERYTHING, calls=[("lookup_order", {"said": EVERYTHING})]), Step(text=EVERYTHING)]
     with FakeOpenAi(*answers, *answers) as model:

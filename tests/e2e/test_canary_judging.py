@@ -97,7 +97,18 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
         asked = len(server.requests)
         session("rejudge", "--run", "first", "--out", "again", "--judge", "llm", *model)
         session(*judge, "--out", "votes", "--judge-votes", "3", *model, "--verbose", "--format", "text")
-        session(*judge, "--out", "reused", "--reuse-rulings", "first", *model)
+        session(
+            "rejudge",
+            "--run",
+            "votes",
+            "--out",
+            "reused",
+            "--judge",
+            "llm",
+            "--reuse-rulings",
+            "first",
+            *model,
+        )
         assert asked == 4
         assert server.authorizations[0] == f"Bearer {CANARIES['DEPLOY_KEY']}"
     for out, step in (

@@ -185,19 +185,6 @@ def test_evidence_without_a_commit_is_refused(runner: Runner, github: FakeGitHub
     refused(runner.pull_request(evidence="merged"), "does not say of which commit it is")
 
 
-def test_evidence_can_be_taken_twice_in_one_workspace(
-    runner: Runner, github: FakeGitHub, machines: Machines
-) -> None:
-    runner.write_suite(*cases())
-    machines.evaluate(commit=BASE_SHA)
-    runner.upload(runner.push(evidence="merged"), BASE_BRANCH_RUN)
-    machines.clear()
-    machines.evaluate()
-    for run_id in (500, 501):
-        step = runner.pull_request(run_id=run_id, evidence="merged")
-        assert (step.code, step.outcome) == (0, "passed"), step.log
-
-
 def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub, machines: Machines) -> None:
     runner.write_suite(*cases())
     machines.evaluate()

@@ -13,7 +13,7 @@ import pytest
 from agent_eval.attestations.files import GATE, RESULT, Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.attestations.statement import Expected
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.trust import open_trusted
 from tests.e2e.runner import BASE_SHA, HEAD_SHA, PULL, Runner, Step, orders, unzipped
 from tests.e2e.test_ci_agent import COMMAND, write
 from tests.extent import WHOLE_JOB

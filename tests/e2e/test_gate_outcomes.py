@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.contracts import REPLAY_CONTRACT, CaseResult, case_policy, case_result, trials_result
+from agent_eval.contracts import REPLAY_CONTRACT, CaseResult, case_result
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.reruns import Rerun, Reruns, TrialCounts
 from agent_eval.evidence.archive import write_bundle
@@ -21,7 +21,7 @@ from agent_eval.gate.decide import question_of
 from agent_eval.gate.procedure import Material
 from agent_eval.gate.rerun import BaseAgent, rerun
 from agent_eval.history.records import encode_used, record_of
-from agent_eval.operations.judged_twice import counts_of
+from agent_eval.operations.decision_material import counts_of
 from agent_eval.operations.packs import view
 from agent_eval.storage.files import sha256_bytes
 from tests.e2e.program import Ended, agent_eval
@@ -42,11 +42,6 @@ def ended(case_id: str, failing: Sequence[str] = ()) -> CaseResult:
         [make_verdict(case_id, REPLAY_CONTRACT)]
         + [make_verdict(case_id, judge, "failed" if judge in failing else "passed") for judge in JUDGES],
     )
-
-
-def several(case_id: str, passed: int, trials: int) -> CaseResult:
-    results = [ended(case_id, () if k < passed else ("policy",)) for k in range(trials)]
-    return trials_result(results, case_policy("all"))
 
 
 def pack(root: Path, results: Sequence[CaseResult], *, is_live: bool = True, commit: str = "c0ffee") -> Path:
@@ -269,17 +264,6 @@ def test_recorded_cases_flip(tmp_path: Path) -> None:
     assert kept.told(*BY_POLICY, "--max-regressed-cases", "2")[:2] == (0, "passed")
 
 
-def test_three_of_eight_cases_fell_from_five_of_five_to_none(tmp_path: Path) -> None:
-    names = SUITE[:8]
-    pack(tmp_path / "main", [several(name, 5, 5) for name in names])
-    pack(tmp_path / "now", [several(name, 0 if name in names[:3] else 5, 5) for name in names])
-    compared = ("--compare", "now/compare/baseline_delta.json")
-    assert agent_eval("compare", "--baseline", "main", "--candidate", "now", cwd=tmp_path).code == 0
-    done = agent_eval("gate", *compared, *BY_POLICY, "--format", "json", cwd=tmp_path)
-    assert done.code == 1
-    assert json.loads(done.out)["sentence"].startswith("3 cases broke: `order-0")
-
-
 def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) -> None:
     kept = Kept(tmp_path, {"order-01": ["policy"]})
     kept.rerun(Script(change={"order-01": FAILED}))
@@ -300,12 +284,9 @@ def test_what_the_job_ran_again_counts_only_whole_and_unaltered(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("threshold", "code"),
     [
-        (("--min-pass-rate", "0.99"), 1),
         (("--min-pass-rate", "0.98"), 0),
         (("--max-regressed-cases", "0"), 1),
-        (("--max-regressed-cases", "1"), 0),
         (("--max-new-hard-fail-cases", "0"), 1),
-        (("--max-hard-fail-increase", "0.01"), 1),
         (("--max-hard-fail-increase", "0.02"), 0),
     ],
 )
@@ -320,12 +301,6 @@ def test_thresholds_alone_know_no_safety_judge_and_nothing_that_ran_again(tmp_pa
     out = ("--out", "literal.json")
     assert kept.told("--max-regressed-cases", "1", *out) == (0, "passed", "Every threshold holds.")
     assert kept.told("--max-regressed-cases", "0", *out)[0] == 1
-
-
-def test_thresholds_in_a_file_are_a_policy(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, {"order-01": ["policy"]})
-    (tmp_path / "limits.yml").write_text("min_pass_rate: 0.5\n")
-    assert kept.told("--config", "limits.yml")[:2] == (1, "failed")
 
 
 def test_a_decision_that_rests_on_reruns_is_not_replaced_by_one_that_does_not(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ def test_a_run_with_failed_cases_exits_0_and_prints_its_summary(tmp_path: Path) 
             "pack",
             "--run-id",
             "r",
-            "--summary-json",
-            "summary.json",
         ),
         cwd=tmp_path,
     )
@@ -31,7 +29,7 @@ def test_a_run_with_failed_cases_exits_0_and_prints_its_summary(tmp_path: Path) 
     printed = ended.json()
     assert set(printed) == {"run_id", "summary", "pack"}
     assert printed["summary"]["pass_rate"] == pytest.approx(1 / 3)
-    assert json.loads((tmp_path / "summary.json").read_text()) == printed["summary"]
+    assert json.loads((tmp_path / "pack/run/summary.json").read_text()) == printed["summary"]
 
 
 def test_what_was_said_of_the_run_stands_in_its_configuration(tmp_path: Path) -> None:

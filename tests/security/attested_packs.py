@@ -12,7 +12,7 @@ from agent_eval.attestations.files import RESULT, Trust
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.contracts import GateDecision, GateStatus, Thresholds
 from agent_eval.evidence.derived import write_output
-from agent_eval.operations.attest import DECISION, Signer, attest
+from agent_eval.operations.trust import DECISION, Signer, attest
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from tests.factories import make_config, make_pack, make_result

@@ -28,7 +28,7 @@ def main() -> None:
     front = import_module("agent_eval.cli.main")
     for entry in front.COMMANDS.values():
         import_module(entry.target.partition(":")[0])
-    for name in ("agent_eval.operations.attest", "agent_eval.operations.run_agent", "agent_eval.ci.job"):
+    for name in ("agent_eval.operations.trust", "agent_eval.operations.run_agent", "agent_eval.ci.job"):
         import_module(name)
     gc.freeze()
     for line in sys.stdin:

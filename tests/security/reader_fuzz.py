@@ -31,11 +31,11 @@ from agent_eval.evidence.layout import RERUNS
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import decode_used, encode_used
 from agent_eval.judges.catalog import JUDGES, load_judges
-from agent_eval.operations.attest import Signer, attest
+from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.import_traces import ImportRequest, import_traces
 from agent_eval.operations.packs import read_comparison
-from agent_eval.operations.reruns import read_reruns
+from agent_eval.operations.trust import Signer, attest
 from agent_eval.registry.store import parse_registry, read_log
 from agent_eval.reports.detail import FULL
 from agent_eval.reports.replay import replay_blocks

@@ -13,8 +13,7 @@ from agent_eval.attestations.files import GATE, RESULT
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import open_pack
-from agent_eval.operations.attest import Signer, attest
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.trust import Signer, attest, open_trusted
 from tests.factories import make_config, make_pack, make_result
 from tests.security.attested_packs import SECRET, decide, trusting
 
@@ -26,7 +25,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from agent_eval.attestations.keys import read_signing_key
-from agent_eval.operations.attest import Signer, attest
+from agent_eval.operations.trust import Signer, attest
 remaining, replace = int(sys.argv[1]), os.replace
 
 def killed_after(*arguments, **keywords):

@@ -24,8 +24,7 @@ from agent_eval.attestations.statement import Expected
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import write_bundle
-from agent_eval.operations.attest import DECISION, Signer, attest
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.trust import DECISION, Signer, attest, open_trusted
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.storage.json import dumps
 from tests.factories import make_config, make_pack, make_result
@@ -545,7 +544,7 @@ def test_a_decision_on_another_pack_is_not_attested(tmp_path: Path) -> None:
 def test_a_large_attestation_is_refused_without_reading_it_all(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agent_eval.operations.trusted_packs.MAX_ATTESTATION_BYTES", 1000)
+    monkeypatch.setattr("agent_eval.operations.trust.MAX_ATTESTATION_BYTES", 1000)
     with pytest.raises(InvalidPack, match="larger than 1,000 bytes"):
         open_trusted(scene.root, trusting(SIGNER))
 
@@ -553,7 +552,7 @@ def test_a_large_attestation_is_refused_without_reading_it_all(
 def test_the_manifest_that_was_admitted_is_the_one_that_is_used(scene: Scene) -> None:
     """An attacker who swaps manifest.json while it is verified gains nothing: it is read once."""
     from agent_eval.evidence.sources import DirectorySource
-    from agent_eval.operations.trusted_packs import Admission
+    from agent_eval.operations.trust import Admission
 
     reads: list[str] = []
 

@@ -22,7 +22,7 @@ from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
 from agent_eval.errors import InvalidPack
 from agent_eval.evidence.reader import Pack, open_pack
-from agent_eval.operations.trusted_packs import open_trusted
+from agent_eval.operations.trust import open_trusted
 from agent_eval.registry.store import RegistryStore
 from agent_eval.storage.journal import JournalContents, whole_lines
 from tests.e2e.program import CLOCK, tree

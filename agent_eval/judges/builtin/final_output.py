@@ -130,6 +130,8 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
         mode = "number" if mode == "numeric" else mode
         whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance)
+        if not case.turns:
+            return [whole]
         of_turns = expected.model_copy(update={"contains": [], "not_contains": []})
         return [
             whole,

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from operator import itemgetter
 
 from typing_extensions import override
 
@@ -113,31 +114,40 @@ _is_trace_id = re.compile(f"[0-9a-fA-F]{{{TRACE_ID_DIGITS}}}").fullmatch
 _is_span_id = re.compile(f"[0-9a-fA-F]{{{SPAN_ID_DIGITS}}}").fullmatch
 
 
+# Ten fields of every event of every run: one call of C reads them at a third of the cost.
+_read_fields = itemgetter(
+    *("idx", "actor", "type", "call_id", "attempt", "latency_ms", "ts"),
+    *("trace_id", "span_id", "parent_span_id"),
+)
+
+
 def _issues(events: list[Event]) -> Iterator[tuple[int, str]]:
     """Yield every issue with the form of the events, as event index and words."""
     expected_idx = 0
     spans: set[str] = set()
     calls: set[tuple[int | None, str]] = set()
     for event in events:
-        idx, kind, ts, latency = event.idx, event.type, event.ts, event.latency_ms
+        fields = _read_fields(event.__dict__)
+        idx, actor, kind, call_id, attempt, latency, ts, trace_id, span, parent = fields
         if idx != expected_idx:
             yield idx, f"idx is {idx} instead of {expected_idx}"
         expected_idx = idx + 1
-        if not event.actor:
+        if not actor:
             yield idx, "actor is empty"
         if not kind:
             yield idx, "type is empty"
         if kind == TOOL_CALL:
             for problem in _call_issues(event, calls):
                 yield idx, problem
-        elif kind == TOOL_RESULT and event.call_id is not None:
-            calls.discard((event.attempt, event.call_id))
+        elif kind == TOOL_RESULT and call_id is not None:
+            calls.discard((attempt, call_id))
         if latency is not None and not 0 <= latency < math.inf:
             yield idx, f"latency_ms is {latency}, not a number from 0 up"
         if ts and not _is_time(ts):
             yield idx, f"ts {quoted(ts)} is not ISO 8601"
-        for problem in _id_issues(event, spans):
-            yield idx, problem
+        if trace_id or span or parent:
+            for problem in _id_issues(event, spans):
+                yield idx, problem
 
 
 def _call_issues(event: Event, calls: set[tuple[int | None, str]]) -> Iterator[str]:

@@ -189,28 +189,23 @@ def test_an_answer_that_is_an_error_is_no_failed_attempt(text: str | None) -> No
     with FakeAui({"text": text, "trace_info": ERROR_TRACE}) as server:
         result = ask(opened(server))
     assert (result.failure, result.output) == (None, text or "E42")
-    assert [(event.type, event.error) for event in result.events[1:-1]] == [
-        ("error", "E42"),
-        ("message", None),
-    ]
+    ends = [(event.type, event.error) for event in result.events[1:-1]]
+    assert ends == [("error", "E42"), ("message", None)]
     assert has_error_answer(result.events)
 
 
 @pytest.mark.parametrize(
-    ("message", "output"),
+    ("message", "output", "failure"),
     [
-        ({"text": " ", "trace_info": {"response": {"message": "From the trace."}}}, "From the trace."),
-        ({"text": "", "cards": [{"title": "Car"}]}, {"cards": [{"title": "Car"}]}),
+        ({"text": " ", "trace_info": {"response": {"message": "From the trace."}}}, "From the trace.", None),
+        ({"text": "", "cards": [{"title": "Car"}]}, {"cards": [{"title": "Car"}]}, None),
+        ({"text": ""}, None, FailureKind.MISSING_OUTPUT),
     ],
 )
-def test_an_answer_may_speak_through_its_trace_or_cards(message: Any, output: Any) -> None:
+def test_an_answer_may_speak_through_its_trace_or_cards(message: Any, output: Any, failure: Any) -> None:
     with FakeAui(message) as server:
-        assert ask(opened(server)).output == output
-
-
-def test_an_answer_without_anything_is_missing() -> None:
-    with FakeAui({"text": ""}) as server:
-        assert ask(opened(server)).failure is FailureKind.MISSING_OUTPUT
+        result = ask(opened(server))
+    assert (result.output, result.failure) == (output, failure)
 
 
 @pytest.mark.parametrize("info", [None, [], "odd", {"decisions": "odd", "understanding": [], "response": 7}])

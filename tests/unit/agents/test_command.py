@@ -154,12 +154,9 @@ def test_what_it_wrote_is_kept_and_its_last_words_are_told() -> None:
     assert result.artifacts["stderr.txt"].startswith(b"warning\nTraceback")
 
 
-def test_errors_of_a_successful_attempt_are_kept_too() -> None:
+def test_what_is_printed_beside_an_answer_or_instead_is_kept() -> None:
     result = attempt("import sys; print('{\"output\": \"ok\"}'); print('note', file=sys.stderr)")
     assert (result.output, dict(result.artifacts)) == ("ok", {"stderr.txt": b"note\n"})
-
-
-def test_unusable_output_is_kept() -> None:
     assert attempt("print('hello')").artifacts == {"stdout.txt": b"hello\n"}
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent_eval.ci.config import Settings, gather, settings_from
+from agent_eval.ci.place import JobPlace
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.local import LocalDirectory
 from agent_eval.ci.rules import JobContext, Rules
@@ -37,4 +38,18 @@ def make_job(
             policy=GatePolicy(), registry=Registry(), registry_path=Path("registry.json"), waivers=[]
         ),
         clock=lambda: NOW,
+    )
+
+
+def place_of(head: str, tip: str, *, is_reviewed: bool = False) -> JobPlace:
+    """A commit that is held to main, which is at `tip`."""
+    return JobPlace(
+        head=head,
+        tip=tip,
+        trusted_branch="main",
+        default_branch="main",
+        default_tip=tip,
+        base=tip,
+        is_reviewed=is_reviewed,
+        branches=("main",),
     )

@@ -21,7 +21,7 @@ from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
 from tests.e2e.runner import orders
 from tests.fakes.commits import check_out, sha, tip_of
 from tests.unit.ci.evaluations import write_suite
-from tests.unit.ci.jobs import make_job, settings_of
+from tests.unit.ci.jobs import make_job, place_of, settings_of
 
 BASE = sha("merge base")
 
@@ -33,16 +33,7 @@ def evidence_of(commit: str, *, bad: tuple[int, ...] = ()) -> bytes:
         place = Path(name)
         write_suite(orders(bad=bad), name=str(place / "s.json"))
         settings = settings_of(suite=str(place / "s.json"), baseline="none", out=str(place / "out"))
-        reviewed = JobPlace(
-            head=commit,
-            tip=commit,
-            trusted_branch="main",
-            default_branch="main",
-            default_tip=commit,
-            base=commit,
-            is_reviewed=True,
-            branches=("main",),
-        )
+        reviewed = place_of(commit, commit, is_reviewed=True)
         archive = evaluate(replace(make_job(settings), place=reviewed)).archive
         assert archive is not None
         return archive.read_bytes()

@@ -77,7 +77,7 @@ def test_a_key_is_in_no_file_of_the_job():
 def test_a_change_cannot_name_address_key_provider_or_kept_replies():
     of_the_job = {row.name: row for row in INPUTS}
     assert not {"llm-cassette", "llm-cassette-mode", "reuse-rulings"} & set(of_the_job)
-    assert {"llm-cassette", "reuse-rulings"} < {row.name for row in options_of("run")}
+    assert {"llm-cassette", "reuse-rulings"} < {row.name for row in options_of("rejudge")}
     for name in ("llm-key", "provider", "llm-base-url", "llm-script"):
         assert not of_the_job[name].in_file
     assert of_the_job["llm-key"].kind == "secret"

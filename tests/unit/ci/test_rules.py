@@ -12,10 +12,11 @@ import pytest
 
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.definitions import define, find_targets
-from agent_eval.ci.place import JobPlace, Versions
+from agent_eval.ci.place import Versions
 from agent_eval.ci.rules import Held, hold, rules_of, with_files_of_tip
 from agent_eval.errors import InvalidInput
 from tests.fakes.git_host import git
+from tests.unit.ci.jobs import place_of
 
 FILE = Path("agent-eval.yml")
 USUAL = "suite: s.json\nagent-command: python3 agent.py\npolicy: gate.yml\n"
@@ -73,16 +74,7 @@ def at(checkout: Checkout, clones: list[PrivateClone]) -> At:
             checkout.top, {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(checkout.top.parent)}
         )
         clones.append(clone)
-        place = JobPlace(
-            head=clone.head,
-            tip=tip,
-            trusted_branch="main",
-            default_branch="main",
-            default_tip=tip,
-            base=tip,
-            is_reviewed=is_reviewed,
-            branches=("main",),
-        )
+        place = place_of(clone.head, tip, is_reviewed=is_reviewed)
         return Versions(place, clone)
 
     return made

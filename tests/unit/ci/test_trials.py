@@ -11,7 +11,6 @@ from agent_eval.ci import trials
 from agent_eval.ci.agents import Agents
 from agent_eval.ci.baseline import Search
 from agent_eval.ci.definitions import find_targets
-from agent_eval.ci.place import JobPlace
 from agent_eval.ci.trials import ProgressLines, make_packs, refuse_other_judges, take_packs
 from agent_eval.ci.workspace import Altered
 from agent_eval.config.spec import Judging, Output, RunSpec
@@ -21,6 +20,7 @@ from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.operations.run import run_suite
 from tests.e2e.runner import orders
 from tests.unit.ci.evaluations import evidence, job, write_suite
+from tests.unit.ci.jobs import place_of
 
 
 @pytest.fixture
@@ -30,26 +30,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def place_at(commit: str) -> JobPlace:
-    """A change at a commit, on a tip of its own."""
-    return JobPlace(
-        head=commit,
-        tip="0" * 40,
-        trusted_branch="main",
-        default_branch="main",
-        default_tip="0" * 40,
-        base="0" * 40,
-        is_reviewed=False,
-        branches=("main",),
-    )
-
-
 def test_evidence_of_earlier_jobs_that_names_no_commit_is_refused_in_a_checkout(here: Path) -> None:
     """It may be of any commit. Outside of a checkout nothing says of which it should be."""
     earlier = Path(evidence())
     [target] = find_targets(["s.json"])
     assert take_packs(job(), [target], earlier)["shop"].summary.total_cases == 4
-    made = replace(job(out="again"), place=place_at("1" * 40))
+    made = replace(job(out="again"), place=place_of("1" * 40, "0" * 40))
     with pytest.raises(InvalidInput, match="does not say of which commit it is"):
         take_packs(made, [target], earlier)
     assert not Path("again").exists()

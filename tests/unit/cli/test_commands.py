@@ -2,99 +2,72 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_eval.cli.main import main
+from tests.unit.cli.shell import Shell, Terminal
+
+pytestmark = pytest.mark.usefixtures("pinned")
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 GOOD = str(REPOSITORY / "examples" / "suite_good.json")
 BAD = str(REPOSITORY / "examples" / "suite_bad.json")
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
-    for name in ("NO_COLOR", "GITHUB_SHA", "AGENT_EVAL_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert main(arguments) == code
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return captured.out
-
-
-def parsed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    return dict(json.loads(printed(capsys, *arguments, code=code)))
-
-
-def judged(capsys: pytest.CaptureFixture[str]) -> None:
+def judged(cli: Shell) -> None:
     for suite, name in ((GOOD, "baseline"), (BAD, "candidate")):
-        parsed(capsys, "run", "--suite", suite, "--out", name, "--run-id", name)
+        cli.json("run", "--suite", suite, "--out", name, "--run-id", name)
 
 
-def test_the_whole_way_in_prose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_way_in_prose(cli: Shell) -> None:
     text = ("--format", "text")
-    shown = printed(capsys, "run", "--suite", GOOD, "--out", "baseline", *text)
+    shown = cli.out("run", "--suite", GOOD, "--out", "baseline", *text)
     assert "3" in shown
     assert "Evidence: baseline" in shown
-    printed(capsys, "run", "--suite", BAD, "--out", "candidate", *text)
-    shown = printed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate", *text)
+    cli.out("run", "--suite", BAD, "--out", "candidate", *text)
+    shown = cli.out("compare", "--baseline", "baseline", "--candidate", "candidate", *text)
     assert "2 regressed" in shown
     assert "Comparison: candidate/compare/baseline_delta.json" in shown
     delta = "candidate/compare/baseline_delta.json"
-    shown = printed(capsys, "gate", "--compare", delta, "--max-regressed-cases", "1", *text, code=1)
+    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "1", *text, code=1)
     assert "Decision: candidate/compare/gate_decision.json" in shown
-    shown = printed(capsys, "gate", "--compare", delta, "--max-regressed-cases", "2", *text)
+    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "2", *text)
     assert shown.startswith("✅ Every threshold holds.")
-    shown = printed(capsys, "report", "markdown", "--compare", delta, "--out", "report.md", *text)
+    shown = cli.out("report", "markdown", "--compare", delta, "--out", "report.md", *text)
     assert shown == "Wrote report.md\n"
 
 
-def test_run__ends_like_a_test_runner(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run__ends_like_a_test_runner(here: Path, cli: Shell) -> None:
     runs = ("run", "--suite", BAD, "--format", "text", "--out")
-    shown = printed(capsys, *runs, "some").splitlines()
+    shown = cli.out(*runs, "some").splitlines()
     assert shown[0].startswith(
         "FAILED book-train: tool_contract: book_train was called without required argument"
     )
     assert (here / shown[1].strip()).is_file()
     assert shown[2].startswith("FAILED quote-change: policy: ")
     assert shown[4] == "1 of 3 cases passed (33.3%)."
-    assert printed(capsys, *runs, "none", "-q").startswith("1 of 3 cases passed (33.3%).\n")
+    assert cli.out(*runs, "none", "-q").startswith("1 of 3 cases passed (33.3%).\n")
 
 
-def test_run__lists_ten_cases_unless_all_are_wanted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run__lists_ten_cases_unless_all_are_wanted(here: Path, cli: Shell) -> None:
     suite = json.loads(Path(BAD).read_text())
     (case,) = [case for case in suite["cases"] if case["case_id"] == "book-train"]
     suite["cases"] = [{**case, "case_id": f"case-{number:02}"} for number in range(12)]
     (here / "many.json").write_text(json.dumps(suite))
     runs = ("run", "--suite", "many.json", "--format", "text", "--out")
-    shown = printed(capsys, *runs, "some")
+    shown = cli.out(*runs, "some")
     assert (shown.count("FAILED "), "and 2 more; --verbose lists them\n" in shown) == (10, True)
-    assert printed(capsys, *runs, "all", "-v").count("FAILED ") == 12
-    assert main((*runs, "both", "-v", "-q")) == 2
-    assert "--verbose or --quiet, not both" in capsys.readouterr().err
+    assert cli.out(*runs, "all", "-v").count("FAILED ") == 12
+    assert "--verbose or --quiet, not both" in cli.err(*runs, "both", "-v", "-q")
 
 
-def test_on_a_terminal_the_result_is_prose_in_colour(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    judged(capsys)
+def test_on_a_terminal_the_result_is_prose_in_colour(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(cli)
     for environ, coloured in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
@@ -106,28 +79,27 @@ def test_on_a_terminal_the_result_is_prose_in_colour(
         assert ("\x1b[" in screen.getvalue()) == coloured
 
 
-def test_gate__thresholds_from_a_file_and_flags_that_override_it(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    judged(capsys)
-    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate")
+def test_gate__thresholds_from_a_file_and_flags_that_override_it(here: Path, cli: Shell) -> None:
+    judged(cli)
+    cli.json("compare", "--baseline", "baseline", "--candidate", "candidate")
     (here / "gate.yml").write_text("min_pass_rate: 0.9\nmax_regressed_cases: 5\nmax_hard_fail_rate: null\n")
     gate = ("gate", "--compare", "candidate/compare/baseline_delta.json", "--config", "gate.yml")
-    decision = parsed(capsys, *gate, code=1)
+    decision = cli.json(*gate, code=1)
     assert decision["thresholds"]["min_pass_rate"] == 0.9
     assert decision["gate_report"] == "candidate/compare/gate_decision.json"
-    decision = parsed(capsys, *gate, "--min-pass-rate", "0.3")
+    decision = cli.json(*gate, "--min-pass-rate", "0.3")
     assert decision["passed"] is True
     assert decision["thresholds"]["max_regressed_cases"] == 5
 
 
-def test_report__shows_the_decision_and_a_replay(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judged(capsys)
-    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate", "--out", "delta.json")
-    parsed(capsys, "gate", "--compare", "delta.json", "--min-pass-rate", "1", "--out", "gate.json", code=1)
+def test_report__shows_the_decision_and_a_replay(
+    here: Path, cli: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged(cli)
+    cli.json("compare", "--baseline", "baseline", "--candidate", "candidate", "--out", "delta.json")
+    cli.json("gate", "--compare", "delta.json", "--min-pass-rate", "1", "--out", "gate.json", code=1)
     (here / "replay.json").write_text('{"passed": true}')
-    parsed(
-        capsys,
+    cli.json(
         *("report", "markdown", "--compare", "delta.json", "--gate", "gate.json"),
         *("--replay", "replay.json", "--out", "report.md"),
     )
@@ -142,61 +114,54 @@ def test_report__shows_the_decision_and_a_replay(here: Path, capsys: pytest.Capt
     assert "replay.json" in capsys.readouterr().err
 
 
-def test_schema__prose_names_place_and_remedy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema__prose_names_place_and_remedy(here: Path, cli: Shell) -> None:
     (here / "s.json").write_text(
         json.dumps({"dataset_id": "d", "cases": [{"case_id": "a\x1b[2J", "colour": 1, "expected": 2}]})
     )
-    shown = printed(capsys, "schema", "validate", "--input", "s.json", "--strict", "--format", "text", code=1)
+    shown = cli.out("schema", "validate", "--input", "s.json", "--strict", "--format", "text", code=1)
     assert shown.startswith("s.json is not valid: 1 case, schema version not stated.\n")
     assert "error: $.cases[0].colour" in shown
     assert "\x1b" not in shown
-    shown = printed(capsys, "schema", "validate", "--input", "s.json", "--format", "text")
+    shown = cli.out("schema", "validate", "--input", "s.json", "--format", "text")
     assert "  warning: " in shown
 
 
-def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(here: Path, cli: Shell) -> None:
     case = {"case_id": "a", "input": "?"}
     for name, cases in {"one.json": [case], "twice.json": [case, case]}.items():
         (here / name).write_text(json.dumps({"dataset_id": "d", "cases": cases}))
-    report = parsed(capsys, "schema", "validate", "one.json", "twice.json", code=1)
+    report = cli.json("schema", "validate", "one.json", "twice.json", code=1)
     found = {suite["input"]: suite["passed"] for suite in report["suites"]}
     assert (report["passed"], found) == (False, {"one.json": True, "twice.json": False})
-    shown = printed(
-        capsys, "schema", "validate", "--input", "one.json", "twice.json", "--format", "text", code=1
-    )
+    shown = cli.out("schema", "validate", "--input", "one.json", "twice.json", "--format", "text", code=1)
     assert "one.json is valid" in shown
     assert "twice.json is not valid" in shown
-    assert parsed(capsys, "schema", "validate", "one.json")["input"] == "one.json"
-    assert main(["schema", "validate"]) == 2
-    assert "Name a suite" in capsys.readouterr().err
+    assert cli.json("schema", "validate", "one.json")["input"] == "one.json"
+    assert "Name a suite" in cli.err("schema", "validate")
 
 
-def test_schema__prose_counts_what_it_does_not_list(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema__prose_counts_what_it_does_not_list(here: Path, cli: Shell) -> None:
     cases = [{"case_id": str(number), "input": 1, "trace": 7} for number in range(205)]
     (here / "s.jsonl").write_text("\n".join(json.dumps(line) for line in ({"dataset_id": "d"}, *cases)))
-    shown = printed(capsys, "schema", "validate", "--input", "s.jsonl", "--format", "text", code=1)
+    shown = cli.out("schema", "validate", "--input", "s.jsonl", "--format", "text", code=1)
     assert "… and 5 more errors" in shown
     assert "error: line 2: " in shown
 
 
 @pytest.mark.parametrize("target", ["new.json", "new.jsonl"])
-def test_schema__migrates_and_says_so(target: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema__migrates_and_says_so(target: str, here: Path, cli: Shell) -> None:
     (here / "old.json").write_text('{"dataset_id": "d", "cases": [{"case_id": "a", "expected": "é"}]}')
     migrate = ("schema", "migrate", "--input", "old.json", "--output", target)
-    assert parsed(capsys, *migrate)["validation"]["passed"] is True
-    assert printed(capsys, *migrate, "--format", "text").startswith(f"Wrote {target}\n{target} is valid: ")
+    assert cli.json(*migrate)["validation"]["passed"] is True
+    assert cli.out(*migrate, "--format", "text").startswith(f"Wrote {target}\n{target} is valid: ")
     assert '"expected_output"' in (here / target).read_text(encoding="utf-8")
-    report = parsed(capsys, "schema", "validate", "--input", target, "--strict", "--require-version", "1.2.0")
+    report = cli.json("schema", "validate", "--input", target, "--strict", "--require-version", "1.2.0")
     assert report["passed"] is True
 
 
-def test_schema__a_migrated_suite_that_is_still_wrong_is_exit_1(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_schema__a_migrated_suite_that_is_still_wrong_is_exit_1(here: Path, cli: Shell) -> None:
     (here / "old.json").write_text('{"dataset_id": "d", "cases": [{"case_id": "a"}, {"case_id": "a"}]}')
-    done = parsed(capsys, "schema", "migrate", "--input", "old.json", "--output", "new.json", code=1)
+    done = cli.json("schema", "migrate", "--input", "old.json", "--output", "new.json", code=1)
     assert done["validation"]["error_count"] == 1
 
 
@@ -208,73 +173,69 @@ def test_schema__a_migrated_suite_that_is_still_wrong_is_exit_1(
     ],
 )
 def test_schema__refuses_what_cannot_be_migrated(
-    text: str, target: str, field: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+    text: str, target: str, field: str | None, here: Path, cli: Shell
 ) -> None:
     (here / "old.json").write_text(text)
-    assert main(["schema", "migrate", "--input", "old.json", "--output", target]) == 2
-    details = json.loads(capsys.readouterr().err)["error"]["details"]
+    details = cli.error("schema", "migrate", "--input", "old.json", "--output", target)["details"]
     assert details["file"] == (target if field is None else "old.json")
     assert not (here / target).exists()
 
 
-def test_pack__verify_and_convert_in_prose(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judged(capsys)
-    shown = printed(capsys, "pack", "verify", "--run", "candidate", "--format", "text")
+def test_pack__verify_and_convert_in_prose(here: Path, cli: Shell) -> None:
+    judged(cli)
+    shown = cli.out("pack", "verify", "--run", "candidate", "--format", "text")
     assert shown.startswith("Verified candidate: run candidate of travel-desk\n3 cases in ")
-    shown = printed(capsys, "pack", "compact", "--run", "candidate", "--out", "c", "--format", "text")
+    shown = cli.out("pack", "compact", "--run", "candidate", "--out", "c", "--format", "text")
     assert "layout compact" in shown
-    parsed(capsys, "pack", "expand", "--run", "c", "--out", "e")
+    cli.json("pack", "expand", "--run", "c", "--out", "e")
     for path in (here / "candidate").rglob("*"):
         other = here / "e" / path.relative_to(here / "candidate")
         assert path.is_dir() or path.read_bytes() == other.read_bytes()
-    parsed(capsys, "compare", "--baseline", "baseline", "--candidate", "candidate")
-    shown = printed(capsys, "pack", "verify", "--run", "candidate", "--format", "text")
+    cli.json("compare", "--baseline", "baseline", "--candidate", "candidate")
+    shown = cli.out("pack", "verify", "--run", "candidate", "--format", "text")
     assert "and 1 added later" in shown
-    made = parsed(capsys, "pack", "compact", "--run", "candidate", "--out", "c")
+    made = cli.json("pack", "compact", "--run", "candidate", "--out", "c")
     assert made["left_behind"] == ["compare/baseline_delta.json"]
-    shown = printed(capsys, "pack", "expand", "--run", "candidate", "--out", "e", "--format", "text")
+    shown = cli.out("pack", "expand", "--run", "candidate", "--out", "e", "--format", "text")
     assert "Not converted, since derived from the old pack: compare/baseline_delta.json" in shown
 
 
-def test_init__says_what_it_wrote(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said = parsed(capsys, "init", "--out", "more", "--ci", "gitlab", "--ci", "jenkins")
+def test_init__says_what_it_wrote(cli: Shell) -> None:
+    said = cli.json("init", "--out", "more", "--ci", "gitlab", "--ci", "jenkins")
     assert said["written"][-2:] == ["more/.gitlab-ci.yml", "more/Jenkinsfile"]
-    shown = printed(capsys, "init", "--format", "text")
+    shown = cli.out("init", "--format", "text")
     assert shown.splitlines()[0] == "Wrote suites/starter_suite.json"
 
 
 def test_run__judge_configuration_from_yaml_is_recorded_for_the_judges_that_ran(
-    here: Path, capsys: pytest.CaptureFixture[str]
+    here: Path, cli: Shell
 ) -> None:
     (here / "judges.yaml").write_text("policy: {hard: false}\nregex: {hard: false}\n")
     run = ("run", "--suite", BAD, "--out", "pack", "--judge", "policy", "--judge-config", "judges.yaml")
-    summary = parsed(capsys, *run)["summary"]
+    summary = cli.json(*run)["summary"]
     assert (summary["failed_cases"], summary["hard_fail_cases"]) == (1, 0)
     config = json.loads((here / "pack/run/config.json").read_text())
     assert config["judge_configs"] == {"policy": {"hard": False}}
 
 
 def test_run__the_commit_is_that_of_the_checkout_whatever_a_variable_says(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    here: Path, cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git = ("git", "-c", "user.name=ana", "-c", "user.email=ana@example.com")
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
     monkeypatch.setenv("GITHUB_SHA", "a" * 40)
-    parsed(capsys, "run", "--suite", GOOD, "--out", "pack")
+    cli.json("run", "--suite", GOOD, "--out", "pack")
     assert json.loads((here / "pack/run/config.json").read_text())["git_commit"] == head.strip()
 
 
-def test_compare__an_archive_with_several_packs_is_refused(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_compare__an_archive_with_several_packs_is_refused(here: Path, cli: Shell) -> None:
     from agent_eval.evidence.archive import write_bundle
 
-    judged(capsys)
+    judged(cli)
     write_bundle({"one": here / "baseline", "two": here / "candidate"}, here / "both.zip")
-    assert main(["pack", "verify", "--run", "both.zip"]) == 2
-    assert "one, two" in json.loads(capsys.readouterr().err)["error"]["message"]
+    assert "one, two" in cli.error("pack", "verify", "--run", "both.zip")["message"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent_eval.cli.main import main
 from tests.factories import make_case, make_suite
+from tests.unit.cli.shell import Shell
+
+pytestmark = pytest.mark.usefixtures("pinned")
 
 DELTA = "now/compare/baseline_delta.json"
 UNPINNED = ("gate", "--compare", DELTA)
@@ -17,30 +19,7 @@ GATE = (*UNPINNED, "--baseline", "before")
 TEXT = ("--format", "text")
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
-    return tmp_path
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    ended = main(arguments)
-    captured = capsys.readouterr()
-    assert (ended, captured.err) == (code, "")
-    return captured.out
-
-
-def parsed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
-    return dict(json.loads(printed(capsys, *arguments, code=code)))
-
-
-def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(arguments) == 2
-    return dict(json.loads(capsys.readouterr().err)["error"])
-
-
-def compared(capsys: pytest.CaptureFixture[str], *, worse: int = 0, better: int = 0, total: int = 50) -> None:
+def compared(cli: Shell, *, worse: int = 0, better: int = 0, total: int = 50) -> None:
     """Runs `before` and `now`: `worse` cases regress, `better` others are mended; and their comparison."""
     for run in ("before", "now"):
         cases = []
@@ -49,174 +28,166 @@ def compared(capsys: pytest.CaptureFixture[str], *, worse: int = 0, better: int 
             tools = ("lookup", "escalate") if fails else ("lookup",)
             cases.append(make_case(f"order-{number}", *tools, policy={"forbidden_tools": ["escalate"]}))
         Path(f"{run}.json").write_text(json.dumps(make_suite(*cases)))
-        parsed(capsys, "run", "--suite", f"{run}.json", "--out", run, "--run-id", run)
-    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now")
+        cli.json("run", "--suite", f"{run}.json", "--out", run, "--run-id", run)
+    cli.json("compare", "--baseline", "before", "--candidate", "now")
 
 
 @pytest.mark.parametrize("preset", ["pull-request", "release"])
 @pytest.mark.parametrize("total", [1, 2, 5])
-def test_identical_verdicts_pass_in_every_preset(
-    preset: str, total: int, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys, total=total)
+def test_identical_verdicts_pass_in_every_preset(preset: str, total: int, cli: Shell) -> None:
+    compared(cli, total=total)
     Path("gate.yml").write_text("deterministic: true\n")
-    decision = parsed(capsys, *GATE, "--policy", "gate.yml", "--preset", preset)
+    decision = cli.json(*GATE, "--policy", "gate.yml", "--preset", preset)
     assert (decision["gate_status"], decision["blocks"], decision["preset"]) == ("passed", False, preset)
 
 
 @pytest.mark.parametrize("preset", ["pull-request", "release"])
 def test_cases_of_one_recording_that_flip_fail_in_every_preset_and_say_that_chance_may_be_why(
-    preset: str, here: Path, capsys: pytest.CaptureFixture[str]
+    preset: str, cli: Shell
 ) -> None:
-    compared(capsys, worse=7, better=4)
-    shown = printed(capsys, *GATE, "--preset", preset, *TEXT, code=1)
+    compared(cli, worse=7, better=4)
+    shown = cli.out(*GATE, "--preset", preset, *TEXT, code=1)
     said = " ".join(shown.split())
     assert shown.startswith("❌ 7 of 50 cases flipped: `order-")
     assert "One recorded run of each cannot tell chance from change: record 8 trials a case" in said
     assert f"Decision: {DELTA.replace('baseline_delta', 'gate_decision')}" in shown
 
 
-def test_what_a_release_cannot_tell_blocks_it(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, total=5)
-    parsed(capsys, *GATE, "--preset", "pull-request")
-    decision = parsed(capsys, *GATE, "--preset", "release", code=3)
+def test_what_a_release_cannot_tell_blocks_it(cli: Shell) -> None:
+    compared(cli, total=5)
+    cli.json(*GATE, "--preset", "pull-request")
+    decision = cli.json(*GATE, "--preset", "release", code=3)
     assert (decision["gate_status"], decision["blocks"]) == ("inconclusive", True)
     assert (decision["release"]["answer"], decision["release"]["margin"]) == ("open", 0.02)
 
 
-def test_a_report_repeats_the_decision_s_first_sentence(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys, worse=12, better=1)
-    decision = parsed(capsys, *GATE, "--preset", "pull-request", code=1)
+def test_a_report_repeats_the_decision_s_first_sentence(cli: Shell) -> None:
+    compared(cli, worse=12, better=1)
+    decision = cli.json(*GATE, "--preset", "pull-request", code=1)
     assert decision["gate_status"] == "failed"
     assert [case["answer"] for case in decision["cases"]] == ["broke"] * 12
     report = ("report", "markdown", "--compare", DELTA, "--gate", "now/compare/gate_decision.json")
-    parsed(capsys, *report, "--out", "report.md")
+    cli.json(*report, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
     assert text.startswith(f"## ❌ {decision['sentence']}\n")
     assert "· **12** broke · **1** improved" in text
 
 
-def test_thresholds_alone_are_held_to_the_letter(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=2)
-    decision = parsed(capsys, *GATE, "--max-regressed-cases", "2")
+def test_thresholds_alone_are_held_to_the_letter(cli: Shell) -> None:
+    compared(cli, worse=2)
+    decision = cli.json(*GATE, "--max-regressed-cases", "2")
     assert (decision["gate_status"], decision["preset"]) == ("passed", None)
     assert (decision["decided_by"], decision["cases"], decision["main_runs"]) == ("thresholds", [], [])
-    parsed(capsys, *GATE, "--max-regressed-cases", "1", code=1)
-    assert parsed(capsys, *GATE, "--min-pass-rate", "0.96")["gate_status"] == "passed"
-    assert parsed(capsys, *GATE, "--min-pass-rate", "0.97", code=1)["gate_status"] == "failed"
+    cli.json(*GATE, "--max-regressed-cases", "1", code=1)
+    assert cli.json(*GATE, "--min-pass-rate", "0.96")["gate_status"] == "passed"
+    assert cli.json(*GATE, "--min-pass-rate", "0.97", code=1)["gate_status"] == "failed"
 
 
-def test_thresholds_override_those_of_a_policy(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=1)
-    parsed(capsys, *GATE, "--preset", "pull-request", code=1)
-    decision = parsed(capsys, *GATE, "--preset", "pull-request", "--max-regressed-cases", "1")
+def test_thresholds_override_those_of_a_policy(cli: Shell) -> None:
+    compared(cli, worse=1)
+    cli.json(*GATE, "--preset", "pull-request", code=1)
+    decision = cli.json(*GATE, "--preset", "pull-request", "--max-regressed-cases", "1")
     assert (decision["gate_status"], decision["decided_by"]) == ("passed", "policy")
     assert [case["answer"] for case in decision["cases"]] == ["broke"]
     Path("gate.yml").write_text("max_regressed_cases: 1\n")
-    parsed(capsys, *GATE, "--policy", "gate.yml")
-    parsed(capsys, *GATE, "--policy", "gate.yml", "--max-regressed-cases", "0", code=1)
+    cli.json(*GATE, "--policy", "gate.yml")
+    cli.json(*GATE, "--policy", "gate.yml", "--max-regressed-cases", "0", code=1)
 
 
-def test_a_policy_file_and_a_preset_in_its_place(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=1, better=1)
+def test_a_policy_file_and_a_preset_in_its_place(cli: Shell) -> None:
+    compared(cli, worse=1, better=1)
     Path("gate.yml").write_text(
         "deterministic: true\nmargin: 0.2\nquarantine:\n"
         "  - {case: order-0, reason: flaky, until: 2027-01-31}\n"
     )
-    decision = parsed(capsys, *GATE, "--policy", "gate.yml")
+    decision = cli.json(*GATE, "--policy", "gate.yml")
     assert (decision["preset"], decision["release"]) == ("pull-request", None)
     assert decision["quarantined_case_ids"] == ["order-0"]
-    decision = parsed(capsys, *GATE, "--policy", "gate.yml", "--preset", "release")
+    decision = cli.json(*GATE, "--policy", "gate.yml", "--preset", "release")
     assert (decision["preset"], decision["release"]["margin"]) == ("release", 0.2)
 
 
-def test_a_quarantine_that_is_over_excuses_nothing(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compared(capsys, worse=1)
+def test_a_quarantine_that_is_over_excuses_nothing(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared(cli, worse=1)
     Path("gate.yml").write_text("quarantine:\n  - {case: order-0, reason: flaky, until: 2026-01-31}\n")
-    parsed(capsys, *GATE, "--policy", "gate.yml")
+    cli.json(*GATE, "--policy", "gate.yml")
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-02-01T00:00:00+00:00")
-    decision = parsed(capsys, *GATE, "--policy", "gate.yml", code=1)
+    decision = cli.json(*GATE, "--policy", "gate.yml", code=1)
     assert (decision["quarantined_case_ids"], decision["expired"][0]["case_ids"]) == ([], ["order-0"])
 
 
-def test_a_mistyped_policy_names_the_nearest_key(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys)
+def test_a_mistyped_policy_names_the_nearest_key(cli: Shell) -> None:
+    compared(cli)
     Path("gate.yml").write_text("margn: 0.5\n")
-    found = error(capsys, *GATE, "--policy", "gate.yml")
+    found = cli.error(*GATE, "--policy", "gate.yml")
     assert "'margin'" in found["message"]
     assert found["details"]["file"] == "gate.yml"
 
 
-def test_nothing_to_decide_by_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys)
-    assert "--preset" in error(capsys, *GATE)["details"]["remedy"]
+def test_nothing_to_decide_by_is_refused(cli: Shell) -> None:
+    compared(cli)
+    assert "--preset" in cli.error(*GATE)["details"]["remedy"]
 
 
-def test_a_registered_baseline_by_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=1)
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
-    found = parsed(capsys, "compare", "--baseline", "main", "--candidate", "now")
+def test_a_registered_baseline_by_its_name(cli: Shell) -> None:
+    compared(cli, worse=1)
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
+    found = cli.json("compare", "--baseline", "main", "--candidate", "now")
     assert found["baseline_run_id"] == "before"
-    missing = error(capsys, "compare", "--baseline", "mian", "--candidate", "now")
+    missing = cli.error("compare", "--baseline", "mian", "--candidate", "now")
     assert "Registered: main" in missing["details"]["remedy"]
-    parsed(capsys, "run", "--suite", "now.json", "--out", "before", "--run-id", "other", "--fresh")
-    swapped = error(capsys, "compare", "--baseline", "main", "--candidate", "now")
+    cli.json("run", "--suite", "now.json", "--out", "before", "--run-id", "other", "--fresh")
+    swapped = cli.error("compare", "--baseline", "main", "--candidate", "now")
     assert swapped["code"] == "invalid_pack"
     assert "is not the one that was registered" in swapped["message"]
 
 
-def test_waivers_excuse_exactly_what_they_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=2)
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+def test_waivers_excuse_exactly_what_they_name(cli: Shell) -> None:
+    compared(cli, worse=2)
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
     add = ("registry", "waiver-add", "--baseline-name", "main", "--approved-by", "qa@example.com")
-    waived = parsed(capsys, *add, "--reason", "known", "--case-id", "order-0")["waiver"]["waiver_id"]
+    waived = cli.json(*add, "--reason", "known", "--case-id", "order-0")["waiver"]["waiver_id"]
     zero = ("--max-regressed-cases", "0")
     apply = ("--apply-waivers", "--baseline-name", "main")
-    assert parsed(capsys, *GATE, *zero, *apply, code=1)["regressed_cases_considered"] == 1
-    parsed(capsys, *add, "--reason", "known too", "--case-id", "order-1")
-    decision = parsed(capsys, *GATE, *zero, *apply)
+    assert cli.json(*GATE, *zero, *apply, code=1)["regressed_cases_considered"] == 1
+    cli.json(*add, "--reason", "known too", "--case-id", "order-1")
+    decision = cli.json(*GATE, *zero, *apply)
     assert decision["waived_case_ids"] == ["order-0", "order-1"]
     assert [one["reason"] for one in decision["waivers"]] == ["known too", "known"]
-    shown = printed(capsys, *GATE, *zero, *apply, *TEXT)
+    shown = cli.out(*GATE, *zero, *apply, *TEXT)
     assert f"Waived: `order-0`, by `{waived}` of `qa@example.com`" in " ".join(shown.split())
-    assert parsed(capsys, *GATE, *zero, "--apply-waivers", "--baseline-name", "other", code=1)
-    misspelt = error(capsys, *GATE, *zero, "--apply-waivers", "--baseline-name", "mian")
+    assert cli.json(*GATE, *zero, "--apply-waivers", "--baseline-name", "other", code=1)
+    misspelt = cli.error(*GATE, *zero, "--apply-waivers", "--baseline-name", "mian")
     assert misspelt["message"] == "'mian' is not a registered baseline. Registered: main"
     revoke = ("registry", "waiver-revoke", "--waiver-id", waived, "--revoked-by", "qa@example.com")
-    parsed(capsys, *revoke)
-    parsed(capsys, *GATE, *zero, *apply, code=1)
+    cli.json(*revoke)
+    cli.json(*GATE, *zero, *apply, code=1)
 
 
 def test_a_waiver_that_is_over_is_said_where_its_case_counts_again(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared(capsys, worse=1)
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    compared(cli, worse=1)
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
     add = ("registry", "waiver-add", "--baseline-name", "main", "--approved-by", "qa@example.com")
     until = "2026-02-01T00:00:00+00:00"
-    parsed(capsys, *add, "--reason", "known", "--case-id", "order-0", "--expires-at", until)
+    cli.json(*add, "--reason", "known", "--case-id", "order-0", "--expires-at", until)
     gate = (*GATE, "--max-regressed-cases", "0", "--apply-waivers", "--baseline-name", "main")
-    assert parsed(capsys, *gate)["expired"] == []
+    assert cli.json(*gate)["expired"] == []
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-03-01T00:00:00+00:00")
-    assert parsed(capsys, *gate, code=1)["expired"][0]["case_ids"] == ["order-0"]
-    shown = printed(capsys, *gate, *TEXT, code=1)
+    assert cli.json(*gate, code=1)["expired"][0]["case_ids"] == ["order-0"]
+    shown = cli.out(*gate, *TEXT, code=1)
     assert "❌ 1 case regressed, above max_regressed_cases 0." in shown
     assert until in shown.replace("\n     ", "")
     assert "`order-0`" in shown
 
 
-def test_a_comparison_that_contradicts_itself_is_named(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys)
+def test_a_comparison_that_contradicts_itself_is_named(cli: Shell) -> None:
+    compared(cli)
     edited = json.loads(Path("now/compare/baseline_delta.json").read_text())
     edited["overview"]["regressed_cases"] = 3
     Path("edited.json").write_text(json.dumps(edited))
-    told = error(capsys, "gate", "--compare", "edited.json", "--max-regressed-cases", "0")
+    told = cli.error("gate", "--compare", "edited.json", "--max-regressed-cases", "0")
     assert told["message"].startswith("edited.json: ")
     assert told["details"]["file"] == "edited.json"
 
@@ -229,79 +200,75 @@ def test_a_comparison_that_contradicts_itself_is_named(
         (("--apply-waivers", "--baseline-name", "main"), "there is no registry"),
     ],
 )
-def test_waivers_need_a_registry_and_a_name(
-    flags: tuple[str, ...], said: str, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys)
-    assert said in error(capsys, *GATE, "--max-regressed-cases", "0", *flags)["message"]
+def test_waivers_need_a_registry_and_a_name(flags: tuple[str, ...], said: str, cli: Shell) -> None:
+    compared(cli)
+    assert said in cli.error(*GATE, "--max-regressed-cases", "0", *flags)["message"]
 
 
 def test_a_waiver_ends_after_ninety_days_unless_it_says_otherwise(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared(capsys, worse=1)
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    compared(cli, worse=1)
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
     waive = ("registry", "waiver-add", "--baseline-name", "main", "--case-id", "order-0", "--reason", "meant")
-    said = printed(capsys, *waive, "--approved-by", "ada", *TEXT)
+    said = cli.out(*waive, "--approved-by", "ada", *TEXT)
     assert "which ends 2026-04-14T10:00:00+00:00" in said
     gate = (*GATE, "--max-regressed-cases", "0", "--apply-waivers", "--baseline-name", "main")
-    assert parsed(capsys, *gate)["waivers"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
+    assert cli.json(*gate)["waivers"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
     # One that an earlier version made without an end, too.
     registry = Path(".agent_eval/registry.json")
     content = json.loads(registry.read_text())
     del content["waivers"][0]["expires_at"]
     registry.write_text(json.dumps(content))
-    parsed(capsys, *gate)
+    cli.json(*gate)
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-04-14T10:00:00+00:00")
-    assert parsed(capsys, *gate, code=1)["expired"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
-    assert parsed(capsys, "registry", "waiver-list", "--active-only")["count"] == 0
+    assert cli.json(*gate, code=1)["expired"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"
+    assert cli.json("registry", "waiver-list", "--active-only")["count"] == 0
 
 
 @pytest.mark.parametrize(
     ("policy", "waived"), [("safety: [polcy]\n", None), ("preset: pull-request\n", "polcy")]
 )
 def test_a_judge_that_there_is_not_is_refused_with_the_nearest_name(
-    policy: str, waived: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+    policy: str, waived: str | None, cli: Shell
 ) -> None:
-    compared(capsys)
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "before")
+    compared(cli)
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
     flags: tuple[str, ...] = ()
     if waived is not None:
         scope = ("--judge-id", waived, "--reason", "meant", "--approved-by", "ada")
-        parsed(capsys, "registry", "waiver-add", "--baseline-name", "main", *scope)
+        cli.json("registry", "waiver-add", "--baseline-name", "main", *scope)
         flags = ("--apply-waivers", "--baseline-name", "main")
     Path("gate.yml").write_text(policy)
-    found = error(capsys, *GATE, "--policy", "gate.yml", *flags)
+    found = cli.error(*GATE, "--policy", "gate.yml", *flags)
     assert "'polcy'" in found["message"]
     assert found["details"]["remedy"] == "Did you mean policy?"
 
 
-def test_the_packs_of_a_comparison_are_found_in_the_registry_beside_it_and_by_name(
-    here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys)
+def test_the_packs_of_a_comparison_are_found_in_the_registry_beside_it_and_by_name(cli: Shell) -> None:
+    compared(cli)
     rule = ("--max-regressed-cases", "0")
-    parsed(capsys, *UNPINNED, *rule)
+    cli.json(*UNPINNED, *rule)
     Path("before").rename("elsewhere")
-    found = error(capsys, *UNPINNED, *rule)
+    found = cli.error(*UNPINNED, *rule)
     assert found["details"]["field"] == "baseline"
     assert "--baseline" in found["details"]["remedy"]
-    parsed(capsys, *UNPINNED, *rule, "--baseline", "elsewhere")
-    parsed(capsys, "registry", "baseline-set", "--name", "main", "--run", "elsewhere")
-    parsed(capsys, *UNPINNED, *rule)
-    parsed(capsys, *UNPINNED, *rule, "--baseline", "main")
-    parsed(capsys, "compare", "--baseline", "main", "--candidate", "now", "--out", "delta.json")
+    cli.json(*UNPINNED, *rule, "--baseline", "elsewhere")
+    cli.json("registry", "baseline-set", "--name", "main", "--run", "elsewhere")
+    cli.json(*UNPINNED, *rule)
+    cli.json(*UNPINNED, *rule, "--baseline", "main")
+    cli.json("compare", "--baseline", "main", "--candidate", "now", "--out", "delta.json")
     Path("now").rename("moved")
     apart = ("gate", "--compare", "delta.json", *rule)
-    assert error(capsys, *apart)["details"]["field"] == "candidate"
-    parsed(capsys, *apart, "--candidate", "moved")
+    assert cli.error(*apart)["details"]["field"] == "candidate"
+    cli.json(*apart, "--candidate", "moved")
 
 
-def test_a_pack_that_is_another_run_is_refused(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compared(capsys, worse=1)
+def test_a_pack_that_is_another_run_is_refused(cli: Shell) -> None:
+    compared(cli, worse=1)
     rule = ("--max-regressed-cases", "0")
-    assert "is not the baseline" in error(capsys, *GATE, *rule, "--baseline", "now")["message"]
-    assert "is not the candidate" in error(capsys, *GATE, *rule, "--candidate", "before")["message"]
+    assert "is not the baseline" in cli.error(*GATE, *rule, "--baseline", "now")["message"]
+    assert "is not the candidate" in cli.error(*GATE, *rule, "--candidate", "before")["message"]
 
 
 @pytest.mark.parametrize(
@@ -313,20 +280,17 @@ def test_a_pack_that_is_another_run_is_refused(here: Path, capsys: pytest.Captur
     ],
     ids=["cases", "judges of a case", "summary"],
 )
-def test_an_edited_comparison_does_not_follow_from_its_packs(
-    edit: Any, here: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    compared(capsys, worse=1)
+def test_an_edited_comparison_does_not_follow_from_its_packs(edit: Any, cli: Shell) -> None:
+    compared(cli, worse=1)
     suite = json.loads(Path("now.json").read_text())
     policy = {"forbidden_tools": ["lookup"]}
     Path("now.json").write_text(json.dumps(make_suite(*suite["cases"][:49], make_case("new", policy=policy))))
-    parsed(capsys, "run", "--suite", "now.json", "--out", "now", "--run-id", "now")
-    parsed(capsys, "compare", "--baseline", "before", "--candidate", "now", "--allow-incompatible")
+    cli.json("run", "--suite", "now.json", "--out", "now", "--run-id", "now")
+    cli.json("compare", "--baseline", "before", "--candidate", "now", "--allow-incompatible")
     delta = json.loads(Path(DELTA).read_text())
     edit(delta)
     Path("edited.json").write_text(json.dumps(delta))
     packs = ("--baseline", "before", "--candidate", "now", "--preset", "pull-request")
     assert (
-        "does not follow from its packs"
-        in error(capsys, "gate", "--compare", "edited.json", *packs)["message"]
+        "does not follow from its packs" in cli.error("gate", "--compare", "edited.json", *packs)["message"]
     )

@@ -10,6 +10,7 @@ import pytest
 
 from agent_eval.cli.completion import SHELLS
 from agent_eval.cli.main import COMMANDS, COMPLETION_VARIABLE, main
+from tests.unit.cli.shell import Shell
 
 
 def offered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: str) -> list[str]:
@@ -53,16 +54,14 @@ def test_every_command_is_offered(
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_printed_or_written_where_the_shell_looks(
-    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Shell
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+    script = cli.out("completion", shell)
     assert COMPLETION_VARIABLE in script
     assert not list(tmp_path.iterdir())
-    assert main(["completion", shell, "--install"]) == 0
-    written, step = capsys.readouterr().out.splitlines()
+    written, step = cli.out("completion", shell, "--install").splitlines()
     path = Path(written.removeprefix("Wrote "))
     assert path.is_relative_to(tmp_path)
     assert path.read_text() == script
@@ -71,6 +70,5 @@ def test_the_script_is_printed_or_written_where_the_shell_looks(
         subprocess.run([shell, "-n", str(path)], check=True)
 
 
-def test_another_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["completion", "tcsh"]) == 2
-    assert "'bash', 'zsh', 'fish'" in capsys.readouterr().err
+def test_another_shell_is_refused(cli: Shell) -> None:
+    assert "'bash', 'zsh', 'fish'" in cli.err("completion", "tcsh")

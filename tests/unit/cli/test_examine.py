@@ -11,23 +11,14 @@ import pytest
 from agent_eval.cli.main import main
 from agent_eval.comparison.alignment import diff_events
 from tests.factories import make_case, make_pack, make_result, make_suite
+from tests.unit.cli.shell import Shell
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
 
 
-@pytest.fixture(autouse=True)
-def own_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    assert main(list(arguments)) == code
-    return json.loads(capsys.readouterr().out)
-
-
-def test_an_export_is_recognised_with_the_command_that_imports_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_export_is_recognised_with_the_command_that_imports_it(cli: Shell) -> None:
     path = FIXTURES / "claude_code" / "parallel-calls-and-an-error.jsonl"
-    found = printed(capsys, "inspect", str(path))
+    found = cli.json("inspect", str(path))
     assert (found["kind"], found["cases"], found["tool_calls"], found["errors"]) == ("export", 1, 2, 1)
     assert found["tools"] == {"Read": 2}
     assert found["tokens"]["output_tokens"] == 16
@@ -35,21 +26,21 @@ def test_an_export_is_recognised_with_the_command_that_imports_it(capsys: pytest
     assert [each["format"] for each in found["formats"]] == ["claude_code"]
 
 
-def test_what_an_import_would_lose_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_an_import_would_lose_is_listed(cli: Shell) -> None:
     whole = (FIXTURES / "langgraph" / "values-stream.jsonl").read_text()
     Path("cut.jsonl").write_text(whole + '{"messages": [')
-    found = printed(capsys, "inspect", "cut.jsonl")
+    found = cli.json("inspect", "cut.jsonl")
     assert found["diagnostics"] == {"lost": 1}
     assert found["findings"][0]["record"] == "cut.jsonl:5"
 
 
-def test_a_pack_and_a_suite_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pack_and_a_suite_are_told_apart(cli: Shell) -> None:
     make_pack(Path("pack"), [make_result("a"), make_result("b", failed="policy")])
-    found = printed(capsys, "inspect", "pack")
+    found = cli.json("inspect", "pack")
     assert (found["kind"], found["run_id"], found["cases"]) == ("evidence pack", "run-1", 2)
     assert (found["tool_calls"], found["tool_results"], found["hard_fail_cases"]) == (2, 2, 1)
     Path("suite.json").write_text(json.dumps(make_suite(make_case("a"))))
-    found = printed(capsys, "inspect", "suite.json")
+    found = cli.json("inspect", "suite.json")
     assert (found["kind"], found["dataset_id"], found["cases"], found["tools"]) == (
         "suite",
         "shop",
@@ -58,9 +49,8 @@ def test_a_pack_and_a_suite_are_told_apart(capsys: pytest.CaptureFixture[str]) -
     )
 
 
-def test_prose_names_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["inspect", str(FIXTURES / "crewai" / "output.json"), "--format", "text"]) == 0
-    text = capsys.readouterr().out
+def test_prose_names_the_same(cli: Shell) -> None:
+    text = cli.out("inspect", str(FIXTURES / "crewai" / "output.json"), "--format", "text")
     assert "crewai (output), 1 record, confidence 95%" in text
     assert "2 tool calls, 2 results: weather 2" in text
     assert "an import would report: nothing lost" in text
@@ -76,34 +66,33 @@ def test_a_file_of_no_known_kind_is_refused(
     capsys.readouterr()
 
 
-def test_packs_differ_by_events_and_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_packs_differ_by_events_and_outcomes(cli: Shell) -> None:
     before, after = [make_case("a"), make_case("b")], [make_case("a"), make_case("b", "pay", output="Paid.")]
     make_pack(Path("before"), cases=before)
     make_pack(Path("after"), [make_result("a"), make_result("b", failed="policy")], cases=after)
-    found = printed(capsys, "diff", "before", "after", code=1)
+    found = cli.json("diff", "before", "after", code=1)
     assert (found["cases"], found["changed_cases"]) == (2, 1)
     (change,) = found["changes"]
     assert (change["case_id"], change["baseline"], change["candidate"]) == ("b", "passed", "failed")
     assert [each["change"] for each in change["events"]] == ["removed"] * 3 + ["added"] * 3
 
 
-def test_equal_packs_do_not_differ_and_a_new_case_does(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_packs_do_not_differ_and_a_new_case_does(cli: Shell) -> None:
     make_pack(Path("before"), cases=[make_case("a")])
     make_pack(Path("after"), cases=[make_case("a"), make_case("b")])
-    assert printed(capsys, "diff", "before", "before")["changed_cases"] == 0
-    (change,) = printed(capsys, "diff", "before", "after", code=1)["changes"]
+    assert cli.json("diff", "before", "before")["changed_cases"] == 0
+    (change,) = cli.json("diff", "before", "after", code=1)["changes"]
     assert (change["baseline"], change["candidate"]) == (None, "passed")
-    assert printed(capsys, "diff", "before", "after", "a")["changed_cases"] == 0
-    (removed,) = printed(capsys, "diff", "after", "before", "b", code=1)["changes"]
+    assert cli.json("diff", "before", "after", "a")["changed_cases"] == 0
+    (removed,) = cli.json("diff", "after", "before", "b", code=1)["changes"]
     assert (removed["baseline"], removed["candidate"]) == ("passed", None)
     assert main(["diff", "before", "after", "zzz"]) == 2
 
 
-def test_prose_marks_what_was_removed_and_added(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prose_marks_what_was_removed_and_added(cli: Shell) -> None:
     make_pack(Path("before"), cases=[make_case("a", output="Yes.")])
     make_pack(Path("after"), cases=[make_case("a", output="No.\x1b[31m")])
-    assert main(["diff", "before", "after", "--format", "text"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    lines = cli.out("diff", "before", "after", "--format", "text", code=1).splitlines()
     assert lines[:3] == ["1 of 1 cases differs.", "", "a: passed → passed"]
     assert lines[-2:] == ["- agent        Yes.", "+ agent        No.[31m"]
 

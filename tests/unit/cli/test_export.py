@@ -10,6 +10,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.factories import make_pack, make_result
+from tests.unit.cli.shell import Shell
 
 FORMATS = [("export-junit", "junit.xml", "test_suites", 2), ("export-csv", "run.csv", "rows", 12)]
 
@@ -23,20 +24,19 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.parametrize(("command", "out", "what", "number"), FORMATS)
 def test_a_pack_is_written_and_counted(
-    pack: str, command: str, out: str, what: str, number: int, capsys: pytest.CaptureFixture[str]
+    pack: str, command: str, out: str, what: str, number: int, cli: Shell
 ) -> None:
-    assert main([command, "--run", pack, "--out", f"reports/{out}"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"out": f"reports/{out}", what: number}
+    assert cli.json(command, "--run", pack, "--out", f"reports/{out}") == {
+        "out": f"reports/{out}",
+        what: number,
+    }
     assert Path("reports", out).read_bytes()
 
 
 @pytest.mark.parametrize("command", [name for name, *_ in FORMATS])
-def test_a_changed_pack_is_refused_and_nothing_is_written(
-    pack: str, command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_pack_is_refused_and_nothing_is_written(pack: str, command: str, cli: Shell) -> None:
     Path(pack, "run", "summary.json").write_text("{}")
-    assert main([command, "--run", pack, "--out", "x"]) == 2
-    assert json.loads(capsys.readouterr().err)["error"]["code"] == "invalid_pack"
+    assert cli.error(command, "--run", pack, "--out", "x")["code"] == "invalid_pack"
     assert not Path("x").exists()
 
 
@@ -73,10 +73,9 @@ def test_opentelemetry_is_written_as_json_lines(
     "option", [("--endpoint", "https://otel.example"), ("--header", "X=Y"), ("--plain-http",)]
 )
 def test_what_sent_to_a_collector_is_refused_with_what_replaces_it(
-    pack: str, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    pack: str, option: tuple[str, ...], cli: Shell
 ) -> None:
-    assert main(["export-otel", "--run", pack, "--out", "x", *option]) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+    error = cli.error("export-otel", "--run", pack, "--out", "x", *option)
     assert error["message"] == f"{option[0]} is gone."
     assert "otlpjsonfile" in error["details"]["remedy"]
     assert not Path("x").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import record_of, write_history
 from agent_eval.operations.gate import parse_policy_file
 from tests.factories import make_config, make_pack
+from tests.unit.cli.shell import Shell
 from tests.unit.history.made import made_run
 
 
@@ -29,86 +29,73 @@ def kept(tmp_path: Path) -> Path:
     return evidence(tmp_path / "kept", *runs)
 
 
-def test_evidence_and_a_directory_of_it_are_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_and_a_directory_of_it_are_shown(kept: Path, cli: Shell) -> None:
     for words in (["history", str(kept)], ["history", "show", str(kept / "shop")]):
-        assert main([*words, "--format", "json"]) == 0
-        shown = json.loads(capsys.readouterr().out)
+        shown = cli.json(*words, "--format", "json")
         assert [run["pass_rate"] for run in shown["runs"] if run["counted"]] == [1.0, 0.0, 1.0, 0.0]
         assert shown["cases"][0]["letters"] == "PFPF"
-    assert main(["history", str(kept), "--format", "text"]) == 0
-    assert "History of shop: 5 runs" in capsys.readouterr().out
+    assert "History of shop: 5 runs" in cli.out("history", str(kept), "--format", "text")
 
 
-def test_evidence_without_a_history_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> None:
     make_pack(tmp_path / "pack")
-    assert main(["history", str(tmp_path / "pack")]) == 2
-    assert "has no history" in capsys.readouterr().err
+    assert "has no history" in cli.err("history", str(tmp_path / "pack"))
 
 
-def test_of_several_datasets_one_is_named(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_several_datasets_one_is_named(kept: Path, cli: Shell) -> None:
     evidence(kept, made_run(1, {"a": (1, 1)}, dataset_id="bank"), dataset_id="bank")
-    assert main(["history", str(kept)]) == 2
-    assert "--dataset-id: bank, shop" in capsys.readouterr().err
+    assert "--dataset-id: bank, shop" in cli.err("history", str(kept))
     assert main(["history", str(kept), "--dataset-id", "bank", "--format", "json"]) == 0
     assert main(["history", str(kept), "--dataset-id", "shops"]) == 2
 
 
-def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_policy_has_in_quarantine_is_shown(kept: Path, cli: Shell) -> None:
     policy = kept.parent / "gate.yml"
     policy.write_text("quarantine: [{case: refund, reason: sandbox, until: 2030-01-01}]")
-    assert main(["history", str(kept), "--policy", str(policy), "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cases"][0]["kind"] == "quarantined"
+    assert (
+        cli.json("history", str(kept), "--policy", str(policy), "--format", "json")["cases"][0]["kind"]
+        == "quarantined"
+    )
 
 
-def test_the_badge_is_refused_with_what_draws_one(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["history", "badge", str(kept), "--out", "badge.svg"]) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+def test_the_badge_is_refused_with_what_draws_one(kept: Path, cli: Shell) -> None:
+    error = cli.error("history", "badge", str(kept), "--out", "badge.svg")
     assert error["message"] == "`agent-eval history badge` is gone."
     assert "history WHERE --format json" in error["details"]["remedy"]
     assert "https://shields.io/badges/endpoint-badge" in error["details"]["remedy"]
 
 
-def test_a_recommended_quarantine_is_lines_of_a_policy_and_edits_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recommended_quarantine_is_lines_of_a_policy_and_edits_nothing(tmp_path: Path, cli: Shell) -> None:
     runs = [made_run(number, {"refund": (number % 2, 1), "cancel": (1, 1)}) for number in range(20)]
     kept = evidence(tmp_path / "kept", *runs)
     policy = tmp_path / "gate.yml"
     policy.write_text("quarantine: [{case: cancel, reason: flaky, until: 2030-01-01}]\n")
     before = policy.read_bytes()
     asked = ["history", str(kept), "--policy", str(policy), "--recommend", "--format"]
-    assert main([*asked, "text"]) == 0
-    printed = capsys.readouterr().out
+    printed = cli.out(*asked, "text")
     assert '# "cancel" passes again, 20 of 20 trials passed: take it out.' in printed
     [entry] = parse_policy_file(printed.encode(), "gate.yml").quarantine
     assert (entry.case, entry.reason) == ("refund", "flaky: 10 of 20 trials passed")
     assert policy.read_bytes() == before
-    assert main([*asked, "json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = cli.json(*asked, "json")
     assert [each["case"] for each in found["quarantine"]] == ["refund"]
     assert [each["case"] for each in found["remove"]] == ["cancel"]
 
 
-def test_a_case_that_the_policy_lists_and_no_run_has_is_said(
-    kept: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_case_that_the_policy_lists_and_no_run_has_is_said(kept: Path, cli: Shell) -> None:
     policy = kept.parent / "gate.yml"
     policy.write_text("quarantine: [{case: refnd, reason: flaky, until: 2030-01-01}]\n")
     said = "`quarantine` of the policy lists `refnd`, but none of these runs has it. Did you mean `refund`?"
     asked = ["history", str(kept), "--policy", str(policy)]
-    assert main([*asked, "--format", "text"]) == 0
-    assert f"warning: {said}" in capsys.readouterr().out
-    assert main([*asked, "--format", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"] == [said]
-    assert main([*asked, "--recommend", "--format", "text"]) == 0
-    assert f"# warning: {said}" in capsys.readouterr().out
+    assert f"warning: {said}" in cli.out(*asked, "--format", "text")
+    assert cli.json(*asked, "--format", "json")["warnings"] == [said]
+    assert f"# warning: {said}" in cli.out(*asked, "--recommend", "--format", "text")
 
 
 def test_the_help_of_the_group_has_the_options_of_what_needs_no_name(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
-    assert main(["history", "--help"]) == 0
-    shown = capsys.readouterr().out
+    shown = cli.out("history", "--help")
     assert "history WHERE" in shown
     for option in ("--policy", "--recommend", "--runs", "--format", "--dataset-id"):
         assert option in shown

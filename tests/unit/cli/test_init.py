@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import yaml
 from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.cli.main import main
 from agent_eval.demo.scaffold import PLATFORMS
+from tests.unit.cli.shell import Shell, Terminal
 
 COMMIT = "0123456789" * 4
 WORKFLOW = ".github/workflows/agent-eval.yml"
@@ -24,11 +24,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
 def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:
     """Put a person at a terminal who types these lines."""
     screen = Terminal()
@@ -38,14 +33,17 @@ def answer(monkeypatch: pytest.MonkeyPatch, *lines: str) -> Terminal:
 
 
 def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
-    assert main(["init", "--out", "."]) == 0
-    written = json.loads(capsys.readouterr().out)["written"]
+    written = cli.json("init", "--out", ".")["written"]
     assert {place for place, _ in PLATFORMS.values()} <= set(written)
     assert all(Path(name).is_file() for name in written)
-    assert main(["run", "suites/starter_suite.json", "--judge-config", "config/judges.json"]) == 0
-    assert json.loads(capsys.readouterr().out)["summary"]["pass_rate"] == 1
+    assert (
+        cli.json("run", "suites/starter_suite.json", "--judge-config", "config/judges.json")["summary"][
+            "pass_rate"
+        ]
+        == 1
+    )
 
 
 def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,27 +58,28 @@ def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.Mon
     )
 
 
-def test_the_last_line_lists_what_is_still_to_be_filled_in(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["init", "--format", "text", "--ci", "all", "--ci", "github", "--out", "a"]) == 0
-    action, image = capsys.readouterr().out.splitlines()[-1].split("; ")
+def test_the_last_line_lists_what_is_still_to_be_filled_in(cli: Shell) -> None:
+    action, image = (
+        cli.out("init", "--format", "text", "--ci", "all", "--ci", "github", "--out", "a")
+        .splitlines()[-1]
+        .split("; ")
+    )
     assert action == f"Still to fill in: the action, your-organisation/agent-eval@000… (a/{WORKFLOW})"
     assert image == (
         "the image, ghcr.io/your-organisation/agent-eval:v1 "
         "(a/.gitlab-ci.yml, a/.buildkite/pipeline.yml, a/.circleci/config.yml, a/Jenkinsfile)."
     )
     pip = [word for name in PLATFORMS if name.endswith("-pip") for word in ("--ci", name)]
-    assert main(["init", "--format", "json", *pip, "--out", "b"]) == 0
-    (package,) = json.loads(capsys.readouterr().out)["to_fill_in"]
+    (package,) = cli.json("init", "--format", "json", *pip, "--out", "b")["to_fill_in"]
     assert package.startswith("what pip installs, AGENT_EVAL_PACKAGE (b/.gitlab-ci.yml, ")
     assert package.endswith(", b/Jenkinsfile)")
 
 
 def test_nothing_is_left_to_fill_in_where_action_and_image_are_given(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
     where = ["--action", f"acme/agent-eval@{COMMIT}", "--image", "ghcr.io/acme/agent-eval:v1", "--ci", "all"]
-    assert main(["init", "--format", "json", *where]) == 0
-    assert json.loads(capsys.readouterr().out)["to_fill_in"] == []
+    assert cli.json("init", "--format", "json", *where)["to_fill_in"] == []
 
 
 def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,11 +91,10 @@ def test_empty_answers_leave_out_what_is_not_known(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_person_who_leaves_at_a_question_gets_no_files(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], here: Path
+    monkeypatch: pytest.MonkeyPatch, cli: Shell, here: Path
 ) -> None:
     answer(monkeypatch, "python agent.py")  # then the input ends, as by Ctrl-D
-    assert main(["init"]) == 130
-    assert "Interrupted at a question. Nothing was written." in capsys.readouterr().err
+    assert "Interrupted at a question. Nothing was written." in cli.err("init", code=130)
     assert not list(here.iterdir())
 
 
@@ -150,9 +148,6 @@ def test_a_workflow_that_runs_no_program_fetches_one_commit(flags: tuple[str, ..
     ("agent", "message"),
     [("python:agents:answer", "the job's token"), ("agentt", "names no agent")],
 )
-def test_an_agent_that_ci_cannot_run_is_refused(
-    agent: str, message: str, capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    assert main(["init", "--agent", agent]) == 2
-    assert message in json.loads(capsys.readouterr().err)["error"]["message"]
+def test_an_agent_that_ci_cannot_run_is_refused(agent: str, message: str, cli: Shell, here: Path) -> None:
+    assert message in cli.error("init", "--agent", agent)["message"]
     assert not list(here.iterdir())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -20,36 +19,21 @@ from agent_eval.cli import main as front
 from agent_eval.cli.main import COMMANDS, main
 from agent_eval.errors import InvalidInput, StorageError
 from agent_eval.storage.redaction_rules import is_secret_name
+from tests.unit.cli.shell import Shell, Terminal
 
 PROGRAM = [sys.executable, "-m", "agent_eval"]
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def error_of(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.count("\n") == 1
-    error = json.loads(printed.err)["error"]
-    assert set(error) == {"code", "message", "details"}
-    return dict(error)
-
-
-def test_help__lists_every_command_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    shown = capsys.readouterr().out
+def test_help__lists_every_command_with_its_line(cli: Shell) -> None:
+    shown = cli.out("--help")
     for name, entry in COMMANDS.items():
         assert name in shown
         assert entry.summary in shown
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help__every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    assert f"agent-eval {name}" in capsys.readouterr().out
+def test_help__every_command_explains_itself(name: str, cli: Shell) -> None:
+    assert f"agent-eval {name}" in cli.out(name, "--help")
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -68,9 +52,8 @@ def test_every_option_has_a_help_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("asked", ["--version", "-V", "version"])
-def test_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([asked]) == 0
-    assert capsys.readouterr().out == f"agent-eval {__version__}\n"
+def test_version(asked: str, cli: Shell) -> None:
+    assert cli.out(asked) == f"agent-eval {__version__}\n"
 
 
 @pytest.mark.parametrize(
@@ -81,18 +64,16 @@ def test_version(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["help", "registry", "waiver-add"], ["registry", "waiver-add", "--help"]),
     ],
 )
-def test_help_can_be_asked_for_as_a_command(
-    asked: list[str], usual: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(asked) == 0
-    shown = capsys.readouterr().out
-    assert main(usual) == 0
-    assert shown == capsys.readouterr().out
+def test_help_can_be_asked_for_as_a_command(asked: list[str], usual: list[str], cli: Shell) -> None:
+    shown = cli.out(*asked)
+    assert shown == cli.out(*usual)
 
 
-def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "gaet"]) == 2
-    assert "Did you mean 'gate'?" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("words", "nearest"), [(("help", "gaet"), "gate"), (("validate", "--strikt", "x"), "--strict")]
+)
+def test_what_is_misspelt_names_the_nearest(words: tuple[str, ...], nearest: str, cli: Shell) -> None:
+    assert f"Did you mean '{nearest}'?" in cli.error(*words)["message"]
 
 
 @pytest.mark.parametrize(
@@ -117,18 +98,16 @@ def test_help_of_an_unknown_command_names_the_nearest(capsys: pytest.CaptureFixt
     ],
 )
 def test_a_wrong_command_line_is_one_json_object_and_exit_2(
-    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], words: str, cli: Shell
 ) -> None:
-    assert main(arguments) == 2
-    error = error_of(capsys)
+    error = cli.error(*arguments)
     assert error["code"] == "usage_error"
     assert words in error["message"]
     assert "--help" in error["details"]["remedy"]
 
 
-def test_a_wrong_value_names_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["gate", "--compare", "a.json", "--min-pass-rate", "2"])
-    details = error_of(capsys)["details"]
+def test_a_wrong_value_names_its_flag(cli: Shell) -> None:
+    details = cli.error("gate", "--compare", "a.json", "--min-pass-rate", "2")["details"]
     assert (details["command"], details["field"]) == ("agent-eval gate", "--min-pass-rate")
 
 
@@ -143,42 +122,54 @@ def failing_with(problem: BaseException, monkeypatch: pytest.MonkeyPatch) -> Non
     sys.modules["failing_command"].command = command  # type: ignore[attr-defined]
 
 
-def test_our_errors_carry_their_code_and_details(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+FAILURES: list[tuple[BaseException, int, dict[str, Any]]] = [
+    (
+        InvalidInput("bad", remedy="Fix it.", file="a.json", line=3),
+        2,
+        {
+            "code": "validation_error",
+            "message": "bad",
+            "details": {"file": "a.json", "line": 3, "remedy": "Fix it."},
+        },
+    ),
+    (StorageError("full"), 4, {"code": "storage_error"}),
+    (OSError(28, "No space left on device", "a file"), 4, {"code": "storage_error"}),
+    (click.ClickException("cannot"), 2, {"message": "cannot"}),
+    (KeyboardInterrupt(), 130, {"message": "Interrupted by Ctrl-C."}),
+    (MemoryError(), 4, {"message": "there is no memory left"}),
+    (
+        OSError(24, "Too many open files"),
+        4,
+        {"message": "the operating system refused: Too many open files"},
+    ),
+    (
+        OSError(11, "Resource temporarily unavailable", "pipe"),
+        4,
+        {"message": "the operating system refused pipe: Resource temporarily unavailable"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("problem", "code", "stated"), FAILURES)
+def test_a_failure_is_one_json_object_with_its_code_and_no_bug(
+    problem: BaseException, code: int, stated: dict[str, Any], cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing_with(InvalidInput("bad", remedy="Fix it.", file="a.json", line=3), monkeypatch)
-    assert main(["fail"]) == 2
-    assert error_of(capsys) == {
-        "code": "validation_error",
-        "message": "bad",
-        "details": {"file": "a.json", "line": 3, "remedy": "Fix it."},
-    }
+    failing_with(problem, monkeypatch)
+    error = cli.error("fail", code=code)
+    assert error | stated == error
+    assert "bug" not in error["details"].get("remedy", "")
 
 
-def test_a_full_disk_is_exit_4(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_with(StorageError("full"), monkeypatch)
-    assert main(["fail"]) == 4
-    assert error_of(capsys)["code"] == "storage_error"
-
-
-def test_an_unexpected_error_shows_no_traceback(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_unexpected_error_shows_its_traceback_on_request_alone(
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AGENT_EVAL_DEBUG", raising=False)
     failing_with(ZeroDivisionError("1/0"), monkeypatch)
-    assert main(["fail"]) == 4
-    error = error_of(capsys)
+    error = cli.error("fail", code=4)
     assert error["code"] == "internal_error"
     assert "ZeroDivisionError: 1/0" in error["message"]
-
-
-def test_an_unexpected_error_shows_its_traceback_on_request(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
-    failing_with(ZeroDivisionError("1/0"), monkeypatch)
-    assert main(["fail"]) == 4
-    assert "Traceback (most recent call last)" in capsys.readouterr().err
+    assert "Traceback (most recent call last)" in cli.err("fail", code=4)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -196,9 +187,7 @@ def test_an_error_does_not_tell_secrets(
     assert "db.example.org" in told
 
 
-def test_a_traceback_does_not_tell_secrets(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_traceback_does_not_tell_secrets(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         secret = "sk-of-mine"
         raise InvalidInput("no", seen=[{secret: (secret, 1, None)}], path=Path(secret))
@@ -206,8 +195,7 @@ def test_a_traceback_does_not_tell_secrets(
     monkeypatch.setenv("MY_API_KEY", "sk-of-mine")
     monkeypatch.setenv("AGENT_EVAL_DEBUG", "1")
     monkeypatch.setattr(front, "_invoke", fails)
-    assert main(["gate"]) == 2
-    told = capsys.readouterr().err
+    told = cli.err("gate")
     assert "Traceback" in told
     assert "sk-of-mine" not in told
     assert json.loads(told.splitlines()[-1])["error"]["details"] == {
@@ -216,69 +204,52 @@ def test_a_traceback_does_not_tell_secrets(
     }
 
 
-def test_on_a_terminal_errors_are_prose(monkeypatch: pytest.MonkeyPatch) -> None:
+def screen_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal that standard error goes to from now on."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    return terminal
+
+
+def test_on_a_terminal_errors_are_prose_and_json_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = screen_of(monkeypatch)
     failing_with(
         InvalidInput("a.json: bad\x1b[2J", remedy="Fix it.", file="a.json", line=3, case_id="c"), monkeypatch
     )
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
     assert main(["fail"]) == 2
-    assert screen.getvalue() == "Error: a.json: bad[2J\n  line: 3\n  case id: c\n  Fix it.\n"
+    prose = "Error: a.json: bad[2J\n  line: 3\n  case id: c\n  Fix it.\n"
+    assert screen.getvalue() == prose
+    assert main(["fail", "--format", "json"]) == 2
+    assert json.loads(screen.getvalue().removeprefix(prose))["error"]["details"]["line"] == 3
 
 
 @pytest.mark.parametrize("arguments", [["fail", "--format", "text"], ["fail", "--format=text"]])
-def test_prose_can_be_asked_for(
-    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prose_can_be_asked_for(arguments: list[str], cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(InvalidInput("bad"), monkeypatch)
-    assert main(arguments) == 2
-    text, line = capsys.readouterr().err.splitlines()
+    text, line = cli.err(*arguments).splitlines()
     assert text == "Error: bad"
     assert json.loads(line)["error"]["message"] == "bad"
 
 
-def test_json_can_be_asked_for_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_with(InvalidInput("bad"), monkeypatch)
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    assert main(["fail", "--format", "json"]) == 2
-    assert json.loads(screen.getvalue())["error"]["message"] == "bad"
-
-
 @pytest.mark.parametrize("command", ["ci", "demo"])
-def test_commands_that_write_logs_speak_prose(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "--no-such-flag"]) == 2
-    assert capsys.readouterr().err.startswith("Usage: ")
+def test_commands_that_write_logs_speak_prose(command: str, cli: Shell) -> None:
+    assert cli.err(command, "--no-such-flag").startswith("Usage: ")
 
 
-def test_a_usage_error_in_prose_shows_the_usage(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
+def test_a_usage_error_in_prose_shows_the_usage_or_without_a_command_the_help(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = screen_of(monkeypatch)
     assert main(["gate"]) == 2
-    assert screen.getvalue().startswith(
-        "Usage: agent-eval gate [OPTIONS]\nError: Give --compare for a comparison"
-    )
-
-
-def test_without_a_command_a_person_sees_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
+    usage = "Usage: agent-eval gate [OPTIONS]\nError: Give --compare for a comparison"
+    assert screen.getvalue().startswith(usage)
     assert main([]) == 2
     assert "Commands:" in screen.getvalue()
 
 
-def test_ctrl_c_is_exit_130(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_with(KeyboardInterrupt(), monkeypatch)
-    assert main(["fail"]) == 130
-    assert error_of(capsys)["message"] == "Interrupted by Ctrl-C."
-
-
-def test_a_reader_that_leaves_is_not_a_failed_gate(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_leaves_is_not_a_failed_gate(cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(BrokenPipeError(), monkeypatch)
-    assert main(["fail"]) == 141
-    assert capsys.readouterr().err == ""
+    assert cli.err("fail", code=141) == ""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no full device")
@@ -291,28 +262,11 @@ def test_a_result_that_cannot_be_printed_is_no_bug_of_ours() -> None:
     assert "cannot be printed: No space left" in error["message"]
 
 
-def test_other_failures_of_the_system_are_told_as_what_they_are(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing_with(OSError(28, "No space left on device", "a file"), monkeypatch)
-    assert main(["fail"]) == 4
-    assert error_of(capsys)["code"] == "storage_error"
-
-
-def test_an_error_of_click_that_is_no_usage_error_is_told_too(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing_with(click.ClickException("cannot"), monkeypatch)
-    assert main(["fail"]) == 2
-    assert error_of(capsys)["message"] == "cannot"
-
-
 def test_a_table_row_that_names_no_command_is_an_internal_error(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(COMMANDS, "fail", front.Entry("agent_eval.errors:ExitCode", "Wrong."))
-    assert main(["fail"]) == 4
-    assert error_of(capsys)["code"] == "internal_error"
+    assert cli.error("fail", code=4)["code"] == "internal_error"
 
 
 def test_python_dash_m_is_the_same_program() -> None:
@@ -392,6 +346,7 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     loaded = set(done.stderr.splitlines())
     ours = {name for name in loaded if name.startswith("agent_eval.")}
     light = {"agent_eval.errors", "agent_eval.storage", "agent_eval.storage.redaction_rules"}
+    light |= {"agent_eval.models", "agent_eval.models.catalog"}  # the choices of options
     rooms = ("agent_eval.cli", "agent_eval.config")
     assert all(name.startswith(rooms) or name in light for name in ours), ours
     assert not ours & {"agent_eval.config.spec", "agent_eval.config.assembly"}
@@ -399,34 +354,15 @@ def test_help_and_usage_errors_import_no_more_than_click(arguments: list[str]) -
     assert not loaded & (heavy | {"jsonschema", "cryptography", "importlib.metadata", "difflib"})
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (MemoryError(), "there is no memory left"),
-        (OSError(24, "Too many open files"), "the operating system refused: Too many open files"),
-        (OSError(11, "Resource temporarily unavailable", "pipe"), "refused pipe: Resource temporarily"),
-    ],
-)
-def test_what_the_system_refuses_is_no_bug(
-    error: Exception, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing_with(error, monkeypatch)
-    assert main(["fail"]) == 4
-    printed = json.loads(capsys.readouterr().err)["error"]
-    assert words in printed["message"]
-    assert "bug" not in printed["details"]["remedy"]
-
-
 def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", None)
     monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "missing")])
     with pytest.raises(FileNotFoundError) as raised:
         tempfile.gettempdir()
     failing_with(raised.value, monkeypatch)
-    assert main(["fail"]) == 4
-    assert "TMPDIR" in json.loads(capsys.readouterr().err)["error"]["details"]["remedy"]
+    assert "TMPDIR" in cli.error("fail", code=4)["details"]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -439,17 +375,11 @@ def test_where_no_temporary_file_can_be_written_the_remedy_is_a_place_for_them(
     ],
 )
 def test_an_argument_that_is_written_as_a_flag_is_named(
-    command: str, flag: str, word: str, usage: str, capsys: pytest.CaptureFixture[str]
+    command: str, flag: str, word: str, usage: str, cli: Shell
 ) -> None:
-    assert main([command, flag, "x"]) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+    error = cli.error(command, flag, "x")
     assert error["message"] == f"No such option {flag!r}: {word} has no flag here"
     assert error["details"]["remedy"].startswith(f"Write `agent-eval {usage}`.")
-
-
-def test_a_flag_that_is_misspelt_is_named_as_before(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["validate", "--strikt", "x"]) == 2
-    assert "Did you mean '--strict'?" in json.loads(capsys.readouterr().err)["error"]["message"]
 
 
 def test_it_answers_by_the_name_that_it_was_called_by(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shlex
 import sys
@@ -13,13 +12,9 @@ import pytest
 from agent_eval.cli import output as progress
 from agent_eval.cli.main import main
 from tests.factories import make_case, make_suite
+from tests.unit.cli.shell import Shell, Terminal
 
 AGENT = "import json, sys; json.load(sys.stdin); print(json.dumps({'assistant_output': 'done'}))"
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 @pytest.fixture
@@ -74,7 +69,7 @@ def test_run__of_an_agent_counts_trials(
 
 @pytest.mark.parametrize("on_path", [True, False])
 def test_run__that_stops_names_the_program_as_it_can_be_called(
-    on_path: bool, suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    on_path: bool, suite: str, monkeypatch: pytest.MonkeyPatch, cli: Shell
 ) -> None:
     program = Path("bin/agent-eval").absolute()
     program.parent.mkdir()
@@ -84,7 +79,6 @@ def test_run__that_stops_names_the_program_as_it_can_be_called(
     monkeypatch.setattr(sys, "argv", [str(program)])
     agent = shlex.join([sys.executable, "-S", "-E", "-c", AGENT.replace("'done'", "'done', 'cost_usd': 1")])
     arguments = ["run", "--suite", suite, "--out", "pack", "--case", "c1", "--case", "c2"]
-    assert main([*arguments, "--agent-command", agent, "--max-run-cost", "1"]) == 4
-    command = capsys.readouterr().err.splitlines()[-2]
+    command = cli.run(*arguments, "--agent-command", agent, "--max-run-cost", "1", code=4)[1].splitlines()[-2]
     assert shlex.split(command)[0] == ("agent-eval" if on_path else str(program))
     assert shlex.split(command)[1:-1] == [*arguments, "--agent-command", agent, "--max-run-cost", "1"]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +15,7 @@ from agent_eval.cli.main import main
 from agent_eval.evidence.archive import write_bundle
 from agent_eval.evidence.derived import STDOUT, write_output
 from agent_eval.evidence.reader import open_pack
+from tests.unit.cli.shell import Shell, Terminal
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
@@ -24,50 +23,34 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 @pytest.fixture(autouse=True)
 def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """`good` and `bad`, which holds a comparison with it."""
-    monkeypatch.chdir(tmp_path)
     for name in ("good", "bad"):
         assert main(["run", str(EXAMPLES / f"suite_{name}.json"), "--out", name]) == 0
     assert main(["compare", "--baseline", "good", "--candidate", "bad"]) == 0
     capsys.readouterr()
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
-    assert main(arguments) == code, capsys.readouterr().err
-    return capsys.readouterr().out
-
-
-def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert main(arguments) == 2
-    ended = capsys.readouterr()
-    assert ended.out == ""
-    found: dict[str, Any] = json.loads(ended.err)["error"]
-    return found
-
-
-def test_a_pack_stands_for_the_comparison_in_it(capsys: pytest.CaptureFixture[str]) -> None:
-    decision = json.loads(printed(capsys, "gate", "--compare", "bad", "--max-regressed-cases", "0", code=1))
+def test_a_pack_stands_for_the_comparison_in_it(cli: Shell) -> None:
+    decision = json.loads(cli.out("gate", "--compare", "bad", "--max-regressed-cases", "0", code=1))
     assert decision["baseline_run_id"] is not None
     assert decision["gate_report"] == "bad/compare/gate_decision.json"
-    report = printed(capsys, "report", "markdown", "--compare", "bad", "--out", "-")
+    report = cli.out("report", "markdown", "--compare", "bad", "--out", "-")
     assert "quote-change" in report
 
 
 @pytest.mark.parametrize("command", [("gate", "--min-pass-rate", "1"), ("report", "markdown", "--out", "-")])
-def test_a_pack_without_a_comparison_says_how_to_make_one(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = error(capsys, *command, "--compare", "good")
+def test_a_pack_without_a_comparison_says_how_to_make_one(command: tuple[str, ...], cli: Shell) -> None:
+    found = cli.error(*command, "--compare", "good")
     assert "good has no comparison" in found["message"]
     assert "compare --baseline PACK --candidate good" in found["details"]["remedy"]
     assert "--run good" in found["details"]["remedy"]
 
 
 def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
     rules = ("--min-pass-rate", "0.9", "--max-regressed-cases", "0")
-    assert json.loads(printed(capsys, "gate", "--run", "good", *rules))["gate_status"] == "passed"
-    decision = json.loads(printed(capsys, "gate", "--run", "bad", *rules, code=1))
+    assert json.loads(cli.out("gate", "--run", "good", *rules))["gate_status"] == "passed"
+    decision = json.loads(cli.out("gate", "--run", "bad", *rules, code=1))
     assert [(rule["rule"], rule["applied"]) for rule in decision["rules"]] == [
         ("min_pass_rate", True),
         ("max_regressed_cases", False),
@@ -76,10 +59,10 @@ def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
     open_pack(Path("bad"))  # it still verifies
 
 
-def test_a_policy_has_its_absolute_rules_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_policy_has_its_absolute_rules_too(cli: Shell) -> None:
     Path("gate.yml").write_text("preset: release\nmin_pass_rate: 0.9\n")
-    assert "failed" in printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", code=1)
-    assert printed(capsys, "gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
+    assert "failed" in cli.out("gate", "--run", "bad", "--policy", "gate.yml", code=1)
+    assert cli.out("gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
 
 
 @pytest.mark.parametrize(
@@ -93,34 +76,32 @@ def test_a_policy_has_its_absolute_rules_too(capsys: pytest.CaptureFixture[str])
         (("--run", "good", "--min-pass-rate", "1", "--apply-waivers"), "compared with none"),
     ],
 )
-def test_a_gate_without_anything_to_hold_is_refused(
-    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in error(capsys, "gate", *words)["message"]
+def test_a_gate_without_anything_to_hold_is_refused(words: tuple[str, ...], message: str, cli: Shell) -> None:
+    assert message in cli.error("gate", *words)["message"]
 
 
 def test_a_report_of_one_run_says_how_many_pass_and_why_the_others_do_not(
-    capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    cli: Shell, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
     pinned = ["run", str(EXAMPLES / "suite_bad.json"), "--out", "pinned", "--run-id", "now"]
     pinned += ["--git-commit", "0" * 40]
     assert main(pinned) == 0
-    printed(capsys, "gate", "--run", "pinned", "--min-pass-rate", "0.9", code=1)
+    cli.out("gate", "--run", "pinned", "--min-pass-rate", "0.9", code=1)
     decision = "pinned/compare/run_decision.json"
-    alone = printed(capsys, "report", "markdown", "--run", "pinned", "--gate", decision, "--out", "-")
+    alone = cli.out("report", "markdown", "--run", "pinned", "--gate", decision, "--out", "-")
     golden("report_of_a_run.md", re.sub(r"[0-9a-f]{64}", "(a digest)", alone))
-    undecided = printed(capsys, "report", "markdown", "--run", "good", "--out", "-", "--title", "Nightly")
+    undecided = cli.out("report", "markdown", "--run", "good", "--out", "-", "--title", "Nightly")
     assert undecided.startswith("## Nightly\n\n**3 of 3 cases passed (100%).**\n")
     assert "no baseline" not in undecided
 
 
-def test_a_report_of_one_run_refuses_the_decision_on_another(capsys: pytest.CaptureFixture[str]) -> None:
-    printed(capsys, "gate", "--compare", "bad", "--max-regressed-cases", "0", code=1)
-    printed(capsys, "gate", "--run", "good", "--min-pass-rate", "0.9")
+def test_a_report_of_one_run_refuses_the_decision_on_another(cli: Shell) -> None:
+    cli.out("gate", "--compare", "bad", "--max-regressed-cases", "0", code=1)
+    cli.out("gate", "--run", "good", "--min-pass-rate", "0.9")
     for decision in ("bad/compare/gate_decision.json", "good/compare/run_decision.json"):
         words = ("report", "markdown", "--run", "bad", "--gate", decision, "--out", "r.md")
-        assert "was not decided on this run alone" in error(capsys, *words)["message"]
+        assert "was not decided on this run alone" in cli.error(*words)["message"]
         assert not Path("r.md").exists()
 
 
@@ -134,22 +115,15 @@ def test_a_report_of_one_run_refuses_the_decision_on_another(capsys: pytest.Capt
         (("stability-check", "--suite", str(EXAMPLES / "suite_good.json")), 0),
     ],
 )
-def test_a_dash_prints_the_file_and_nothing_else(
-    words: tuple[str, ...], code: int, capsys: pytest.CaptureFixture[str]
-) -> None:
-    to_stdout = json.loads(printed(capsys, *words, "--out", "-", code=code))
+def test_a_dash_prints_the_file_and_nothing_else(words: tuple[str, ...], code: int, cli: Shell) -> None:
+    to_stdout = json.loads(cli.out(*words, "--out", "-", code=code))
     assert not Path("-").exists()
-    printed(capsys, *words, "--out", "file.json", code=code)
+    cli.out(*words, "--out", "file.json", code=code)
     written = json.loads(Path("file.json").read_text())
     volatile = {"generated_at", "created_at"}
     assert {name: to_stdout[name] for name in to_stdout if name not in volatile} == {
         name: written[name] for name in written if name not in volatile
     }
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_what_a_terminal_obeys_is_not_printed_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,13 +134,13 @@ def test_what_a_terminal_obeys_is_not_printed_there(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
     Path("gate.yml").write_text("min_pass_rate: 0.9\nmax_hard_fail_rate: 1\n")
     Path("mine.json").write_text('{"min_pass_rate": 0.3, "max_regressed_cases": 2}')
     gate = ("gate", "--compare", "bad", "--baseline", "good")
-    printed(capsys, *gate, "--policy", "gate.yml", code=1)
-    decision = json.loads(printed(capsys, *gate, "--policy", "gate.yml", "--config", "mine.json"))
+    cli.out(*gate, "--policy", "gate.yml", code=1)
+    decision = json.loads(cli.out(*gate, "--policy", "gate.yml", "--config", "mine.json"))
     assert decision["decided_by"] == "policy"
     assert {name: limit for name, limit in decision["thresholds"].items() if limit is not None} == {
         "min_pass_rate": 0.3,
@@ -176,24 +150,22 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
 
 
 @pytest.mark.parametrize("flag", ["--policy", "--config"])
-def test_a_key_that_is_gone_comes_with_what_replaces_it(
-    flag: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_that_is_gone_comes_with_what_replaces_it(flag: str, cli: Shell) -> None:
     Path("gate.yml").write_text("thresholds: {min_pass_rate: 0.9}\n")
-    found = error(capsys, "gate", "--compare", "bad", flag, "gate.yml")
+    found = cli.error("gate", "--compare", "bad", flag, "gate.yml")
     assert found["message"] == "gate.yml: thresholds is gone"
     assert "`min_pass_rate: 0.9`" in found["details"]["remedy"]
 
 
 def test_a_release_is_not_decided_on_packs_that_the_comparison_alone_names(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
-    found = error(capsys, "gate", "--compare", "bad", "--preset", "release")
+    found = cli.error("gate", "--compare", "bad", "--preset", "release")
     assert "a release is not decided on a baseline that only" in found["message"]
 
 
-def test_a_report_is_printed_unless_a_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "report", "markdown", "--run", "good").startswith("## Agent Eval Report\n")
+def test_a_report_is_printed_unless_a_file_is_named(cli: Shell) -> None:
+    assert cli.out("report", "markdown", "--run", "good").startswith("## Agent Eval Report\n")
 
 
 @pytest.mark.parametrize("command", ["export-junit", "export-csv", "export-otel"])
@@ -216,10 +188,8 @@ def test_an_export_on_a_screen_has_nothing_that_it_obeys(
 
 
 @pytest.mark.parametrize("command", [["gate", "--max-regressed-cases", "0"], ["report", "markdown"]])
-def test_an_archive_in_place_of_a_comparison_is_called_that(
-    command: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_archive_in_place_of_a_comparison_is_called_that(command: list[str], cli: Shell) -> None:
     write_bundle({"bad": Path("bad")}, Path("evidence.zip"))
-    refused = error(capsys, *command, "--compare", "evidence.zip")
+    refused = cli.error(*command, "--compare", "evidence.zip")
     assert "is an archive of evidence" in refused["message"]
     assert "Unpack it" in refused["details"]["remedy"]

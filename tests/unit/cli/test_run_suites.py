@@ -6,12 +6,14 @@ import json
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agent_eval.cli.main import main
 from agent_eval.operations.resume import journal_path
+from tests.unit.cli.shell import Shell
+
+pytestmark = pytest.mark.usefixtures("pinned")
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 GOOD, BAD = "suites/suite_good.json", "suites/suite_bad.json"
@@ -26,11 +28,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
-    assert main(arguments) == code, capsys.readouterr().err
-    return json.loads(capsys.readouterr().out)
-
-
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(arguments) == 2
     ended = capsys.readouterr()
@@ -39,10 +36,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return f"{error['message']} {error['details']['remedy']}"
 
 
-def test_a_suite_needs_no_flag_and_its_evidence_no_place(capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, "run", GOOD)["pack"] == f"runs/suite_good-{AT}"
-    assert printed(capsys, "run", GOOD)["pack"] == f"runs/suite_good-{AT}-2"
-    assert printed(capsys, "run", GOOD, "--out", "x")["pack"] == "x"
+def test_a_suite_needs_no_flag_and_its_evidence_no_place(cli: Shell) -> None:
+    assert cli.json("run", GOOD)["pack"] == f"runs/suite_good-{AT}"
+    assert cli.json("run", GOOD)["pack"] == f"runs/suite_good-{AT}-2"
+    assert cli.json("run", GOOD, "--out", "x")["pack"] == "x"
 
 
 @pytest.mark.parametrize(
@@ -54,10 +51,8 @@ def test_a_suite_needs_no_flag_and_its_evidence_no_place(capsys: pytest.CaptureF
         pytest.param(("--suite", "suites/suite_[bg]*.json"), id="a quoted glob"),
     ],
 )
-def test_several_suites_have_a_pack_each(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], here: Path
-) -> None:
-    found = printed(capsys, "run", *words)
+def test_several_suites_have_a_pack_each(words: tuple[str, ...], cli: Shell, here: Path) -> None:
+    found = cli.json("run", *words)
     assert found["not_run"] == []
     assert {run["suite"]: (run["pack"], run["summary"]["passed_cases"]) for run in found["runs"]} == {
         BAD: (f"runs/{AT}/suite_bad", 1),
@@ -66,20 +61,19 @@ def test_several_suites_have_a_pack_each(
     assert (here / "runs" / AT / "suite_good" / "manifest.json").is_file()
 
 
-def test_people_read_the_result_of_each_suite_under_its_name(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", GOOD, BAD, "--out", "x", "--quiet", "--format", "text"]) == 0
-    parts = capsys.readouterr().out.split("\n\n")
+def test_people_read_the_result_of_each_suite_under_its_name(cli: Shell) -> None:
+    parts = cli.out("run", GOOD, BAD, "--out", "x", "--quiet", "--format", "text").split("\n\n")
     assert parts[0].splitlines() == [f"{GOOD}:", "3 of 3 cases passed (100%).", "Evidence: x/suite_good"]
     assert parts[1].splitlines()[:2] == [f"{BAD}:", "1 of 3 cases passed (33.3%)."]
 
 
-def test_suites_of_one_name_do_not_share_a_pack(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_suites_of_one_name_do_not_share_a_pack(cli: Shell, here: Path) -> None:
     shutil.copytree(here / "suites", here / "more")
-    found = printed(capsys, "run", GOOD, "more/suite_good.json", "--out", "x")
+    found = cli.json("run", GOOD, "more/suite_good.json", "--out", "x")
     assert [run["pack"] for run in found["runs"]] == ["x/suite_good", "x/suite_good-2"]
 
 
-def test_what_was_not_run_is_said(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+def test_what_was_not_run_is_said(cli: Shell, capsys: pytest.CaptureFixture[str], here: Path) -> None:
     (here / "broken.json").write_text("{")
     assert main(["run", GOOD, "broken.json", BAD]) == 2
     ended = capsys.readouterr()
@@ -87,8 +81,9 @@ def test_what_was_not_run_is_said(capsys: pytest.CaptureFixture[str], here: Path
     assert [run["suite"] for run in found["runs"]] == [GOOD]
     assert found["not_run"] == ["broken.json", BAD]
     assert "broken.json" in json.loads(ended.err)["error"]["message"]
-    assert main(["run", GOOD, "broken.json", BAD, "--format", "text"]) == 2
-    assert capsys.readouterr().out.endswith(f"Not run: broken.json, {BAD}\n")
+    assert cli.out("run", GOOD, "broken.json", BAD, "--format", "text", code=2).endswith(
+        f"Not run: broken.json, {BAD}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +93,6 @@ def test_what_was_not_run_is_said(capsys: pytest.CaptureFixture[str], here: Path
         (("suites/*.yaml",), "No suite matches 'suites/*.yaml'"),
         ((GOOD, BAD, "--case", "book-train"), "--case is about one suite"),
         ((GOOD, BAD, "--run-id", "a"), "--run-id is about one suite"),
-        ((GOOD, BAD, "--summary-json", "a.json"), "--summary-json is about one suite"),
         ((GOOD, "--agent", "recorded", "--resume"), f"no unfinished run of {GOOD}"),
     ],
 )
@@ -110,16 +104,12 @@ def test_what_cannot_be_meant_is_refused(
 
 
 @pytest.mark.parametrize("command", ["stability-check", "ci"])
-def test_a_command_of_one_suite_explains_a_glob_that_was_not_quoted(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([command, "--suite", GOOD, BAD]) == 2
-    assert "Quote a glob, such as 'suites/*.json'" in capsys.readouterr().err
+def test_a_command_of_one_suite_explains_a_glob_that_was_not_quoted(command: str, cli: Shell) -> None:
+    assert "Quote a glob, such as 'suites/*.json'" in cli.err(command, "--suite", GOOD, BAD)
 
 
-def test_a_word_too_many_that_is_no_file_is_no_glob(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "now"]) == 2
-    said = capsys.readouterr().err
+def test_a_word_too_many_that_is_no_file_is_no_glob(cli: Shell) -> None:
+    said = cli.err("demo", "now")
     assert "unexpected extra argument (now)" in said
     assert "glob" not in said
 
@@ -135,7 +125,7 @@ print(json.dumps({"assistant_output": "Done.", "cost_usd": 0.5}))
 
 @pytest.mark.parametrize("suites", [(GOOD,), (GOOD, BAD)], ids=["one suite", "two suites"])
 def test_a_run_without_a_place_says_how_to_resume_it_and_resume_finds_it(
-    suites: tuple[str, ...], capsys: pytest.CaptureFixture[str], here: Path
+    suites: tuple[str, ...], cli: Shell, capsys: pytest.CaptureFixture[str], here: Path
 ) -> None:
     (here / "agent.py").write_text(AGENT)
     command = ["run", *suites, "--agent-command", f"{sys.executable} agent.py"]
@@ -148,7 +138,7 @@ def test_a_run_without_a_place_says_how_to_resume_it_and_resume_finds_it(
     assert journal_path(pack).exists()
     assert len((here / "calls").read_text().splitlines()) == 2
 
-    found = printed(capsys, *command, "--resume")
+    found = cli.json(*command, "--resume")
     runs = [found] if len(suites) == 1 else found["runs"]
     assert runs[0]["pack"] == str(pack)
     assert len((here / "calls").read_text().splitlines()) == 3 * len(suites)

@@ -11,6 +11,7 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.factories import make_case, make_config, make_pack, make_result, make_trace
+from tests.unit.cli.shell import Shell
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BAD = str(REPOSITORY / "examples" / "suite_bad.json")
@@ -61,19 +62,16 @@ def test_programs_get_result_and_trace(pack: str, capsys: pytest.CaptureFixture[
     assert [event["idx"] for event in found["trace"]] == [0, 1, 2, 3]
 
 
-def test_a_case_that_is_not_there_is_a_wrong_request(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", pack, "book-trains"]) == 2
-    error = capsys.readouterr().err
+def test_a_case_that_is_not_there_is_a_wrong_request(pack: str, cli: Shell) -> None:
+    error = cli.err("show", pack, "book-trains")
     assert "no case 'book-trains'" in error
     assert "Did you mean 'book-train'?" in error
-    assert main(["show", pack, "weather"]) == 2
-    assert "Did you mean" not in capsys.readouterr().err
+    assert "Did you mean" not in cli.err("show", pack, "weather")
 
 
-def test_a_pack_that_was_changed_is_not_shown(pack: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pack_that_was_changed_is_not_shown(pack: str, cli: Shell) -> None:
     Path(pack, "cases", "book-train", "trajectory.json").write_text("{}")
-    assert main(["show", pack, "book-train"]) == 2
-    assert capsys.readouterr().out == ""
+    assert cli.out("show", pack, "book-train", code=2) == ""
 
 
 TRIALS = ["shipped", "lost", "stolen"]
@@ -122,16 +120,13 @@ def test_many_trials_are_not_all_named(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_trial_that_is_not_there_is_a_wrong_request(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Shell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pack = several_trials(tmp_path)
     capsys.readouterr()
-    assert main(["show", pack, "status", "--trial", "4"]) == 2
-    assert "case 'status' has 3 trials, and no trial 4" in capsys.readouterr().err
-    assert main(["show", pack, "--trial", "1"]) == 2
-    assert "Name the case" in capsys.readouterr().err
-    assert main(["show", pack, "statsu", "--trial", "2"]) == 2
-    assert "Did you mean 'status'?" in capsys.readouterr().err
+    assert "case 'status' has 3 trials, and no trial 4" in cli.err("show", pack, "status", "--trial", "4")
+    assert "Name the case" in cli.err("show", pack, "--trial", "1")
+    assert "Did you mean 'status'?" in cli.err("show", pack, "statsu", "--trial", "2")
 
 
 def test_a_run_that_was_stopped_is_not_taken_for_a_whole_one(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from tests.unit.cli.shell import Shell
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "suite_good.json"
 WAIVER = ("registry", "waiver-add", "--baseline-name", "main", "--reason", "known", "--approved-by", "qa")
@@ -34,12 +35,13 @@ def test_a_case_of_the_baseline_can_be_waived(capsys: pytest.CaptureFixture[str]
     assert added(capsys, "book-train")["note"] == ""
 
 
-def test_a_case_that_is_misspelt_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_that_is_misspelt_is_refused_with_the_nearest(
+    cli: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
     error = added(capsys, "book-trian", code=2)["error"]
     assert error["message"] == "baseline 'main' has no case 'book-trian'"
     assert "Did you mean 'book-train'?" in error["details"]["remedy"]
-    assert main(["registry", "waiver-list"]) == 0
-    assert json.loads(capsys.readouterr().out)["count"] == 0
+    assert cli.json("registry", "waiver-list")["count"] == 0
 
 
 def test_a_case_that_only_the_registered_suite_has_can_be_waived(capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,11 +54,12 @@ def test_a_case_that_only_the_registered_suite_has_can_be_waived(capsys: pytest.
     assert added(capsys, "book-trains")["note"] == ""
 
 
-def test_a_case_that_resembles_none_is_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_that_resembles_none_is_said_to_be_missing(
+    cli: Shell, capsys: pytest.CaptureFixture[str]
+) -> None:
     note = "The baseline has no case 'zzz': the waiver applies to nothing yet."
     assert added(capsys, "zzz")["note"] == note
-    assert main([*WAIVER, "--case-id", "zzz", "--format", "text"]) == 0
-    assert note in capsys.readouterr().out.splitlines()
+    assert note in cli.out(*WAIVER, "--case-id", "zzz", "--format", "text").splitlines()
 
 
 @pytest.mark.parametrize("missing", ["pack", "baseline"])
@@ -69,22 +72,19 @@ def test_what_could_not_be_checked_is_said(missing: str, capsys: pytest.CaptureF
     assert "Not checked: whether 'nope'" in added(capsys, "nope", "--baseline-name", name)["note"]
 
 
-def test_a_waiver_of_a_judge_says_nothing_of_cases(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*WAIVER, "--judge-id", "policy"]) == 0
-    assert json.loads(capsys.readouterr().out)["note"] == ""
+def test_a_waiver_of_a_judge_says_nothing_of_cases(cli: Shell) -> None:
+    assert cli.json(*WAIVER, "--judge-id", "policy")["note"] == ""
 
 
-def test_a_baseline_that_is_misspelt_gets_no_waiver(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_that_is_misspelt_gets_no_waiver(cli: Shell) -> None:
     misspelt = ["mian" if word == "main" else word for word in WAIVER]
-    assert main([*misspelt, "--case-id", "book-train"]) == 2
-    error = json.loads(capsys.readouterr().err)["error"]
+    error = cli.error(*misspelt, "--case-id", "book-train")
     assert error["message"] == "'mian' is not a registered baseline. Registered: main"
     assert "baseline-set" in error["details"]["remedy"]
-    assert main(["registry", "waiver-list"]) == 0
-    assert json.loads(capsys.readouterr().out)["count"] == 0
+    assert cli.json("registry", "waiver-list")["count"] == 0
 
 
 @pytest.mark.parametrize("name", ["release", "main-2"])
-def test_a_baseline_to_come_may_have_waivers(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_to_come_may_have_waivers(name: str) -> None:
     other = [name if word == "main" else word for word in WAIVER]
     assert main([*other, "--case-id", "book-train"]) == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.config.options import Option
+from agent_eval.config.values import parse
 
 _BY_KIND: dict[str, tuple[str, Any]] = {
     "text": ("some words", "some words"),
@@ -49,3 +50,10 @@ def sample(option: Option) -> tuple[str, Any]:
 def at(parts: Any, place: str) -> Any:
     """The attribute of an attribute that a place such as `limits.attempt.steps` names."""
     return reduce(getattr, place.split("."), parts)
+
+
+def default_of(option: Option) -> Any:
+    """The value that holds when the option is not given; None, or no values, without a default."""
+    if option.default:
+        return parse(option, option.default)
+    return () if option.is_listed else None

@@ -19,13 +19,13 @@ from agent_eval.config.assembly import PARTS, assemble, recorded_fields, values_
 from agent_eval.config.options import Command, Option
 from agent_eval.config.spec import AgentSpec, Output, RunSpec
 from agent_eval.config.table import OPTIONS, options_of
-from agent_eval.config.values import default_of, parse
+from agent_eval.config.values import parse
 from agent_eval.contracts import ExecutionConfig, Thresholds
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.operations.rejudge import RejudgeRequest
 from agent_eval.operations.replay import ReplayExecRequest
 from agent_eval.operations.stability import StabilityRequest
-from tests.unit.config.samples import at, sample
+from tests.unit.config.samples import at, default_of, sample
 
 SPECIFICATIONS: dict[Command, type] = {
     "run": RunSpec,

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from agent_eval.agents.hosted import agent_of
 from agent_eval.contracts.conversation import EndReason
 from tests.fakes.aui import KEY, FakeAui
 from tests.fakes.json_server import JsonServer
-from tests.fakes.models import FakeAnthropic, FakeOpenAi, Step
+from tests.fakes.models import FAKES, Step
 from tests.unit.conversation.agents import end_of, hold, said
 
 PROGRAM = """
@@ -61,16 +60,13 @@ def address(stack: ExitStack, place: Path) -> Agent:
     return open_agent(server.url)
 
 
-def openai(stack: ExitStack, place: Path) -> Agent:
-    steps = [Step(text=f"answer {turn} for Jane") for turn in (1, 2, 3)]
-    server = stack.enter_context(FakeOpenAi(*steps))
-    return agent_of("openai")("small", base_url=server.base_url, api_key="k")
+def hosted(provider: str) -> Opener:
+    def opened(stack: ExitStack, place: Path) -> Agent:
+        steps = [Step(text=f"answer {turn} for Jane") for turn in (1, 2, 3)]
+        server = stack.enter_context(FAKES[provider](*steps))
+        return agent_of(provider)("small", base_url=server.base_url, api_key="k")
 
-
-def anthropic(stack: ExitStack, place: Path) -> Agent:
-    steps = [Step(text=f"answer {turn} for Jane") for turn in (1, 2, 3)]
-    server = stack.enter_context(FakeAnthropic(*steps))
-    return agent_of("anthropic")("small", base_url=server.base_url, api_key="k")
+    return opened
 
 
 def aui(kind: str) -> Opener:
@@ -87,8 +83,7 @@ KINDS: dict[str, Opener] = {
     "python": function("plain"),
     "python, async": function("waits"),
     "http": address,
-    "openai": openai,
-    "anthropic": anthropic,
+    **{provider: hosted(provider) for provider in FAKES},
     "aui": aui("aui"),
     "aui-v3": aui("aui-v3"),
 }
@@ -109,12 +104,10 @@ def test_every_kind_of_agent_answers_a_simulated_user_until_it_has_its_goal(agen
     assert [turn["assistant_output"] for turn in result.turns] == [f"answer {n} for Jane" for n in (1, 2, 3)]
 
 
-@pytest.mark.parametrize(
-    ("fake", "kind"), [(FakeOpenAi, agent_of("openai")), (FakeAnthropic, agent_of("anthropic"))]
-)
-def test_the_system_prompt_of_a_case_takes_the_place_of_the_models_own(fake: Any, kind: Any) -> None:
-    with fake(Step(text="ok")) as server:
-        agent = kind("small", base_url=server.base_url, api_key="k", system="Be long-winded.")
+@pytest.mark.parametrize("provider", FAKES)
+def test_the_system_prompt_of_a_case_takes_the_place_of_the_models_own(provider: str) -> None:
+    with FAKES[provider](Step(text="ok")) as server:
+        agent = agent_of(provider)("small", base_url=server.base_url, api_key="k", system="Be long-winded.")
         with closing(agent):
             hold(agent, given="Hello", conversation=PROMPTED)
             hold(agent, given="Hello", conversation={"max_turns": 1})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from agent_eval.conversation.loop import attempt_case
 from agent_eval.errors import FailureKind
 from agent_eval.judges import judge_case, load_judges
 from tests.fakes.json_server import JsonServer
-from tests.fakes.models import FakeAnthropic, FakeModel, FakeOpenAi, Step
+from tests.fakes.models import FAKES, FakeModel, Step
 from tests.unit.agents.tasks import Time, around, make_task
 
 TURNS = [
@@ -124,15 +124,9 @@ def test_a_function_can_keep_a_session_that_no_other_attempt_has() -> None:
     agent = open_agent("python:session_functions:keeps")
     for _ in range(2):
         assert converse(agent).output == "3 ['Where is order 7?', 'And order 8?', 'Thanks.']"
-
-
-def test_an_async_function_takes_part_in_a_conversation() -> None:
     with closing(open_agent("python:session_functions:waits")) as agent:
-        assert [turn["assistant_output"] for turn in converse(agent).turns] == [
-            "found 0",
-            "found 1",
-            "found 2",
-        ]
+        outputs = [turn["assistant_output"] for turn in converse(agent).turns]
+        assert outputs == ["found 0", "found 1", "found 2"]
 
 
 def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> None:
@@ -154,18 +148,18 @@ def test_an_agent_behind_an_address_is_sent_the_session_and_its_history() -> Non
     assert ids[0] != ids[1]
 
 
-@pytest.fixture(params=[(FakeOpenAi, agent_of("openai")), (FakeAnthropic, agent_of("anthropic"))])
+@pytest.fixture(params=FAKES)
 def hosted(request: pytest.FixtureRequest) -> Iterator[tuple[FakeModel, Any]]:
-    fake, make = request.param
     steps = [
         Step(calls=[("lookup", {"id": 7})]),
         Step(text="It is found."),
         Step(text="Lost."),
         Step(text="!"),
     ]
-    with ExitStack() as stack:
-        server = stack.enter_context(fake(*steps))
-        yield server, stack.enter_context(closing(make("small", base_url=server.base_url, api_key="k")))
+    with FAKES[request.param](*steps) as server:
+        agent = agent_of(request.param)("small", base_url=server.base_url, api_key="k")
+        with closing(agent):
+            yield server, agent
 
 
 def test_a_model_reads_the_whole_conversation_with_its_calls(hosted: tuple[FakeModel, Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from agent_eval.contracts import Case, Event, Outcome, Trace
 from agent_eval.contracts.conversation import FORWARDING
-from agent_eval.demo.domain import BUNDLED, Answer, Session, domain, domain_names, domains_by_agent
+from agent_eval.demo.domain import BUNDLED, Answer, Session, domains_by_agent
 from agent_eval.judges.builtin.strict import StrictJudge
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.reader import open_suite
@@ -107,7 +107,7 @@ def test_the_agent_of_the_demonstration_passes_every_strict_evaluation(path: Pat
 @pytest.mark.parametrize("path", SUITES, ids=names(SUITES))
 def test_an_agent_that_knows_nothing_fails_in_every_test(path: Path) -> None:
     for _, case in open_suite(path).cases():
-        session = Session(domain("hr").model_copy(update={"steps": []}))
+        session = Session(domains_by_agent()["demo-hr"].model_copy(update={"steps": []}))
         answer = session.answer("Hello", {})
         event = Event(
             idx=0, actor="agent", type="message", output=answer.text, attributes={"aui": recorded(answer)}
@@ -118,7 +118,7 @@ def test_an_agent_that_knows_nothing_fails_in_every_test(path: Path) -> None:
 def test_every_domain_is_that_of_a_suite() -> None:
     agents = {open_suite(path).header.metadata["agent_id"] for path in [*SUITES, EXAMPLE]}
     assert agents == set(domains_by_agent())
-    assert len(agents) == len(domain_names())
+    assert len(agents) == len(list((BUNDLED / "domains").glob("*.json")))
 
 
 def test_every_step_of_a_domain_answers_a_message_of_its_suites() -> None:

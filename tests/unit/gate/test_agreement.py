@@ -9,14 +9,12 @@ import pytest
 
 from agent_eval.gate.agreement import (
     Confusion,
-    Estimate,
     Labelled,
     confusion,
     kappa,
     may_block,
-    pass_rate,
-    share,
 )
+from agent_eval.gate.statistics import wilson
 
 
 def label(*, start: int = 0, **cells: int) -> list[Labelled]:
@@ -105,7 +103,7 @@ def test_intervals_cover_where_trials_of_a_case_are_alike(
     cases: int, trials: int, wrong: float, alike: float
 ):
     rng = random.Random(5)
-    estimates = []
+    intervals = []
     for _ in range(200):
         labelled = []
         for number in range(cases):
@@ -116,49 +114,5 @@ def test_intervals_cover_where_trials_of_a_case_are_alike(
                 judge = human if not errs else "failed" if human == "passed" else "passed"
                 labelled.append(Labelled(f"c{number}", human, judge))
         cells = confusion(labelled)
-        estimates.append(share(cells.right, cells.cases))
-    assert covered(estimates, 1 - wrong) >= 0.89
-
-
-def covered(estimates: list[Estimate], truth: float) -> float:
-    return sum(row.interval.low <= truth <= row.interval.high for row in estimates) / len(estimates)
-
-
-@pytest.mark.parametrize("by_verdict", [False, True])
-def test_the_estimated_pass_rate_covers_however_labels_are_drawn(by_verdict: bool):
-    """200 conversations, of which people pass 80 %; the judge is right in 95 % of these, and in 80 %."""
-    rng = random.Random(11)
-    estimates, alone = [], []
-    for _ in range(300):
-        items = []
-        for _ in range(200):
-            human = rng.random() < 0.8
-            judge = rng.random() < (0.95 if human else 0.2)
-            items.append((human, judge))
-        labelled = rng.sample(items, 60)
-        if by_verdict:
-            failed = [item for item in items if not item[1]]
-            passed = [item for item in items if item[1]]
-            labelled = rng.sample(failed, min(30, len(failed))) + rng.sample(passed, 30)
-        rows = label(
-            both_passed=labelled.count((True, True)),
-            wrongly_failed=labelled.count((True, False)),
-            wrongly_passed=labelled.count((False, True)),
-            both_failed=labelled.count((False, False)),
-        )
-        judged_passed = Fraction(sum(judge for _, judge in items))
-        estimates.append(pass_rate(rows, judged_passed, len(items)))
-        cells = confusion(rows)
-        alone.append(share(cells.both_passed + cells.wrongly_failed, cells.cases))
-    assert covered(estimates, 0.8) >= 0.94
-    assert (covered(alone, 0.8) < 0.1) is by_verdict
-    width = sum(row.interval.high - row.interval.low for row in estimates) / len(estimates)
-    assert width < 0.2
-
-
-def test_the_pass_rate_weighs_both_verdicts_by_how_often_the_judge_gives_them():
-    labelled = label(both_passed=8, wrongly_passed=2, wrongly_failed=1, both_failed=9)
-    estimate = pass_rate(labelled, Fraction(150), 200)
-    # 3/4 of (8 + 1) / (10 + 2), and 1/4 of (1 + 1) / (10 + 2); the variance is .00983145.
-    assert estimate.value == pytest.approx(0.604167, abs=1e-6)
-    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.409829, 0.798504), abs=1e-6)
+        intervals.append(wilson(cells.right, cells.cases))
+    assert sum(each.low <= 1 - wrong <= each.high for each in intervals) / len(intervals) >= 0.89

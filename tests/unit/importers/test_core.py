@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.config.rows.suites import IMPORTS
+from agent_eval.config.rows.commands import IMPORTS
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
 from agent_eval.importers.catalog import Family, names_of
 from agent_eval.importers.diagnostics import Diagnostics

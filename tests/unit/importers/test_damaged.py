@@ -158,7 +158,8 @@ def parallel_anthropic(number: int) -> Any:
 def test_thousands_of_parallel_calls_get_their_own_results(make: Callable[[int], Any], tmp_path):
     (tmp_path / "dump.json").write_text(json.dumps(make(PARALLEL)))
     imported = attempt(tmp_path / "dump.json", tmp_path)
-    assert (imported.totals.tool_calls, imported.totals.tool_results) == (PARALLEL, PARALLEL)
+    numbers = imported.totals.numbers()
+    assert (numbers["tool_calls"], numbers["tool_results"]) == (PARALLEL, PARALLEL)
     (case,) = load_suite(tmp_path / "out.jsonl").cases
     assert all(str(call.arguments["k"]) == call.result.output for call in case.recorded.calls)
 

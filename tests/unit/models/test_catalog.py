@@ -15,7 +15,7 @@ from agent_eval.models.base import Model
 from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 from tests.fakes.models import FAKES
 
-_FORMATS_OF_IMPORTS = ("importers", "config/rows/suites.py")
+_FORMATS_OF_IMPORTS = ("importers", "config/rows/commands.py")
 """Where `openai` and `anthropic` are formats of recorded conversations."""
 _SCRIPTED_OF_ITSELF = ("judges/builtin/llm.py", "ci/demonstration.py", "reports/conversations.py")
 """Where reports and demonstrations speak of the scripted model alone."""

@@ -51,21 +51,17 @@ def test_an_object_is_replied_as_json():
 
 
 @pytest.mark.parametrize(
-    ("fault", "finish", "text"),
+    ("row", "finish", "text"),
     [
-        ("empty", Finish.ENDED, ""),
-        ("cut", Finish.CUT, ""),
-        ("refusal", Finish.REFUSED, "I cannot help with that."),
+        ({"fault": "empty"}, Finish.ENDED, ""),
+        ({"fault": "cut"}, Finish.CUT, ""),
+        ({"fault": "cut", "text": '{"verdict": "pas'}, Finish.CUT, '{"verdict": "pas'),
+        ({"fault": "refusal"}, Finish.REFUSED, "I cannot help with that."),
     ],
 )
-def test_some_faults_are_replies(fault: str, finish: Finish, text: str):
-    reply = ask(ScriptedModel([{"fault": fault}]))
+def test_some_faults_are_replies(row: dict[str, Any], finish: Finish, text: str):
+    reply = ask(ScriptedModel([row]))
     assert (reply.finish, reply.text) == (finish, text)
-
-
-def test_a_cut_reply_has_the_text_up_to_the_cut():
-    reply = ask(ScriptedModel([{"fault": "cut", "text": '{"verdict": "pas'}]))
-    assert (reply.finish, reply.text) == (Finish.CUT, '{"verdict": "pas')
 
 
 @pytest.mark.parametrize(

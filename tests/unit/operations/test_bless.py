@@ -10,11 +10,12 @@ import pytest
 
 from agent_eval.cli.main import main
 from tests.factories import make_config, make_pack, make_result
+from tests.unit.cli.shell import Shell
 
 COMMITTED = {"git_commit": "a" * 40, "git_dirty": False, "model": "gpt-x"}
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a baseline of three passed cases, registered as `main`."""
     monkeypatch.chdir(tmp_path)
@@ -31,11 +32,7 @@ def new_run(**config: Any) -> str:
     return "new"
 
 
-def bless(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
-    capsys.readouterr()
-    assert main(["bless", "--name", "main", "--run", "new", *words]) == code
-    printed = capsys.readouterr()
-    return json.loads(printed.out) if code == 0 else printed.err
+BLESS = ("bless", "--name", "main", "--run", "new")
 
 
 def registered() -> str:
@@ -43,10 +40,9 @@ def registered() -> str:
     return entry
 
 
-@pytest.mark.usefixtures("home")
-def test_every_difference_is_shown_by_case_and_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_difference_is_shown_by_case_and_nothing_changes(cli: Shell) -> None:
     new_run()
-    shown = bless(capsys)
+    shown = cli.json(*BLESS)
     fields = ("case_id", "kind", "before", "now")
     assert [tuple(each[field] for field in fields) for each in shown["differences"]] == [
         ("case-2", "regressed", "passed", "failed"),
@@ -54,24 +50,21 @@ def test_every_difference_is_shown_by_case_and_nothing_changes(capsys: pytest.Ca
         ("case-4", "new", None, "passed"),
     ]
     assert registered() != "new"
-    assert main(["bless", "--name", "main", "--run", "new", "--format", "text"]) == 0
-    assert f"--accept {shown['digest']} " in capsys.readouterr().out
+    assert f"--accept {shown['digest']} " in cli.text(*BLESS)
 
 
-@pytest.mark.usefixtures("home")
 def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
-    capsys: pytest.CaptureFixture[str],
+    cli: Shell,
 ) -> None:
     new_run()
-    digest = bless(capsys)["digest"]
-    accepted = bless(capsys, "--accept", digest, "--approved-by", "ana", "--rationale", "new flow")
+    digest = cli.json(*BLESS)["digest"]
+    accepted = cli.json(*BLESS, "--accept", digest, "--approved-by", "ana", "--rationale", "new flow")
     assert registered() == "new"
     assert accepted["approval"]["approved_by"] == "ana"
     assert accepted["approval"]["rationale"] == f"new flow (differences {digest})"
     assert main(["registry", "verify"]) == 0
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -80,27 +73,23 @@ def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
         (["--accept", "DIGEST", "--approved-by", "ana"], "rationale"),
     ],
 )
-def test_another_digest_or_a_missing_name_accepts_nothing(
-    capsys: pytest.CaptureFixture[str], words: list[str], names: str
-) -> None:
+def test_another_digest_or_a_missing_name_accepts_nothing(cli: Shell, words: list[str], names: str) -> None:
     new_run()
-    digest = bless(capsys)["digest"]
-    said = bless(capsys, *[digest if word == "DIGEST" else word for word in words], code=2)
+    digest = cli.json(*BLESS)["digest"]
+    said = cli.err(*BLESS, *[digest if word == "DIGEST" else word for word in words])
     assert names in said
     assert registered() != "new"
 
 
-@pytest.mark.usefixtures("home")
-def test_a_digest_does_not_accept_another_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_digest_does_not_accept_another_run(cli: Shell) -> None:
     new_run()
-    digest = bless(capsys)["digest"]
+    digest = cli.json(*BLESS)["digest"]
     make_pack(Path("worse"), [make_result("case-1", failed="policy")], config=make_config(**COMMITTED))
     words = ["--run", "worse", "--accept", digest, "--approved-by", "ana", "--rationale", "x"]
     assert main(["bless", "--name", "main", *words]) == 2
     assert registered() != "worse"
 
 
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("config", "why"),
     [
@@ -115,38 +104,32 @@ def test_a_digest_does_not_accept_another_run(capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_a_run_that_is_not_of_one_commit_and_model_is_no_baseline(
-    capsys: pytest.CaptureFixture[str], config: dict[str, Any], why: str
+    cli: Shell, config: dict[str, Any], why: str
 ) -> None:
     new_run(**config)
-    assert why in bless(capsys, code=4)
+    assert why in cli.err(*BLESS, code=4)
 
 
-@pytest.mark.usefixtures("home")
-def test_a_run_with_an_error_is_no_baseline(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_an_error_is_no_baseline(cli: Shell) -> None:
     make_pack(
         Path("new"), [make_result("case-1", error="policy")], config=make_config(run_id="new", **COMMITTED)
     )
-    assert "ended in an error" in bless(capsys, code=4)
+    assert "ended in an error" in cli.err(*BLESS, code=4)
 
 
-@pytest.mark.usefixtures("home")
-def test_a_baseline_that_is_not_registered_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_that_is_not_registered_is_an_error(cli: Shell) -> None:
     new_run()
-    assert main(["bless", "--name", "mian", "--run", "new"]) == 2
-    assert "mian" in capsys.readouterr().err
+    assert "mian" in cli.err("bless", "--name", "mian", "--run", "new")
 
 
-@pytest.mark.usefixtures("home")
-def test_an_approval_without_a_digest_is_an_error_and_not_a_look(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_approval_without_a_digest_is_an_error_and_not_a_look(cli: Shell) -> None:
     new_run()
-    said = bless(capsys, "--approved-by", "ana", "--rationale", "x", code=2)
+    said = cli.err(*BLESS, "--approved-by", "ana", "--rationale", "x")
     assert "--accept" in said
 
 
-@pytest.mark.usefixtures("home")
-def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(cli: Shell) -> None:
     new_run()
-    digest = bless(capsys)["digest"]
-    words = ("--accept", digest, "--approved-by", "qa", "--rationale", "new flow", "--format", "text")
-    assert main(["bless", "--name", "main", "--run", "new", *words]) == 0
-    assert "`baseline: main`" in capsys.readouterr().out
+    digest = cli.json(*BLESS)["digest"]
+    words = ("--accept", digest, "--approved-by", "qa", "--rationale", "new flow")
+    assert "`baseline: main`" in cli.text(*BLESS, *words)

@@ -6,14 +6,15 @@ from pathlib import Path
 import pytest
 
 from agent_eval.config.spec import Judging, Output, RunSpec
+from agent_eval.contracts.policy import Preset
 from agent_eval.errors import ExitCode, UsageError
 from agent_eval.evidence.archive import write_bundle
-from agent_eval.operations.compare import compare_packs
-from agent_eval.operations.gate import chosen_policy, decide_on
-from agent_eval.operations.provenance import PackSources
+from agent_eval.operations.compare import PackSources, compare_packs
+from agent_eval.operations.gate import Rules, decide_on
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite
 
+PRESETS: tuple[Preset, ...] = ("pull-request", "release")
 ENVIRON = {"AGENT_EVAL_CLOCK": "2026-01-14T10:00:00+00:00"}
 
 
@@ -54,11 +55,10 @@ def test_a_decision_that_waits_for_more_evidence_has_an_exit_code_of_its_own(
     codes = {
         preset: decide_on(
             out,
-            {},
-            policy=chosen_policy(None, preset),
+            Rules.stated({}, preset=preset),
             packs=PackSources(str(packs[0]), packs[0]),
             environ=ENVIRON,
         ).exit_code
-        for preset in ("pull-request", "release")
+        for preset in PRESETS
     }
     assert codes == {"pull-request": ExitCode.OK, "release": ExitCode.INCONCLUSIVE}

@@ -27,15 +27,15 @@ def adapters(tmp_path: Path) -> Path:
 
 def test_suites_of_every_version_are_read_and_migrated(adapters):
     check = check_contracts(SUITES, adapters, 0)
-    assert [suite.to_json() for suite in check.suites if not suite.passed] == []
-    assert (check.missing, check.passed) == ((), True)
+    assert [suite for suite in check.suites.checks if suite.problems] == []
+    assert (check.suites.missing, check.passed) == ((), True)
 
 
 def test_a_version_without_a_suite_is_missing(adapters, tmp_path):
     shutil.copytree(SUITES, tmp_path / "suites")
     (tmp_path / "suites" / "suite-1.0.0.json").unlink()
     check = check_contracts(tmp_path / "suites", adapters, 0)
-    assert check.missing == ("no suite of schema version 1.0.0",)
+    assert check.suites.missing == ("no suite of schema version 1.0.0",)
     assert not check.passed
 
 
@@ -45,9 +45,8 @@ def test_a_suite_that_is_not_valid_fails(adapters, tmp_path):
     suite = json.loads(broken.read_text())
     suite["cases"][0]["case_id"] = 7
     broken.write_text(json.dumps(suite))
-    (failed,) = [
-        suite for suite in check_contracts(tmp_path / "suites", adapters, 0).suites if not suite.passed
-    ]
+    checks = check_contracts(tmp_path / "suites", adapters, 0).suites.checks
+    (failed,) = [suite for suite in checks if suite.problems]
     assert "case_id must be a string" in failed.problems[0]
 
 

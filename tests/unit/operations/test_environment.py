@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -49,30 +48,28 @@ def git_directory(at: Path, files: dict[str, str]) -> Path:
     return at
 
 
-def test_commit__detached_head(tmp_path: Path) -> None:
-    assert git_commit(git_directory(tmp_path, {"HEAD": COMMIT + "\n"})) == COMMIT
-
-
-def test_commit__loose_reference_seen_from_a_subdirectory(tmp_path: Path) -> None:
-    git_directory(tmp_path, {"HEAD": "ref: refs/heads/main\n", "refs/heads/main": COMMIT + "\n"})
-    below = tmp_path / "a" / "b"
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"HEAD": COMMIT + "\n"},
+        {"HEAD": "ref: refs/heads/main\n", "refs/heads/main": COMMIT + "\n"},
+        {
+            "HEAD": "ref: refs/heads/main\n",
+            "packed-refs": f"# pack-refs with: peeled\n{OTHER} refs/heads/other\n"
+            f"{COMMIT} refs/heads/main\n^{OTHER}\n",
+        },
+        {
+            "HEAD": "ref: refs/heads/main",
+            "refs/heads/main": COMMIT,
+            "packed-refs": f"{OTHER} refs/heads/main",
+        },
+    ],
+    ids=["detached", "loose", "packed", "a loose reference is newer"],
+)
+def test_commit__seen_from_a_subdirectory(tmp_path: Path, files: dict[str, str]) -> None:
+    below = git_directory(tmp_path, files) / "a" / "b"
     below.mkdir(parents=True)
     assert git_commit(below) == COMMIT
-
-
-def test_commit__packed_reference(tmp_path: Path) -> None:
-    packed = f"# pack-refs with: peeled\n{OTHER} refs/heads/other\n{COMMIT} refs/heads/main\n^{OTHER}\n"
-    git_directory(tmp_path, {"HEAD": "ref: refs/heads/main\n", "packed-refs": packed})
-    assert git_commit(tmp_path) == COMMIT
-
-
-def test_commit__a_loose_reference_is_newer_than_a_packed_one(tmp_path: Path) -> None:
-    files = {
-        "HEAD": "ref: refs/heads/main",
-        "refs/heads/main": COMMIT,
-        "packed-refs": f"{OTHER} refs/heads/main",
-    }
-    assert git_commit(git_directory(tmp_path, files)) == COMMIT
 
 
 def test_commit__worktree(tmp_path: Path) -> None:
@@ -106,44 +103,30 @@ def test_commit__unknown_where_git_says_nothing_usable(tmp_path: Path, files: di
     assert git_commit(git_directory(tmp_path, files)) is None
 
 
-def test_commit__unknown_when_the_git_file_is_something_else(tmp_path: Path) -> None:
+def test_commit__unknown_when_git_is_something_else_or_no_text(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("hello")
     assert git_commit(tmp_path) is None
+    (tmp_path / "b" / ".git").mkdir(parents=True)
+    (tmp_path / "b" / ".git" / "HEAD").write_bytes(b"\xff\xfe")
+    assert git_commit(tmp_path / "b") is None
 
 
-def test_commit__unknown_when_bytes_are_not_text(tmp_path: Path) -> None:
-    git_directory(tmp_path, {})
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_bytes(b"\xff\xfe")
-    assert git_commit(tmp_path) is None
+def git(place: Path, *arguments: str) -> str:
+    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
+    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=place, env=environ, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 @pytest.mark.parametrize("packed", [False, True])
 def test_commit__agrees_with_git_itself(tmp_path: Path, packed: bool) -> None:
-    environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments],
-            cwd=tmp_path,
-            env=environ,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    git("init", "--quiet")
-    git("commit", "--quiet", "--allow-empty", "--message", "first")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "first")
     if packed:
-        git("pack-refs", "--all")
-    assert git_commit(tmp_path) == git("rev-parse", "HEAD")
-
-
-def git(place: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *identity, *arguments], cwd=place, check=True, capture_output=True)
+        git(tmp_path, "pack-refs", "--all")
+    assert git_commit(tmp_path) == git(tmp_path, "rev-parse", "HEAD")
 
 
 def test_a_tree_is_dirty_where_a_file_that_git_knows_was_changed(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from agent_eval.contracts.history import RunRecord
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import record_of, write_history
 from tests.factories import make_case, make_config, make_pack, make_result, make_suite, make_trace
+from tests.unit.cli.shell import Shell
 from tests.unit.history.made import made_run
 
 CASES = [f"case-{number:02}" for number in range(20)]
@@ -54,62 +55,46 @@ def main_of(home: Path, *runs: dict[str, Any] | int) -> str:
     return str(pack)
 
 
-def drift(capsys: pytest.CaptureFixture[str], *words: str, code: int) -> dict[str, Any]:
-    ended = main(["drift", *words])
-    printed = capsys.readouterr()
-    assert ended == code, printed
-    return dict(json.loads(printed.out if code < 2 else printed.err))
-
-
-def text(capsys: pytest.CaptureFixture[str], *words: str, code: int) -> str:
-    assert main(["drift", *words, "--format", "text"]) == code
-    return capsys.readouterr().out
-
-
-def test_main_as_good_as_its_release_is_in_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_as_good_as_its_release_is_in_order(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *AS_GOOD), *release_of(tmp_path))
-    said = drift(capsys, *words, code=0)
+    said = cli.json("drift", *words)
     assert (said["is_worse"], said["cases"], said["release_totals"]) == (False, 20, [19, 20, 19, 18])
     assert said["main_totals"] == [20 - failed for failed in reversed(AS_GOOD)]
     assert said["run_ids"] == [f"run-{number}" for number in range(8, 0, -1)]
-    assert text(capsys, *words, code=0).startswith("Main does not pass less than the release over its last 8")
+    assert cli.text("drift", *words).startswith("Main does not pass less than the release over its last 8")
 
 
-def test_a_clear_fall_names_how_far_and_the_cases_that_fell_the_most(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_clear_fall_names_how_far_and_the_cases_that_fell_the_most(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *WORSE), *release_of(tmp_path))
-    said = drift(capsys, *words, code=1)
+    said = cli.json("drift", *words, code=1)
     assert (said["is_worse"], round(said["lost"], 3)) == (True, 0.35)
     assert said["p_value"] < 0.01
     assert said["fallen"][0] == {"case_id": "case-02", "release": 1.0, "main": 0.0}
     assert {case["case_id"] for case in said["fallen"]} == set(CASES[:9])
-    shown = text(capsys, *words, code=1)
+    shown = cli.text("drift", *words, code=1)
     assert shown.startswith("Main passes 35.0 points less than the release over its last 4 runs.\n")
     assert "  case-02  100% → 0%\n" in shown
 
 
-def test_only_the_last_eight_runs_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_last_eight_runs_count(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *WORSE, *AS_GOOD), *release_of(tmp_path))
-    assert drift(capsys, *words, code=0)["run_ids"] == [f"run-{number}" for number in range(12, 4, -1)]
+    assert cli.json("drift", *words)["run_ids"] == [f"run-{number}" for number in range(12, 4, -1)]
 
 
-def test_too_few_runs_of_main_say_nothing_and_that_they_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_few_runs_of_main_say_nothing_and_that_they_do(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *WORSE[:3]), *release_of(tmp_path))
-    said = drift(capsys, *words, code=0)
+    said = cli.json("drift", *words)
     assert (said["is_worse"], said["p_value"]) == (False, None)
-    shown = text(capsys, *words, code=0)
+    shown = cli.text("drift", *words)
     assert shown.startswith("Main has run 3 times since the release: nothing is said before 4 runs.\n")
 
 
 @pytest.mark.parametrize(("number", "trials"), [(1, "1 trial "), (3, "3 trials ")])
 def test_too_few_trials_of_the_release_are_refused(
-    number: int, trials: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    number: int, trials: str, tmp_path: Path, cli: Shell
 ) -> None:
     words = (main_of(tmp_path, *WORSE), *release_of(tmp_path, [0] * number))
-    error = drift(capsys, *words, code=2)["error"]
+    error = cli.error("drift", *words)
     assert f"the release has {trials}of each case" in error["message"]
     assert "`--trials 8`" in error["details"]["remedy"]
 
@@ -129,7 +114,7 @@ def recorded(path: str, *, failing: int, trials: int, run_id: str) -> None:
 
 
 def test_each_trial_of_a_release_is_a_run_of_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cli: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-01-14T10:00:00+00:00")
@@ -140,93 +125,82 @@ def test_each_trial_of_a_release_is_a_run_of_it(
         recorded(f"main-{number}", failing=0, trials=1, run_id=f"main-{number}")
         records.append(record_of(open_pack(Path(f"main-{number}"))))
     write_history(Path("main-3"), records[-1], records[:-1])
-    capsys.readouterr()
-    said = drift(capsys, "main-3", "--release", "release", code=0)
+    said = cli.json("drift", "main-3", "--release", "release")
     assert said["release_totals"] == [4, 4, 4, 5, 5, 5, 5, 5]
     assert said["main_totals"] == [5, 5, 5, 5]
 
 
-def test_a_release_of_another_dataset_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_release_of_another_dataset_is_refused(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *AS_GOOD), *release_of(tmp_path, dataset_id="other"))
-    error = drift(capsys, *words, code=2)["error"]
+    error = cli.error("drift", *words)
     assert "is not of the history's dataset 'shop', but of 'other'" in error["message"]
 
 
-def test_evidence_without_a_history_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> None:
     alone = pack_of(tmp_path / "alone", 0, 1)
-    error = drift(capsys, str(alone), *release_of(tmp_path), code=2)["error"]
+    error = cli.error("drift", str(alone), *release_of(tmp_path))
     assert error["message"].endswith("has no history.")
     assert "on the base branch" in error["details"]["remedy"]
 
 
-def test_a_history_that_came_from_another_pack_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_history_that_came_from_another_pack_is_refused(tmp_path: Path, cli: Shell) -> None:
     pack = pack_of(tmp_path / "foreign", 0, 1)
     write_history(pack, made_run(1, {"case-00": (1, 1)}), [])
-    error = drift(capsys, str(pack), *release_of(tmp_path), code=2)["error"]
+    error = cli.error("drift", str(pack), *release_of(tmp_path))
     assert "its first record is not that of the run in this pack" in error["message"]
 
 
-def test_a_release_that_was_altered_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_release_that_was_altered_is_refused(tmp_path: Path, cli: Shell) -> None:
     words = (main_of(tmp_path, *AS_GOOD), *release_of(tmp_path))
     (tmp_path / "release-0" / "run" / "index.jsonl").write_text("{}\n")
-    assert "index.jsonl" in drift(capsys, *words, code=2)["error"]["message"]
+    assert "index.jsonl" in cli.error("drift", *words)["message"]
 
 
-def test_cases_that_changed_or_are_gone_are_left_out_on_both_sides(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cases_that_changed_or_are_gone_are_left_out_on_both_sides(tmp_path: Path, cli: Shell) -> None:
     names = [*CASES, "gone-1", "gone-2"]
     runs = [{"failing": failed, "reworded": 3} for failed in AS_GOOD]
     words = (main_of(tmp_path, *runs), *release_of(tmp_path, names=names))
-    said = drift(capsys, *words, code=0)
+    said = cli.json("drift", *words)
     assert (said["cases"], said["left_out_cases"], said["left_out_runs"]) == (17, 5, 0)
     assert said["release_totals"] == [16, 17, 16, 15]
-    shown = text(capsys, *words, code=0)
+    shown = cli.text("drift", *words)
     assert "Left out: 5 cases that changed or are gone, 0 runs that cannot be compared." in shown
 
 
-def test_where_fewer_than_half_of_the_cases_are_left_nothing_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_where_fewer_than_half_of_the_cases_are_left_nothing_is_told(tmp_path: Path, cli: Shell) -> None:
     runs = [{"failing": 0, "reworded": 11} for _ in range(4)]
-    error = drift(capsys, main_of(tmp_path, *runs), *release_of(tmp_path), code=2)["error"]
+    error = cli.error("drift", main_of(tmp_path, *runs), *release_of(tmp_path))
     assert "only 9 of the release's 20 cases are defined as they were then" in error["message"]
     assert "Evaluate the release again" in error["details"]["remedy"]
 
 
-def test_runs_that_say_nothing_of_main_since_the_release_are_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_that_say_nothing_of_main_since_the_release_are_left_out(tmp_path: Path, cli: Shell) -> None:
     partial = {"failing": 0, "names": CASES[:17]}
     otherwise = {"failing": 20, "policy_hash": "0" * 64}
     earlier = {"failing": 20, "number": 0, "started_at": "2026-10-01T08:00:00+00:00"}
     evidence = main_of(tmp_path, earlier, 1, otherwise, 0, partial, 2, 1)
-    said = drift(capsys, evidence, *release_of(tmp_path), code=0)
+    said = cli.json("drift", evidence, *release_of(tmp_path))
     assert said["run_ids"] == ["run-7", "run-6", "run-4", "run-2"]
     assert said["left_out_runs"] == 3
 
 
 def test_where_every_run_was_judged_otherwise_the_release_is_to_be_evaluated_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, cli: Shell
 ) -> None:
     runs = [{"failing": 0, "policy_hash": "0" * 64} for _ in range(4)]
-    error = drift(capsys, main_of(tmp_path, *runs), *release_of(tmp_path), code=2)["error"]
+    error = cli.error("drift", main_of(tmp_path, *runs), *release_of(tmp_path))
     assert "none was judged alike" in error["message"]
     assert "with today's suite and judges" in error["details"]["remedy"]
 
 
-def test_another_model_is_what_drifted_and_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_model_is_what_drifted_and_counts(tmp_path: Path, cli: Shell) -> None:
     runs = [{"failing": failed, "model": "newer"} for failed in WORSE]
     words = (main_of(tmp_path, *runs), *release_of(tmp_path, model="older"))
-    assert drift(capsys, *words, code=1)["is_worse"]
+    assert cli.json("drift", *words, code=1)["is_worse"]
 
 
-def test_what_an_alarm_shows_of_hostile_ids_is_text_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_an_alarm_shows_of_hostile_ids_is_text_alone(tmp_path: Path, cli: Shell) -> None:
     names = ["a\x1b[2Jb", *CASES[1:]]
     runs = [{"failing": 8, "names": names} for _ in range(4)]
-    shown = text(capsys, main_of(tmp_path, *runs), *release_of(tmp_path, [0] * 4, names=names), code=1)
+    shown = cli.text("drift", main_of(tmp_path, *runs), *release_of(tmp_path, [0] * 4, names=names), code=1)
     assert "\x1b" not in shown

@@ -16,7 +16,8 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.gate.procedure import Counts
 from agent_eval.history.records import record_of
 from agent_eval.operations.compare import compared
-from agent_eval.operations.judged_twice import counts_of, judge_twice
+from agent_eval.operations.decision_material import counts_of
+from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.run import run_suite
 from tests.factories import make_case, make_suite, make_trace
 
@@ -165,46 +166,36 @@ def plug_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
     return "mine_of_judged_twice:Mine"
 
 
-def test_a_plug_in_is_never_run_from_a_pack_and_stays_apart_where_it_was_added(plug_in: str) -> None:
-    judged("before", answer("a", "done", "done"))
-    judged("now", answer("a", "done", "done"), judges=("regex", plug_in))
+COMMAND = ["sh", "-c", "touch ran; echo '{\"passed\": true}'"]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        pytest.param(None, {}, id="a plug-in that was added"),
+        pytest.param({"strict": False}, {"strict": True}, id="a plug-in that changed"),
+        pytest.param({"command": COMMAND}, {"command": [*COMMAND, "x"]}, id="a command that changed"),
+    ],
+)
+def test_no_code_that_a_pack_names_is_run_and_what_it_judges_stays_apart(
+    plug_in: str, before: dict[str, Any] | None, now: dict[str, Any]
+) -> None:
+    judge = "command" if "command" in now else plug_in
+    for name, config in (("before", before), ("now", now)):
+        judges = ("regex",) if config is None else ("regex", judge)
+        judged(name, answer("a", "done", "done"), judges=judges, **({judge: config} if config else {}))
     Path("ran").unlink()
     comparison = found()
     assert not Path("ran").exists()
-    assert comparison.regressed_case_ids == []
-    assert comparison.new_expectations == {}
-    assert any("Not compared" in notice and "mine" in notice for notice in comparison.behaviour.notices)
-
-
-def test_a_plug_in_that_changed_is_not_compared(plug_in: str) -> None:
-    strict, lax = {plug_in: {"strict": True}}, {plug_in: {"strict": False}}
-    judged("before", answer("a", "done", "done"), judges=("regex", plug_in), **lax)
-    judged("now", answer("a", "done", "done"), judges=("regex", plug_in), **strict)
-    comparison = found()
-    assert comparison.regressed_case_ids == []
-    assert any("Not compared" in notice for notice in comparison.behaviour.notices)
+    assert (comparison.regressed_case_ids, comparison.new_expectations) == ([], {})
+    own = "mine" if judge == plug_in else "command"
+    assert any("Not compared" in notice and own in notice for notice in comparison.behaviour.notices)
 
 
 def test_a_changed_case_is_not_compared_where_a_plug_in_judges_it(plug_in: str) -> None:
     judged("before", answer("a", "done", "done"), judges=("regex", plug_in))
     judged("now", answer("a", "done", "."), judges=("regex", plug_in))
     assert found().cases.changed == ["a"]
-
-
-def test_a_judge_that_runs_a_command_is_not_run_from_a_pack() -> None:
-    passes = "echo '{\"passed\": true}'"
-    command = {"command": ["sh", "-c", f"touch ran; {passes}"]}
-    judged("before", answer("a", "done", "done"), judges=("regex", "command"), command=command)
-    judged(
-        "now",
-        answer("a", "done", "done"),
-        judges=("regex", "command"),
-        command={"command": ["sh", "-c", passes]},
-    )
-    Path("ran").unlink(missing_ok=True)
-    comparison = found()
-    assert not Path("ran").exists()
-    assert any("Not compared" in notice for notice in comparison.behaviour.notices)
 
 
 def test_what_the_agent_did_stays_with_its_trace() -> None:

@@ -15,7 +15,7 @@ from agent_eval.errors import UsageError
 from agent_eval.evidence.reader import open_pack
 from agent_eval.operations.judged_twice import judge_twice
 from agent_eval.operations.rejudge import RejudgeRequest, rejudge
-from agent_eval.operations.run import run_suite
+from agent_eval.operations.run import Overrides, run_suite
 from agent_eval.operations.run_agent import run_agent
 from agent_eval.operations.verify import verify
 from agent_eval.reports.terminal import run_text
@@ -101,7 +101,7 @@ def test_one_changed_conversation_is_judged_again_alone(suite: Path, tmp_path: P
     first = run_suite(spec_of(suite, tmp_path / "first"), environ={})
     write_suite(suite, REFUND, POLITE, answers=("Refunded.", "Never."))
     baseline = open_pack(first.pack)
-    again = run_suite(spec_of(suite, tmp_path / "second"), environ={}, baseline=baseline)
+    again = run_suite(spec_of(suite, tmp_path / "second"), environ={}, overrides=Overrides(baseline=baseline))
     assert judging(again.summary) == {"calls": 2, "cost_usd": 0.5, "reused": 2, "saved_usd": 0.5}
 
 
@@ -123,7 +123,7 @@ def test_another_judge_reuses_nothing(suite: Path, tmp_path: Path):
         other = spec_of(
             suite, tmp_path / "second", provider="openai", base_url=server.base_url, model="small"
         )
-        again = run_suite(other, environ={}, baseline=open_pack(first.pack))
+        again = run_suite(other, environ={}, overrides=Overrides(baseline=open_pack(first.pack)))
         assert len(server.requests) == 4
     assert again.summary.judging is not None
     assert again.summary.judging.scripted == 0

@@ -126,16 +126,22 @@ def test_names_and_starts_of_shards_may_differ(suite: Path, tmp_path: Path) -> N
     assert open_pack(tmp_path / "n").manifest.run_id == "all"
 
 
-def test_a_missing_shard_is_told(suite: Path, tmp_path: Path) -> None:
-    with pytest.raises(IncompatibleRuns, match=r"cases are missing: shards 1, 2, 4 of 4 were named"):
-        merged_packs([part for part in shards(suite, tmp_path) if part.name != "s3"], tmp_path / "m")
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (["1/4", "2/4", "4/4"], "cases are missing: shards 1, 2, 4 of 4 were named"),
+        (["1/2", "2/2", "1/2"], "overlap"),
+        (["1/2", "1/3"], "number of shards"),
+        ([None], "whole run"),
+    ],
+)
+def test_parts_that_are_no_whole_are_told(
+    suite: Path, tmp_path: Path, parts: list[str | None], message: str
+) -> None:
+    packs = [scored(suite, tmp_path / str(number), part) for number, part in enumerate(parts)]
+    with pytest.raises(IncompatibleRuns, match=message):
+        merged_packs(packs, tmp_path / "m")
     assert not (tmp_path / "m").exists()
-
-
-def test_a_shard_named_twice_is_told(suite: Path, tmp_path: Path) -> None:
-    parts = shards(suite, tmp_path)
-    with pytest.raises(IncompatibleRuns, match="overlap"):
-        merged_packs([*parts, parts[0]], tmp_path / "m")
 
 
 @pytest.mark.parametrize(
@@ -145,32 +151,15 @@ def test_a_shard_named_twice_is_told(suite: Path, tmp_path: Path) -> None:
         ({"judges": ("policy",)}, "judges"),
         ({"agent_version": "2"}, "agent_version"),
         ({"cases": tuple(f"case {number}" for number in range(30))}, "selected_cases"),
+        ({"suite": 61}, "suite_digest"),
     ],
 )
 def test_mixed_settings_are_told(suite: Path, tmp_path: Path, more: dict[str, Any], named: str) -> None:
     first = scored(suite, tmp_path / "a", "1/2")
-    second = scored(suite, tmp_path / "b", "2/2", **more)
+    other = write_suite(tmp_path / "other.json", more.pop("suite")) if "suite" in more else suite
+    second = scored(other, tmp_path / "b", "2/2", **more)
     with pytest.raises(IncompatibleRuns, match=named):
         merged_packs([first, second], tmp_path / "m")
-
-
-def test_another_suite_is_told(suite: Path, tmp_path: Path) -> None:
-    first = scored(suite, tmp_path / "a", "1/2")
-    second = scored(write_suite(tmp_path / "other.json", 61), tmp_path / "b", "2/2")
-    with pytest.raises(IncompatibleRuns, match="suite_digest"):
-        merged_packs([first, second], tmp_path / "m")
-
-
-def test_other_numbers_of_shards_are_told(suite: Path, tmp_path: Path) -> None:
-    with pytest.raises(IncompatibleRuns, match="number of shards"):
-        merged_packs(
-            [scored(suite, tmp_path / "a", "1/2"), scored(suite, tmp_path / "b", "1/3")], tmp_path / "m"
-        )
-
-
-def test_a_whole_run_is_no_shard(suite: Path, tmp_path: Path) -> None:
-    with pytest.raises(IncompatibleRuns, match="whole run"):
-        merged_packs([scored(suite, tmp_path / "a")], tmp_path / "m")
 
 
 def test_nothing_to_merge(tmp_path: Path) -> None:

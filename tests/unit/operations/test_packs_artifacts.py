@@ -12,8 +12,9 @@ from agent_eval.errors import InvalidInput, InvalidPack
 from agent_eval.evidence.derived import write_output
 from agent_eval.operations import packs as artifacts
 from agent_eval.operations.compare import compare_packs
-from agent_eval.operations.gate import decide_on
-from agent_eval.operations.packs import ReadComparison, read_comparison, read_decision, read_object
+from agent_eval.operations.gate import Rules, decide_on
+from agent_eval.operations.packs import ReadComparison, read_comparison, read_decision
+from agent_eval.operations.report_material import comparison_material
 from agent_eval.storage.files import sha256_bytes
 from tests.factories import make_config, make_pack, make_result
 
@@ -103,7 +104,7 @@ def test_what_is_no_comparison_is_named_with_its_first_fault(tmp_path: Path, val
 
 
 def test_a_decision_belongs_to_the_comparison_it_was_made_on(delta: Path, candidate: Path) -> None:
-    made = decide_on(delta, {"max_regressed_cases": 0}, environ=ENVIRON).path
+    made = decide_on(delta, Rules.stated({"max_regressed_cases": 0}), environ=ENVIRON).path
     comparison = read_comparison(delta)
     assert read_decision(made, comparison).comparison_sha256 == comparison.sha256
     other = ReadComparison(comparison.comparison, "0" * 64)
@@ -113,9 +114,9 @@ def test_a_decision_belongs_to_the_comparison_it_was_made_on(delta: Path, candid
         read_decision(delta, comparison)
 
 
-def test_an_object_is_read_and_anything_else_refused(tmp_path: Path) -> None:
+def test_the_report_of_a_replay_is_an_object(delta: Path, tmp_path: Path) -> None:
     (tmp_path / "object.json").write_text('{"a": 1}')
     (tmp_path / "list.json").write_text("[1]")
-    assert read_object(tmp_path / "object.json") == {"a": 1}
+    assert comparison_material(delta, replay=tmp_path / "object.json").replay == {"a": 1}
     with pytest.raises(InvalidInput, match="must hold a JSON object"):
-        read_object(tmp_path / "list.json")
+        comparison_material(delta, replay=tmp_path / "list.json")

@@ -16,11 +16,12 @@ from agent_eval.cli.main import main
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence.archive import write_bundle
-from agent_eval.operations.attest import Signer, attest
+from agent_eval.operations.trust import Signer, attest
 from agent_eval.operations.verify import verify
 from tests.factories import make_case, make_config, make_pack, make_result, make_suite
 from tests.security.attested_packs import decide, remove
 from tests.security.packs import edit
+from tests.unit.cli.shell import Shell
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()
 
@@ -40,15 +41,10 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Path("p")
 
 
-def lines(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
-    assert main([*arguments, "--format", "text"]) == 0
-    return capsys.readouterr().out.splitlines()
-
-
-def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, cli: Shell) -> None:
     decide(pack)
     attest(pack, Signer(KEY), environ={})
-    shown = lines(capsys, "verify", "p")
+    shown = cli.text("verify", "p").splitlines()
     assert len(shown) <= 10
     assert shown[0] == "Verified p: run run-1 of shop"
     assert shown[3].startswith("Written by agent-eval ")
@@ -57,28 +53,23 @@ def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, capsys: pytest.Captur
     assert shown[5] == "Result: 1 of 2 cases passed; gate: passed"
     assert f"Signature: not checked (claims key {KEY.public.key_id})" in shown[6]
     assert "Replays: yes" in shown[7]
-    assert lines(capsys, "pack", "verify", "--run", "p") == shown
+    assert cli.text("pack", "verify", "--run", "p").splitlines() == shown
 
 
-def test_a_key_makes_the_signature_count(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_key_makes_the_signature_count(pack: Path, cli: Shell) -> None:
     attest(pack, Signer(KEY), environ={})
     for name, key in (("key.pub", KEY), ("other.pub", OTHER)):
         Path(name).write_bytes(key.public.pem)
-    shown = lines(capsys, "verify", "p", "--public-key", "key.pub")
+    shown = cli.text("verify", "p", "--public-key", "key.pub").splitlines()
     assert f"Signature: signed (key {KEY.public.key_id})" in shown[6]
-    assert main(["verify", "p", "--public-key", "other.pub"]) == 1
-    error = json.loads(capsys.readouterr().err)["error"]
-    assert error["code"] == "untrusted_pack"
+    assert cli.error("verify", "p", "--public-key", "other.pub", code=1)["code"] == "untrusted_pack"
     remove(pack, RESULT.bundle)
     assert main(["verify", "p", "--public-key", "key.pub"]) == 1
 
 
-def test_an_archive_is_verified_as_its_pack(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_is_verified_as_its_pack(pack: Path, cli: Shell) -> None:
     write_bundle({"shop": pack}, Path("evidence.zip"))
-    assert main(["verify", "evidence.zip"]) == 0
-    archive: dict[str, Any] = json.loads(capsys.readouterr().out)
-    assert main(["verify", "p"]) == 0
-    directory: dict[str, Any] = json.loads(capsys.readouterr().out)
+    archive, directory = cli.json("verify", "evidence.zip"), cli.json("verify", "p")
     assert {**archive, "pack": "p"} == directory
     assert (directory["whole"], directory["replays"], directory["signature"]) == (True, True, "unsigned")
 
@@ -98,21 +89,16 @@ def flip_byte(pack: Path) -> None:
         lambda pack: edit(pack / "manifest.json", lambda manifest: manifest.update(run_id="other")),
     ],
 )
-def test_a_pack_that_is_not_whole_exits_1(
-    pack: Path, tamper: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_pack_that_is_not_whole_exits_1(pack: Path, tamper: Any, cli: Shell) -> None:
     tamper(pack)
-    for arguments in (["verify", "p"], ["pack", "verify", "--run", "p"]):
-        assert main(arguments) == 1
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert json.loads(captured.err)["error"]["code"] == "invalid_pack"
+    for words in (("verify", "p"), ("pack", "verify", "--run", "p")):
+        assert cli.error(*words, code=1)["code"] == "invalid_pack"
     with pytest.raises(InvalidPack) as caught:
         verify(pack)
     assert caught.value.exit_code is ExitCode.NO
 
 
-def test_what_cannot_be_read_exits_2(pack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_exits_2(pack: Path) -> None:
     write_bundle({"one": pack, "two": pack}, Path("two.zip"))
     Path("no.zip").write_bytes(b"PK")
     Path("empty").mkdir()

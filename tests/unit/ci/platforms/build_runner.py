@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO, TypeVar
+
+import pytest
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.errors import AgentEvalError
 from agent_eval.http.retry import Patience
-from tests.e2e.runner import STRICT
+from tests.e2e.runner import STRICT, orders
 from tests.factories import make_suite
+from tests.fakes.contract import Contract
 from tests.unit.ci.platforms.repository import Repository
 
 EVIDENCE = "agent-eval-out/evidence.zip"
@@ -96,3 +100,22 @@ class BuildRunner:
     def _platform(self, settings: PlatformSettings, environ: Mapping[str, str], stream: TextIO) -> Platform:
         patience = Patience(attempts=2)
         return self._class(settings, environ, stream, sleep=self.waits.append, patience=patience)
+
+
+contract = cache(Contract)
+Server = TypeVar("Server", bound=Any)
+Runner = TypeVar("Runner", bound=BuildRunner)
+
+
+def served(server: Server) -> Iterator[Server]:
+    """Serve a platform's API while a test runs, which must have kept to its description."""
+    with server:
+        yield server
+    assert server.violations == []
+
+
+def at_work(runner: Runner, patch: pytest.MonkeyPatch) -> Runner:
+    """Stand in a runner's checkout, with a suite of which everything passes."""
+    patch.chdir(runner.repository.top)
+    runner.write_suite(*orders())
+    return runner

@@ -9,9 +9,9 @@ import pytest
 
 from tests.e2e.runner import orders
 from tests.fakes import github, gitlab
-from tests.fakes.contract import Contract
 from tests.fakes.github import FakeGitHub
 from tests.fakes.gitlab import FakeGitLab
+from tests.unit.ci.platforms.build_runner import contract, served
 from tests.unit.ci.platforms.circleci.runner import CircleCIRunner
 
 PULL = 7
@@ -19,17 +19,14 @@ PULL = 7
 
 @pytest.fixture
 def hub(runner: CircleCIRunner) -> Iterator[FakeGitHub]:
-    with FakeGitHub(Contract("github")) as server:
-        server.add_pull(PULL, "a" * 40)
-        yield server
-    assert server.violations == []
+    server = FakeGitHub(contract("github"))
+    server.add_pull(PULL, "a" * 40)
+    yield from served(server)
 
 
 @pytest.fixture
 def lab(runner: CircleCIRunner) -> Iterator[FakeGitLab]:
-    with FakeGitLab(Contract("gitlab")) as server:
-        yield server
-    assert server.violations == []
+    yield from served(FakeGitLab(contract("gitlab")))
 
 
 def page(address: str, path: str) -> str:

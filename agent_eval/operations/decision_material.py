@@ -1,20 +1,25 @@
-"""Reruns in evidence: how one trial that was run again ended, and the record of them, read back."""
+"""What a decision is made on: counts of a run, its baseline and main's runs, and what a job ran again."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from agent_eval.contracts import CaseResultRow, Outcome
+from agent_eval.contracts import CaseResultRow, Comparison, Outcome, definition_of, digest
+from agent_eval.contracts.history import RunRecord
+from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Side
 from agent_eval.contracts.verdict import row_fault
 from agent_eval.errors import Fault, InvalidInput
 from agent_eval.evidence.archive import open_bundle
-from agent_eval.evidence.layout import RERUNS, RERUNS_ARCHIVE
+from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
-from agent_eval.history.records import record_of
-from agent_eval.operations.packs import listed_digests
+from agent_eval.gate.procedure import Counts, Material
+from agent_eval.history.records import DEFINITION_LENGTH, case_record, decode_used, record_of
+from agent_eval.operations.judged_twice import judge_twice
+from agent_eval.operations.packs import decision_in, listed_digests
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 
@@ -26,6 +31,136 @@ _REASON_LIMIT = 200
 _UNJUDGED = (Outcome.ERROR.value, Outcome.INCONCLUSIVE.value)
 _Trial = tuple[str, Side, str, tuple[str, ...], tuple[str, ...]]
 """A case, its side, the result, and the judges that failed it or could not tell."""
+
+
+class _Name(NamedTuple):
+    """What a case is called now, and its definition by either name."""
+
+    now: str
+    before: str
+    after: str
+
+
+def counts_of(
+    candidate: Pack,
+    baseline: Pack | None,
+    *,
+    main: Sequence[RunRecord] = (),
+    newest: RunRecord | None = None,
+) -> Counts:
+    """Count what a run, its baseline and main's runs say of each case.
+
+    The baseline counts as today's judges judge it by today's definitions; a case that was only given another
+    name keeps what it was counted under the old one.
+
+    Args:
+        baseline: What it is compared with, verified; None without one.
+        main: Main's last runs at or before the base, the newest first.
+        newest: Main's newest run of all.
+    """
+    own = record_of(candidate)
+    if baseline is None:
+        return Counts(own=own, main=main, newest=newest)
+    names = _renamed(baseline, candidate)
+    return Counts(
+        own=own,
+        main=[_with_names(run, names) for run in main],
+        baseline=_with_names(baseline_record(baseline, candidate), names),
+        newest=_with_names(newest, names) if newest is not None else None,
+    )
+
+
+def baseline_record(before: Pack, after: Pack) -> RunRecord:
+    """Count what a baseline says of each case as the judges and definitions of a later run judge it."""
+    record, twice = record_of(before), judge_twice(before, after)
+    if twice is None:
+        return record
+    index, todays = before.index_by_id(), after.index_by_id()
+    for case_id, row in twice.baseline.items():
+        definition = todays[case_id]["definition_digest"]
+        record.cases[case_id] = case_record(row, {**index[case_id], "definition_digest": definition})
+    return record
+
+
+def _renamed(before: Pack, after: Pack) -> dict[str, _Name]:
+    """Match the cases that only one run has by what they ask and expect; by the name before."""
+    sides = before.index_by_id(), after.index_by_id()
+    gone, new = sides[0].keys() - sides[1].keys(), sides[1].keys() - sides[0].keys()
+    if not gone or not new:
+        return {}
+    old_names, new_names = _by_definition(before, gone), _by_definition(after, new)
+    return {
+        old: _Name(
+            new_names[key],
+            sides[0][old]["definition_digest"][:DEFINITION_LENGTH],
+            sides[1][new_names[key]]["definition_digest"][:DEFINITION_LENGTH],
+        )
+        for key, old in old_names.items()
+        if key in new_names
+    }
+
+
+def _by_definition(pack: Pack, case_ids: set[str]) -> dict[str, str]:
+    """Ids of cases by the digest of their definition without the id; two that are alike match nothing."""
+    names_by_key: dict[str, list[str]] = {}
+    for case_id in sorted(case_ids):
+        definition = definition_of(pack.raw_trajectory(case_id))
+        names_by_key.setdefault(digest({**definition, "case_id": None}), []).append(case_id)
+    return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
+
+
+def _with_names(run: RunRecord, names: Mapping[str, _Name]) -> RunRecord:
+    cases = dict(run.cases)
+    for old, name in names.items():
+        row = cases.get(old)
+        if row is not None and row.definition == name.before:
+            del cases[old]
+            cases[name.now] = row.model_copy(update={"case_id": name.now, "definition": name.after})
+    return RunRecord(run.run, cases)
+
+
+def material_of_packs(
+    candidate: Pack,
+    baseline: Pack,
+    comparison: Comparison,
+    *,
+    comparison_sha256: str,
+    waivers: Sequence[Waiver] = (),
+) -> Material:
+    """Gather what there is to decide on.
+
+    What a job ran again, and main's runs that it held the candidate against, are in the candidate's pack.
+    They count where the job compared with the same baseline: with another one, the first run asks otherwise.
+    """
+    by_job = decision_in(candidate)
+    is_same = by_job is not None and by_job.baseline_manifest_sha256 == baseline.manifest_sha256
+    again = read_reruns(candidate) if is_same else None
+    listed = listed_digests(candidate)
+    digests = {"comparison_sha256": comparison_sha256}
+    newest: RunRecord | None = None
+    main: list[RunRecord] = []
+    if is_same and HISTORY_USED in listed:
+        source = f"{candidate.name}/{HISTORY_USED}"
+        newest, main = decode_used(candidate.read(HISTORY_USED), source=source)
+        digests["history_sha256"] = listed[HISTORY_USED]
+    if again is not None:
+        digests["reruns_sha256"] = again.sha256
+    return Material(
+        run=comparison.candidate,
+        comparison=comparison,
+        counts=counts_of(candidate, baseline, main=main, newest=newest),
+        reruns=again.record if again is not None else None,
+        waivers=waivers,
+        seed=candidate.config.git_commit or "",
+        may_rerun=again is not None,
+        is_recorded=is_recorded(candidate),
+        digests=digests,
+    )
+
+
+def is_recorded(pack: Pack) -> bool:
+    """Whether a pack judges recorded traces, and no agent ran for it."""
+    return pack.config.execution_config.agent is None
 
 
 @dataclass(frozen=True)

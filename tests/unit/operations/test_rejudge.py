@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.operations.replay_pack import case_mismatch, environment_mismatches, trace_mismatch
+from agent_eval.operations.rejudge import case_mismatch, environment_mismatches, trace_mismatch
 from tests.factories import make_event, make_result, make_trace
 
 

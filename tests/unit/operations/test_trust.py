@@ -9,15 +9,13 @@ import pytest
 from agent_eval.attestations.dsse import UntrustedPack
 from agent_eval.attestations.keys import SigningKey
 from agent_eval.cli.main import main
-from agent_eval.operations.attest import Signer, attest
-from agent_eval.operations.compare import compare_packs
-from agent_eval.operations.gate import decide_on
-from agent_eval.operations.provenance import PackSources
-from agent_eval.operations.trusted_packs import SignerKeys
+from agent_eval.operations.compare import PackSources, compare_packs
+from agent_eval.operations.gate import Rules, decide_on
+from agent_eval.operations.trust import Signer, SignerKeys, attest
 from tests.factories import make_config, make_pack, make_result
 
 KEY, OTHER = SigningKey.generate(), SigningKey.generate()
-LIMITS = {"max_regressed_cases": 0}
+RULES = Rules.stated({"max_regressed_cases": 0})
 
 
 @pytest.fixture
@@ -51,10 +49,10 @@ def test_a_pack_that_another_signed_is_neither_compared_nor_decided_on(
     sources = PackSources(str(baseline), candidate, keys=keys)
     if refused:
         with pytest.raises(UntrustedPack, match=f"{refused}: attestations/"):
-            decide_on(result.path, LIMITS, packs=sources, environ={})
+            decide_on(result.path, RULES, packs=sources, environ={})
         assert not (candidate / "compare/gate_decision.json").exists()
     else:
-        assert decide_on(result.path, LIMITS, packs=sources, environ={}).decision.passed
+        assert decide_on(result.path, RULES, packs=sources, environ={}).decision.passed
 
 
 def test_keys_are_files_on_the_command_line(

@@ -1,0 +1,3 @@
+"""The command line, as the tests of commands call it."""
+
+from tests.unit.cli.conftest import cli as cli
