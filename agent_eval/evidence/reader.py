@@ -427,8 +427,8 @@ def _problems(
             yield f"its {field} in the index does not follow from its trajectory"
 
 
-def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
-    """Yield the cases that did not pass, each with the path of its trajectory, reading no more than needed.
+def written_results(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
+    """Yield the result of every case, in suite order, with the path of its trajectory, reading no further.
 
     The pack is trusted: use this only for one that this process wrote. `open_pack` verifies others.
 
@@ -440,14 +440,15 @@ def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
         for line in (pack / at.INDEX).read_bytes().splitlines():
             directory = at.case_directory(orjson.loads(line)["case_id"])
             path = pack / at.verdicts_file(directory)
-            result = parse(path.read_bytes(), source=str(path))
-            if not result["passed"]:
-                yield result, at.trajectory_file(directory)
+            yield parse(path.read_bytes(), source=str(path)), at.trajectory_file(directory)
         return
     shard = 0
     while (path := pack / at.verdicts_shard(shard)).exists():
         for line in path.read_bytes().splitlines():
-            result = parse(line, source=str(path))
-            if not result["passed"]:
-                yield result, at.trajectories_shard(shard)
+            yield parse(line, source=str(path)), at.trajectories_shard(shard)
         shard += 1
+
+
+def failing_cases(pack: Path) -> Iterator[tuple[CaseResultRow, str]]:
+    """Yield those of `written_results` that are of cases which did not pass."""
+    return ((result, path) for result, path in written_results(pack) if not result["passed"])

@@ -28,8 +28,8 @@ from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan
-from agent_eval.errors import InvalidPack, UsageError
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.errors import UsageError
+from agent_eval.evidence.reader import Pack, refuse_incomplete, written_results
 from agent_eval.judges.catalog import load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
@@ -100,13 +100,20 @@ class PackDocument(Document):
         return SuiteSource(self, SuiteHeader.model_validate(self.raw_header))
 
 
-def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: bool = False) -> RunResult:
+def rejudge(
+    request: RejudgeRequest,
+    *,
+    environ: Mapping[str, str],
+    only_kept: bool = False,
+    opened: Pack | None = None,
+) -> RunResult:
     """Judge every trajectory of a pack with the named judges, and seal the result as a new run.
 
     Args:
         environ: May pin clock and run id; values of variables whose names look secret are not written.
         only_kept: Whether judges that are models may only take the pack's own rulings, as where a pack is
             verified.
+        opened: The pack, where it was opened and verified already; what is read of it is hashed again.
 
     Raises:
         InvalidPack: The pack does not verify, or its run is not complete.
@@ -121,7 +128,7 @@ def rejudge(request: RejudgeRequest, *, environ: Mapping[str, str], only_kept: b
         )
     refuse_to_lose(request.output)
     redactor = redactor_for(environ, *request.judging.llm.secrets, rules=request.redaction)
-    pack = open_run(request.pack)
+    pack = opened or open_run(request.pack)
     # The new pack states that it has every case of the run.
     refuse_incomplete(pack.name, pack.manifest)
     # A case passes as in the run: whether all of its trials must is no question of the judges.
@@ -195,8 +202,8 @@ def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
 
 def judged_again(
     pack: Pack, path: Path, judges: JudgesAgain, directory: Path, *, environ: Mapping[str, str]
-) -> Pack:
-    """Judge the trajectories of a pack again into a new pack, and open that.
+) -> Path:
+    """Judge the trajectories of a pack again into a new pack, which is this process's own; return its path.
 
     Judges from an unsigned pack must be built in, and run no command. `directory` must be empty.
     """
@@ -208,20 +215,13 @@ def judged_again(
     output = Output(pack=directory / "pack", layout="compact")
     identity = Identity(run_id=pack.config.run_id)
     request = RejudgeRequest(pack=path, output=output, judging=judging, identity=identity)
-    done = rejudge(request, environ=environ, only_kept=True)
-    origin = done.config.execution_config.rejudged_from
-    if origin is None or origin.manifest_sha256 != pack.manifest_sha256:
-        raise InvalidPack(
-            f"{path}: changed while it was replayed", remedy="Run the command again.", file=str(path)
-        )
-    return open_pack(done.pack)
+    return rejudge(request, environ=environ, only_kept=True, opened=pack).pack
 
 
-def mismatching_cases(saved: Pack, replayed: Pack) -> Iterator[CaseMismatch]:
+def mismatching_cases(saved: Pack, replayed: Path) -> Iterator[CaseMismatch]:
     """Yield the cases on which a verdict or another part of the result differs, in suite order."""
-    results = replayed.results_by_id()
-    for row in saved.results():
-        mismatch = case_mismatch(row, results[row["case_id"]])
+    for row, (again, _) in zip(saved.results(), written_results(replayed), strict=True):
+        mismatch = case_mismatch(row, again)
         if mismatch is not None:
             yield mismatch
 

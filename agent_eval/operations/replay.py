@@ -35,7 +35,7 @@ from agent_eval.engine.progress import RunProgress
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import clear_unfinished, write_output
 from agent_eval.evidence.layout import MANIFEST
-from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
+from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, written_results
 from agent_eval.evidence.redacted import without_secrets
 from agent_eval.judges.catalog import load_judges
 from agent_eval.operations import clock
@@ -183,7 +183,8 @@ def _report(
     with TemporaryDirectory(prefix="agent-eval-replay-") as directory:
         replayed = judged_again(pack, path, judges, Path(directory), environ=environ)
         cases = list(mismatching_cases(pack, replayed))
-        summaries = _summaries(config, pack.results(), replayed.results())
+        again = (row for row, _ in written_results(replayed))
+        summaries = _summaries(config, pack.results(), again)
     same = summaries[0] == summaries[1]
     counted = [difference for difference in drift if not difference.allowed]
     stated = config.to_json()

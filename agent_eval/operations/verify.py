@@ -176,7 +176,7 @@ def _replay(pack: Pack, path: Path) -> Replay:
         return _compared(pack, replayed)
 
 
-def _compared(saved: Pack, replayed: Pack) -> Replay:
+def _compared(saved: Pack, replayed: Path) -> Replay:
     differing = [mismatch.case_id for mismatch in mismatching_cases(saved, replayed)]
     if not differing:
         rulings = "; rulings of LLM judges are those of the pack" if saved.summary.judging is not None else ""
