@@ -136,7 +136,7 @@ def test_without_a_base_agent_mains_runs_take_its_place(
     assert any("base-agent" in note for note in job.decision["notes"])
 
 
-def test_money_is_said_before_and_after_and_what_is_used_up_is_never_green(
+def test_money_is_said_and_what_is_used_up_is_never_green(
     repository: Repository, change: Deployed, base: Deployed
 ) -> None:
     change.broken = {"order-1"}
@@ -145,7 +145,6 @@ def test_money_is_said_before_and_after_and_what_is_used_up_is_never_green(
     assert (job.outcome, job.code) == ("inconclusive", 3), job.log
     assert job.sentence == "`order-1` never passed again here; the money of the run was used up."
     assert job.reruns["cut"] == "the money of the run was used up"
-    assert "To run again: at most 16 trials" in job.log
     assert "Run again: " in job.log
 
 
