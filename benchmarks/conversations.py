@@ -108,7 +108,7 @@ def run(place: Path, suite: Path, port: int, agent: dict[str, Any]) -> tuple[flo
     spec = RunSpec(
         suite=suite,
         output=Output(pack=place / "out"),
-        agent=AgentSpec(parallel=PARALLEL, workers=1, **agent),
+        agent=AgentSpec(parallel=PARALLEL, **agent),
         judging=Judging(judges=("regex",), llm=llm),
     )
     began, processor = time.perf_counter(), time.process_time()

@@ -182,10 +182,10 @@ def _execution_rate(place: Path, suite: Path, parallel: int) -> tuple[float, lis
     from agent_eval.agents.catalog import open_agent
     from agent_eval.agents.tools import CaseTools
     from agent_eval.engine.agent_run import ExecutionPlan, execute
-    from agent_eval.engine.plan import JudgePlan
+    from agent_eval.engine.shard import JudgePlan
     from agent_eval.engine.trial import TrialPlan
     from agent_eval.storage.journal import Journal
-    from agent_eval.suites import open_suite
+    from agent_eval.suites.reader import open_suite
 
     sys.path.insert(0, str(place))
     source = open_suite(suite)

@@ -313,6 +313,8 @@ def create_aui_adapter(
 ) -> AuiAdapter:
     """Make an adapter of an AUI agent and a hosted model.
 
+    More than six parameters: all but the key of the AUI network have a default.
+
     Args:
         provider: The model's, one of `models.catalog.MODELS`.
         base_url: Address of the AUI API; None for AUI's own.

@@ -145,17 +145,29 @@ class AttemptEnded(Exception):
         self.failure, self.problem = failure, problem
 
 
+class Disturbed(Exception):
+    """An attempt was lost with the process that it shared with others, and which of them ended it is unknown.
+
+    It is made again with `Surroundings.alone`, as if it had not been made before.
+    """
+
+
 class ToolFault(AttemptEnded):
     """A tool call has no answer, and the attempt cannot continue without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an attempt needs besides its task. `retry` repeats requests; agents repeat nothing themselves."""
+    """What an attempt needs besides its task.
+
+    `retry` repeats requests; agents repeat nothing themselves. `alone` asks that no other attempt is in the
+    same process, if the agent runs several in one.
+    """
 
     tools: Tools
     retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +285,7 @@ class Agent(ABC):
         Raises:
             AgentEvalError: No attempt at any case can succeed: the program does not exist, the address is
                 malformed.
+            Disturbed: Another attempt ended the process that this one was in.
         """
 
     def end_session(self, session_id: str) -> None:  # noqa: B027 - most agents keep nothing
@@ -280,23 +293,3 @@ class Agent(ABC):
 
     def close(self) -> None:  # noqa: B027 - most agents have nothing to close
         """Close connections, once every attempt is done."""
-
-
-class LocalAgent(Agent):
-    """An agent whose code runs in the calling process, so that several worker processes can run it.
-
-    `left_behind` tells whether code of an attempt that did not end in time may still be running here.
-    """
-
-    left_behind: bool = False
-
-    @abstractmethod
-    def load(self, *, alone: bool = False) -> None:
-        """Import the agent's code; without this call the first attempt does.
-
-        `alone` tells whether this process runs nothing but the agent, with all attempts one after the other
-        in its main thread, where a signal can interrupt them.
-
-        Raises:
-            UsageError: The code cannot be imported or is not callable.
-        """

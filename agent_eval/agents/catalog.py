@@ -28,8 +28,8 @@ class AgentKind:
         form: How to write such an agent, for error messages; an agent that can be opened, or several
             joined by ` or `.
         schemes: URL schemes that name this kind; the whole URL then names the agent.
-        in_this_process: Whether the agent's code runs in the process of agent-eval. A CI job refuses such
-            agents, because that process holds the job's token.
+        sees_environment: Whether the agent's code sees the whole environment of agent-eval. A CI job refuses
+            such agents, because that environment holds the job's token.
         key_variable: Environment variable that has the agent's key; None for an agent without one.
     """
 
@@ -37,7 +37,7 @@ class AgentKind:
     location: str
     form: str
     schemes: tuple[str, ...] = ()
-    in_this_process: bool = False
+    sees_environment: bool = False
     key_variable: str | None = None
 
     def load(self) -> type[Agent]:
@@ -62,7 +62,7 @@ _ROWS = (
     AgentKind("aui", "agent_eval.agents.aui:AuiAgent", "aui:AGENT_ID"),
     AgentKind("aui-v3", "agent_eval.agents.aui:AuiV3Agent", "aui-v3:AGENT_ID"),
     AgentKind(
-        "python", "agent_eval.agents.python:PythonAgent", "python:MODULE:FUNCTION", in_this_process=True
+        "python", "agent_eval.agents.python:PythonAgent", "python:MODULE:FUNCTION", sees_environment=True
     ),
     AgentKind("recorded", "agent_eval.agents.recorded:RecordedAgent", "recorded"),
 )

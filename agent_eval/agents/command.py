@@ -23,7 +23,7 @@ from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.errors import FailureKind, InvalidInput, UsageError
 from agent_eval.models.retries import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
-from agent_eval.processes.conversing_child import ConversingChild
+from agent_eval.processes.living_child import ConversingChild
 from agent_eval.storage.json import Limits, dumps, parse
 from agent_eval.text.escape import last_line
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from agent_eval.agents.frameworks import framework_of
 from agent_eval.errors import UsageError
 
 
@@ -35,7 +36,7 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     `spec` is `module:function`; `what` is its purpose in a word or two, for messages.
 
     Raises:
-        UsageError: It cannot be imported or is not callable.
+        UsageError: It cannot be imported, is not callable, or is an agent of a framework.
     """
     _add_working_directory()
     module_name, _, path = spec.partition(":")
@@ -46,6 +47,13 @@ def load_function(spec: str, *, what: str) -> Callable[..., Any]:
     # A module may fail in any way when it is imported.
     except Exception as problem:
         raise _cannot_be_loaded(spec, what, problem) from problem
+    framework = framework_of(function)
+    if framework is not None:
+        raise UsageError(
+            f"the {what} {spec!r} is an agent of {framework}: what it does would not be recorded",
+            remedy="Name a function that runs it and returns its answer with its tool calls; "
+            "docs/guides/my-agent.md has one to start from.",
+        )
     if not callable(function):
         raise UsageError(
             f"the {what} {spec!r} is not a function", remedy="Name a function, as module:function."

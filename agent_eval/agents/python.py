@@ -8,66 +8,87 @@ object with that output. A function with a second parameter receives a function 
     def agent(task, call_tool):
         order = call_tool("lookup", {"id": task["input"]})   # raises RuntimeError if the tool fails
         return {"assistant_output": f"It is {order['status']}."}
+
+It runs in a process of its own (`function_child`), which stays alive and has all attempts in progress in it.
+What a function does to its process is its own failure: a process that ends takes the other attempts along, so
+these are run again one at a time, and the guilty one fails. A function that does not return in time leaves a
+thread behind that cannot be ended; its process then takes no further attempt, and is killed once the others
+in it have ended.
 """
 
 from __future__ import annotations
 
-import inspect
-import signal
+import itertools
+import json
+import os
+import sys
 import threading
-import traceback
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from typing_extensions import override
 
 from agent_eval.agents.answer import UnusableAnswer, check_answer, record_answer
-from agent_eval.agents.base import AgentOptions, AttemptResult, LocalAgent, Surroundings, Task, ToolFault
-from agent_eval.agents.load import accepts, check_function, load_function
-from agent_eval.agents.recorder import LimitReached, Recorder, plain, sort_keys
-from agent_eval.contracts import canonical_json
-from agent_eval.errors import FailureKind
-from agent_eval.processes.helper_thread import NAME, HelperThread
-from agent_eval.storage.json import within_64_bits
+from agent_eval.agents.base import (
+    Agent,
+    AgentOptions,
+    AttemptEnded,
+    AttemptResult,
+    Disturbed,
+    Surroundings,
+    Task,
+    ToolFault,
+)
+from agent_eval.agents.load import check_function
+from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.errors import AgentEvalError, FailureKind, NotEvaluable, UsageError
+from agent_eval.processes.child import ended_how
+from agent_eval.processes.living_child import SharedChild
+from agent_eval.processes.privacy import OF_THE_SIGNER
+from agent_eval.storage.json import Limits, dumps, parse
 
-if TYPE_CHECKING:
-    import asyncio
-    from concurrent.futures import Future
+_START = (
+    "import json, sys; about = json.loads(sys.argv[1]); sys.path[:] = about['path']; "
+    "from agent_eval.agents.function_child import main; main(about['function'])"
+)
+_RESPONSE_SECONDS = 5.0
+"""How long a process may take to react where the time of a call is up, before it counts as held up."""
+_EXIT_SECONDS = 5.0
+"""How long a process may take to end by itself: the exit handlers of the agent's modules run then."""
+_LINE_BYTES = 64 << 20
+"""What is the size of no answer: the child itself refuses those that are larger than the attempt's limit."""
+_LONGEST_WAIT = 3600.0
+
+_Message = dict[str, Any]
 
 
-class PythonAgent(LocalAgent):
+class PythonAgent(Agent):
     """Calls a function for every attempt, from many threads at the same time.
 
-    An attempt whose function does not return in time is a time-out. In a process of the agent's own the
-    function is interrupted, and the process is replaced; in another process its thread is abandoned. An
-    `async` function runs on one event loop for all attempts, because clients that it shares expect that.
-
-    `spec` is `module:function`, which `load` or the first attempt imports.
+    `spec` is `module:function`, which the first attempt imports. The function's process has the environment
+    of this program, without what evidence is signed with.
     """
 
-    def __init__(self, spec: str) -> None:
+    def __init__(self, spec: str, environ: Mapping[str, str] | None = None) -> None:
         check_function(spec, what="agent")
-        self._spec = spec
-        self._function: Callable[..., Any] | None = None
-        self._calls_tools = False
-        self._loading = threading.Lock()
-        self._helper, self._loop = HelperThread(), EventLoop()
-        self._alarm: Alarm | None = None
-
-    @override
-    def load(self, *, alone: bool = False) -> None:
-        with self._loading:
-            if self._function is None:
-                function = load_function(self._spec, what="agent")
-                self._calls_tools = accepts(function, 2)
-                self._function = function
-        if alone:
-            self._alarm = Alarm()
+        self._spec, self._environ = spec, dict(environ or os.environ)
+        self._changed = threading.Condition()
+        self._process: _FunctionProcess | None = None
+        self._processes: set[_FunctionProcess] = set()
+        self._sessions: dict[str, _FunctionProcess] = {}
+        self._refusal: AgentEvalError | None = None
+        self._running = self._waiting = 0
+        """Attempts in progress, and those that wait until there are none."""
+        self._alone: int | str | None = None
+        """The attempt or the conversation that no other may disturb."""
 
     @classmethod
     @override
     def from_options(cls, rest: str, options: AgentOptions) -> PythonAgent:
-        return cls(rest)
+        return cls(rest, options.environ)
 
     @classmethod
     @override
@@ -81,240 +102,251 @@ class PythonAgent(LocalAgent):
         return {"agent": "python", "function": self._spec}
 
     @override
+    def end_session(self, session_id: str) -> None:
+        with self._changed:
+            process = self._sessions.pop(session_id, None)
+            if self._alone == session_id:
+                self._alone = None
+            self._changed.notify_all()
+        if process is not None:
+            self._leave(process)
+
+    @override
     def close(self) -> None:
-        self._loop.close()
+        with self._changed:
+            processes, self._processes = self._processes, set()
+            self._process, self._sessions = None, {}
+        for process in processes:
+            process.close()
 
     @override
     def attempt(self, task: Task, surroundings: Surroundings) -> AttemptResult:
-        if self._function is None:
-            self.load()
-        assert self._function is not None
         recorder = Recorder(task, surroundings)
         recorder.record_input()
-        work = _Work(self._function, self._calls_tools, task, recorder, self._loop)
-        began = surroundings.clocks.monotonic()
-        finished = self._call(work, task.limits.seconds)
-        recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
-        if not finished:
-            # An abandoned function may still write to its recorder, so the result gets a copy.
-            copy = Recorder(task, surroundings)
-            copy.events, copy.calls = list(recorder.events), list(recorder.calls)
-            copy.seconds = recorder.seconds
-            return copy.result(None, FailureKind.TIMEOUT, f"did not end within {task.limits.seconds:g} s")
-        if work.failure is not None:
-            if work.traceback:
-                recorder.artifacts["stderr.txt"] = work.traceback
-            return recorder.result(None, work.failure, work.problem)
+        with self._place(task, alone=surroundings.alone):
+            process = self._enter(task)
+            try:
+                began = surroundings.clocks.monotonic()
+                answer = process.call(task, recorder, alone=surroundings.alone)
+                recorder.seconds = max(0.0, surroundings.clocks.monotonic() - began - recorder.waited)
+            finally:
+                self._leave(process)
+        if isinstance(answer, AttemptEnded):
+            return recorder.result(None, answer.failure, answer.problem)
+        if "failure" in answer:
+            if answer["traceback"]:
+                recorder.artifacts["stderr.txt"] = answer["traceback"].encode()
+            return recorder.result(None, FailureKind(answer["failure"]), answer["problem"])
+        value = answer["value"]
         try:
-            return _record(work.value, recorder, task.limits.output_bytes)
-        # A value of the agent's own class may raise anything, which is no mistake of this program.
-        except Exception as error:
-            recorder.artifacts["stderr.txt"] = traceback.format_exc().encode("utf-8", "replace")
-            problem = f"returned something that cannot be read: {type(error).__name__}"
-            return recorder.result(None, FailureKind.TYPE_ERROR, problem)
+            checked = check_answer({"assistant_output": value} if isinstance(value, str) else value)
+        except UnusableAnswer as unusable:
+            return recorder.result(None, unusable.failure, unusable.problem)
+        return record_answer(recorder, checked, recorder.seconds)
 
-    def _call(self, work: _Work, seconds: float | None) -> bool:
-        """Call the function; return whether it returned in time."""
-        if seconds is None:
-            work.call()
-            return True
-        if self._alarm is not None:
-            if self._alarm.call(work.call, seconds):
-                return True
-            work.cancel()
-            self.left_behind = True
-            return False
-        if self._helper.run(work.call, seconds):
-            return True
-        if not work.cancel():
-            self.left_behind = True
-        return False
+    @contextmanager
+    def _place(self, task: Task, *, alone: bool) -> Iterator[None]:
+        """Wait until the attempt may begin: alone, or with any others that need not be."""
+        owner = task.session.session_id if task.session is not None else id(task)
+        with self._changed:
+            if self._alone != owner:
+                self._waiting += alone
+                self._changed.wait_for(
+                    lambda: self._alone is None and not (self._running if alone else self._waiting)
+                )
+                self._waiting -= alone
+                self._alone = owner if alone else None
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._running -= 1
+                if task.session is None and self._alone == owner:
+                    self._alone = None
+                self._changed.notify_all()
+
+    def _enter(self, task: Task) -> _FunctionProcess:
+        """Return the process for an attempt: for one turn of a conversation, that of the turns before."""
+        with self._changed:
+            session_id = task.session.session_id if task.session is not None else None
+            process = self._sessions.get(session_id) if session_id is not None else None
+            if process is None:
+                process = self._usable_process()
+                if session_id is not None:
+                    self._sessions[session_id] = process
+                    process.users += 1
+            process.users += 1
+            return process
+
+    def _usable_process(self) -> _FunctionProcess:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._process is None or not self._process.takes_more:
+            try:
+                self._process = _FunctionProcess(self._spec, self._environ)
+            except AgentEvalError as refusal:
+                self._refusal = refusal
+                raise
+            self._processes.add(self._process)
+        return self._process
+
+    def _leave(self, process: _FunctionProcess) -> None:
+        with self._changed:
+            process.users -= 1
+            is_over = not process.users and not process.takes_more
+            if is_over:
+                self._processes.discard(process)
+        if is_over:
+            process.close()
 
 
-class TimeIsUp(BaseException):
-    """Raised in a function that an `Alarm` interrupts."""
+class _FunctionProcess:
+    """One process that has imported the function.
 
+    `users` are the attempts and conversations in it. It `takes_more` as long as it runs and no call was left
+    behind in it.
 
-class Alarm:
-    """Interrupts functions that the main thread calls, by a signal.
-
-    A function that catches the interruption is interrupted again. An alarm takes over SIGALRM. Code of a C
-    extension that does not check for signals cannot be interrupted.
+    Raises:
+        UsageError: The function cannot be imported.
+        NotEvaluable: The process ended meanwhile.
     """
 
-    AGAIN_SECONDS = 0.5
-    """Time between two interruptions of the same function."""
+    def __init__(self, spec: str, environ: Mapping[str, str]) -> None:
+        self.users, self.takes_more = 0, True
+        self._lock, self._numbers = threading.Lock(), itertools.count(1)
+        self._loading: SimpleQueue[_Message] = SimpleQueue()
+        self._inboxes: dict[int, SimpleQueue[_Message]] = {}
+        self._has_ended = False
+        about = json.dumps({"path": [path or os.getcwd() for path in sys.path], "function": spec})
+        self._child = SharedChild(
+            [sys.executable, "-P", "-c", _START, about],
+            env={name: value for name, value in environ.items() if name not in OF_THE_SIGNER},
+            on_line=self._deliver,
+            on_end=self._end,
+            line_bytes=_LINE_BYTES,
+        )
+        first = self._loading.get()
+        if "refused" in first:
+            self.close()
+            raise UsageError(first["refused"], remedy=first["remedy"])
+        if "ended" in first:
+            raise NotEvaluable(
+                f"the agent's process died {ended_how(first['ended'])} while it loaded the agent",
+                remedy="Import the agent's module in a Python of your own to see why.",
+                exit_code=first["ended"],
+            )
 
-    def __init__(self) -> None:
-        self._armed = self._rang = False
-        signal.signal(signal.SIGALRM, self._ring)
+    def call(self, task: Task, recorder: Recorder, *, alone: bool) -> _Message | AttemptEnded:
+        """Call the function; return its answer, or why the attempt has ended without one.
 
-    def _ring(self, *_: object) -> None:
-        if self._armed:
-            self._rang = True
-            raise TimeIsUp
-
-    def call(self, function: Callable[[], object], seconds: float) -> bool:
-        """Call a function; return whether it returned in time."""
-        self._armed, self._rang = True, False
-        try:
-            try:
-                signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6), self.AGAIN_SECONDS)
-                function()
-            finally:
-                self._armed = False
-                signal.setitimer(signal.ITIMER_REAL, 0)
-        except TimeIsUp:
-            return False
-        return not self._rang
-
-
-class EventLoop:
-    """Runs coroutines of many threads on one event loop, in a thread that starts when first needed."""
-
-    PATIENCE_SECONDS = 0.5
-    """How long `responds` waits for the loop."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()
-
-    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[tuple[Any, BaseException | None]]:
-        """Start a coroutine; the future's result is the coroutine's result, and its exception or None."""
-        import asyncio  # most functions do not need it
-
+        Raises:
+            Disturbed: The process ended, and it may have been another attempt that ended it.
+        """
+        seconds, began = task.limits.seconds, time.monotonic()
+        until = began + (float("inf") if seconds is None else seconds)
+        number, inbox = next(self._numbers), SimpleQueue[_Message]()
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_loop, args=(self._loop,), daemon=True, name=NAME).start()
-            return asyncio.run_coroutine_threadsafe(_catch_all(coroutine), self._loop)
+            if self._has_ended:  # between two turns of a conversation
+                return _disturbed(None, alone=alone)
+            self._inboxes[number] = inbox
+        over: AttemptEnded | None = None
+        try:
+            payload = {"id": number, "task": task.payload(), "most": task.limits.output_bytes}
+            in_time = self._send(payload, until)
+            while in_time:
+                try:
+                    message = inbox.get(timeout=min(_LONGEST_WAIT, max(0.0, until - time.monotonic())))
+                except Empty:
+                    in_time = time.monotonic() < until
+                    continue
+                if "ended" in message:
+                    return over or _disturbed(message["ended"], alone=alone or message["others"] == 0)
+                if "tool" not in message:
+                    return over or message
+                answer, over = _tool_answer(message, recorder, over)
+                in_time = self._send({"id": number, **answer}, until)
+            self._stop(number, inbox, alone=alone)
+            return LimitReached(FailureKind.TIMEOUT, f"did not end within {seconds:g} s")
+        finally:
+            with self._lock:
+                self._inboxes.pop(number, None)
 
-    def responds(self) -> bool:
-        """Whether the loop runs and no coroutine blocks it."""
-        loop, answered = self._loop, threading.Event()
-        if loop is None:
-            return True
-        loop.call_soon_threadsafe(answered.set)
-        return answered.wait(self.PATIENCE_SECONDS)
+    def _stop(self, number: int, inbox: SimpleQueue[_Message], *, alone: bool) -> None:
+        """Stop a call whose time is up: by cancelling it, or by taking no further call.
+
+        Raises:
+            Disturbed: The whole process is held up, and nobody knows by which of its calls.
+        """
+        until = time.monotonic() + _RESPONSE_SECONDS
+        in_time = self._send({"id": number, "cancel": True}, until)
+        while in_time:
+            try:
+                message = inbox.get(timeout=max(0.0, until - time.monotonic()))
+            except Empty:
+                break
+            if "ended" in message:
+                if not alone and message["others"]:
+                    raise Disturbed
+                return
+            if "stopped" in message:
+                self.takes_more = self.takes_more and message["stopped"]
+                return
+        with self._lock:
+            # Where it takes no more, one that is not in it any more may hold it up.
+            others = len(self._inboxes) - 1 + (not self.takes_more)
+            self.takes_more = False
+        self._child.kill()
+        if others and not alone:
+            raise Disturbed
+
+    def _send(self, message: _Message, until: float) -> bool:
+        """Send a message; return whether the process read it in time."""
+        try:
+            line = dumps(message)
+        except TypeError:  # integers beyond 64 bits, which a live tool may answer with
+            line = json.dumps(message, sort_keys=True).encode()
+        return self._child.send(line, min(_LONGEST_WAIT, max(0.0, until - time.monotonic())))
+
+    def _deliver(self, line: bytes) -> None:
+        limits = Limits(max_bytes=len(line), max_depth=200, wide_integers=True)
+        message = parse(line, source="the agent's process", limits=limits)
+        if "id" not in message:
+            self._loading.put(message)
+        elif (inbox := self._inboxes.get(message["id"])) is not None:
+            inbox.put(message)
+
+    def _end(self, status: int | None) -> None:
+        with self._lock:
+            was_healthy, self.takes_more, self._has_ended = self.takes_more, False, True
+            # One that was left behind may have ended the process as well.
+            others = len(self._inboxes) - 1 + (not was_healthy)
+            for inbox in self._inboxes.values():
+                inbox.put({"ended": status, "others": others})
+        self._loading.put({"ended": status})
 
     def close(self) -> None:
-        """Cancel the coroutines that still run, and stop the loop."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(loop.stop)
+        """End the process, with everything that the function started; one that is idle may end by itself."""
+        self._child.close(_EXIT_SECONDS if self.takes_more and not self._inboxes else 0.0)
 
 
-def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+def _disturbed(status: int | None, *, alone: bool) -> AttemptEnded:
+    if not alone:
+        raise Disturbed
+    return AttemptEnded(FailureKind.AGENT_ERROR, f"ended its process: it died {ended_how(status)}")
+
+
+def _tool_answer(
+    message: _Message, recorder: Recorder, over: AttemptEnded | None
+) -> tuple[_Message, AttemptEnded | None]:
+    """Call a tool for the function; return the answer, and why the attempt is over, if it is."""
+    if over is not None:
+        return {"over": "the attempt is over: no further tools are called"}, over
+    tool, arguments = str(message["tool"]), message.get("arguments", {})
     try:
-        loop.run_forever()
-        loop.run_until_complete(_cancel_tasks())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-    finally:
-        loop.close()
-
-
-async def _cancel_tasks() -> None:
-    import asyncio
-
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-
-
-async def _catch_all(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    try:
-        return await coroutine, None
-    # Also SystemExit, which would otherwise end the loop.
-    except BaseException as error:
-        return None, error
-
-
-class _Work:
-    """One call of the function, with its result or failure."""
-
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        calls_tools: bool,
-        task: Task,
-        recorder: Recorder,
-        loop: EventLoop,
-    ) -> None:
-        self._function, self._calls_tools, self._loop = function, calls_tools, loop
-        self._payload, self._recorder = sort_keys(task.payload()), recorder
-        self._future: Future[tuple[Any, BaseException | None]] | None = None
-        self.value: Any = None
-        self.failure: FailureKind | None = None
-        self.problem = ""
-        self.traceback = b""
-
-    def call(self) -> None:
-        try:
-            tools = (self._call_tool,) if self._calls_tools else ()
-            value = self._function(self._payload, *tools)
-            self.value = self._await(value) if inspect.iscoroutine(value) else value
-        except TimeIsUp:
-            raise
-        # An agent may raise anything, also SystemExit.
-        except BaseException as error:
-            if self.failure is not None:
-                return  # `_call_tool` has recorded why the attempt ended
-            self.failure = FailureKind.AGENT_ERROR
-            self.problem = (
-                f"raised {type(error).__name__}: {error}"[:2000].encode("utf-8", "replace").decode()
-            )
-            self.traceback = traceback.format_exc().encode("utf-8", "replace")
-
-    def _await(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        self._future = self._loop.submit(coroutine)
-        value, error = self._future.result()
-        if error is not None:
-            raise error
-        return value
-
-    def cancel(self) -> bool:
-        """Cancel the call, which only works for a coroutine, on a loop that no coroutine blocks."""
-        if self._future is None:
-            return False
-        self._future.cancel()
-        return self._loop.responds()
-
-    def _call_tool(self, tool: str, arguments: Any = None) -> Any:
-        if self.failure is not None:
-            raise RuntimeError("the attempt is over: no further tools are called")
-        plain_arguments = plain({} if arguments is None else arguments)
-        try:
-            call_id = self._recorder.record_call(str(tool), plain_arguments)
-            answer = self._recorder.call_tool(str(tool), plain_arguments, call_id)
-        except (ToolFault, LimitReached) as problem:
-            # Recorded here, because the function may catch the exception and answer nevertheless.
-            self.failure, self.problem = problem.failure, problem.problem
-            raise
-        if answer.error is not None:
-            raise RuntimeError(f"the tool {tool} failed: {answer.error}")
-        return sort_keys(answer.output)
-
-
-def _record(value: Any, recorder: Recorder, max_bytes: int) -> AttemptResult:
-    answer = {"assistant_output": value} if isinstance(value, str) else value
-    try:
-        size = _size(answer)
-    except (TypeError, RecursionError) as error:
-        problem = f"returned something that is not JSON: {error}"
-        return recorder.result(None, FailureKind.TYPE_ERROR, problem)
-    if size > max_bytes:
-        return recorder.result(None, FailureKind.OUTPUT_LIMIT, f"returned more than {max_bytes} bytes")
-    try:
-        checked = check_answer(answer)
-    except UnusableAnswer as unusable:
-        return recorder.result(None, unusable.failure, unusable.problem)
-    return record_answer(recorder, checked, recorder.seconds)
-
-
-def _size(answer: Any) -> int:
-    """Count the bytes of an answer as JSON. Raises TypeError if it is not JSON."""
-    try:
-        return len(canonical_json(answer))
-    except TypeError:
-        return len(canonical_json(within_64_bits(answer)))
+        call_id = recorder.record_call(tool, arguments)
+        answer = recorder.call_tool(tool, arguments, call_id)
+    except (ToolFault, LimitReached) as problem:
+        # Kept, because the function may catch the exception and answer nevertheless.
+        return {"over": problem.problem}, problem
+    return {"output": answer.output, "error": answer.error}, None

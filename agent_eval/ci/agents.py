@@ -283,4 +283,4 @@ def _is_isolated(named: str) -> bool:
         return "://" in named
     if kind is AGENTS["command"]:
         return _IMAGE.match(named.removeprefix("command:")) is not None
-    return kind is not AGENTS["recorded"] and not kind.in_this_process
+    return kind is not AGENTS["recorded"] and not kind.sees_environment

@@ -384,11 +384,11 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     agent = fields.pop("agent")
     if not complete or reports:
         return Settings(**fields, agent=None)
-    _refuse_in_this_process(fields.get("base_agent"), "base-agent")
+    _refuse_function(fields.get("base_agent"), "base-agent")
     rows = [row for row in INPUTS if values[row.name].source != DEFAULT]
     check_agent(rows, spell=lambda row: row.name)
     if agent.is_named:
-        _refuse_in_this_process(agent.name, "agent")
+        _refuse_function(agent.name, "agent")
     elif not any_of_conversations(fields["suite"]):
         agent = None
         refuse_without_agent(
@@ -397,11 +397,11 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     return Settings(**fields, agent=agent)
 
 
-def _refuse_in_this_process(name: str | None, field: str) -> None:
+def _refuse_function(name: str | None, field: str) -> None:
     kind = kind_of(name or "")
-    if kind is not None and kind.in_this_process:
+    if kind is not None and kind.sees_environment:
         raise UsageError(
-            f"{field}: {name!r} would run in the process that holds the job's token.",
+            f"{field}: {name!r} would see the job's token.",
             remedy="Give `agent-command` a program that calls the function.",
             field=field,
         )

@@ -168,9 +168,9 @@ def starter_agent(agent: str) -> StarterAgent:
         raise UsageError(
             f"{agent!r} names no agent", remedy=f"Write it as one of: {agent_forms()}.", field="agent"
         )
-    if kind.in_this_process:
+    if kind.sees_environment:
         raise UsageError(
-            f"{agent!r} would run in the process that holds the job's token",
+            f"{agent!r} would see the job's token",
             remedy="Give a program that calls the function, such as 'python agent.py'.",
             field="agent",
         )

@@ -158,8 +158,6 @@ def _check_executor(spec: RunSpec) -> None:
         raise click.UsageError("--executor dask needs --dask-scheduler.")
     if executor != "dask" and scheduler is not None:
         raise click.UsageError("--dask-scheduler goes with --executor dask.")
-    if executor == "dask" and spec.agent is not None:
-        raise click.UsageError("--executor dask is for recorded traces; --parallel is for an agent.")
 
 
 @click.command("run-loop", cls=TableCommand, path="run-loop")
@@ -177,6 +175,7 @@ def run_loop(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: 
     specs = requested_runs(suites, values)
     if specs[0].agent is None:
         raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
+    _check_executor(specs[0])
     return _run_each(specs, output_format, most=_most(verbose, quiet))
 
 

@@ -93,14 +93,6 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
             remedy="Name the program with agent-command.",
             field=repair.name,
         )
-    workers = places.get("agent.workers")
-    others = places.keys() & {"agent.command", "agent.url", "agent.base_url"}
-    if workers is not None and others and "agent.name" not in places:
-        raise UsageError(
-            f"{spell(workers)} goes with an agent that is a Python function.",
-            remedy="Leave it out; --parallel says how many cases run at once.",
-            field=workers.name,
-        )
     cassettes = [places[place] for place in _CASSETTES if place in places]
     if len(cassettes) > 1:
         raise UsageError(

@@ -45,6 +45,8 @@ OPTIONS: Mapping[str, str] = {
     "release-again": "Remove it: `drift` holds main's last runs against those of the release alone.",
     "confirmation": _KEPT,
     "pool": _KEPT,
+    "workers": "Remove it: recorded traces are judged in one process, and a Python function runs in one of "
+    "its own; `--parallel` says how many cases run at once.",
     "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
     "verdict is another one.",
     "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
@@ -58,8 +60,6 @@ OPTIONS: Mapping[str, str] = {
 OF_OTHER_COMMANDS: Mapping[str, str] = {
     "reuse-rulings": "Keep the replies of the model in a file with `--llm-cassette FILE`: what it has is not "
     "asked again. `rejudge` has it for rulings of another pack.",
-    "workers": "Remove it: recorded traces are judged in one process. `run` and `run-loop` have it for an "
-    "agent that is a Python function.",
     **dict.fromkeys(("endpoint", "header", "plain-http"), _SENT),
 }
 """By name of an option that some commands had; others may have it still."""

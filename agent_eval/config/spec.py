@@ -44,7 +44,6 @@ class AgentSpec:
         key_variables: Names of variables that a suite of conversations may take its key from; the default
             one when empty.
         max_repairs: Attempts after the first one.
-        workers: As many processes as help when None.
     """
 
     command: str | None = None
@@ -60,7 +59,6 @@ class AgentSpec:
     trials: int = 1
     max_repairs: int = 0
     parallel: int | Literal["auto"] = 1
-    workers: int | None = None
     strict_side_effects: bool = False
     share_expected_output: bool = False
     tools: str | None = None

@@ -8,39 +8,61 @@ the evidence from `Execution.suite`, as for any suite of recorded traces.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 from typing import Any
 
-from agent_eval.agents.base import LocalAgent
-from agent_eval.contracts import CaseResult
+from agent_eval.agents.tools import check_tools
+from agent_eval.contracts import Case, CaseResult
 from agent_eval.contracts.execution import RunLimits
 from agent_eval.contracts.trials import ALL, CasePolicy
+from agent_eval.conversation.loop import planned_turns
 from agent_eval.engine import scheduler
+from agent_eval.engine.cluster import Cluster
 from agent_eval.engine.journaled_suite import (
     FinishedTrial,
     Slots,
+    TrialNumber,
     check_record,
     executed,
     loaded_trial,
     place_of,
+    record_trial,
 )
-from agent_eval.engine.outage import OUTAGE, Outage, is_repeated
 from agent_eval.engine.progress import Counter, RunProgress, RunUse
-from agent_eval.engine.runnable import refuse_unrunnable
-from agent_eval.engine.scheduler import CostPace, FixedLimit, TrialRunner
+from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.engine.trial_record import TrialNumber, record_trial
-from agent_eval.engine.trial_threads import TrialThreads
-from agent_eval.engine.workers import can_fork, usable_processors
-from agent_eval.errors import InvalidInput, NothingMeasured
-from agent_eval.models.retries import AdaptiveLimit, Retries, limit_of
-from agent_eval.storage.background import BackgroundWriter
+from agent_eval.engine.usage import OUTAGE, Outage, is_repeated
+from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured
+from agent_eval.models.retries import Retries, limit_of
+from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.reader import SuiteSource
+from agent_eval.suites.select import refuse_duplicates
+
+_MOST_THREADS = 256
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where trials are run in place of this process.
+
+    `run`, which is pickled, runs one: given the case, its number, and the versions that must be there.
+    """
+
+    cluster: Cluster
+    run: Callable[[Mapping[str, Any], TrialNumber, Mapping[str, str | None]], FinishedTrial | None]
+
+    def places(self, parallel: int | None) -> int:
+        """Return how many trials run at once: one a thread of the cluster, or fewer where asked for."""
+        at_once = self.cluster.at_once
+        return at_once if parallel is None or parallel == 1 else min(parallel, at_once)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +76,8 @@ class ExecutionPlan:
         policy: Decides when a case with several trials passes.
         parallel: Number of trials at once; None for as many as the provider accepts.
         limits: Limits of the whole run.
-        workers: Processes for an agent that is Python code: None for as many as help, 1 for threads in this
-            process.
         redactor: Replaces secrets before anything is written.
+        elsewhere: Where the trials are run; None for threads of this process.
         keep_calls: Receives the calls that live tools answered in each finished trial, those in the journal
             included. Called from several threads.
     """
@@ -65,10 +86,10 @@ class ExecutionPlan:
     trials: int = 1
     policy: CasePolicy = ALL
     parallel: int | None = 1
-    workers: int | None = None
     limits: RunLimits = field(default_factory=RunLimits)
     retries: Retries = field(default_factory=Retries)
     redactor: Redactor = field(default_factory=lambda: Redactor(()))
+    elsewhere: Elsewhere | None = None
     keep_calls: Callable[[list[dict[str, Any]]], None] = lambda _: None
 
 
@@ -138,12 +159,16 @@ class _AgentRun:
         self._began = time.monotonic()
         self._interrupted, self._abandoned = Flag(), Flag()
         agent = plan.trial.agent
-        self._limit = FixedLimit(plan.parallel) if plan.parallel else limit_of(agent.account)
         plan.retries.stopping = self._interrupted
-        if isinstance(self._limit, AdaptiveLimit):
-            plan.retries.limit = self._limit
-        at_once = plan.parallel or self._limit.current()
-        self._outage = Outage(max(OUTAGE, at_once))
+        self._adaptive = None
+        if plan.elsewhere is not None:
+            self._places = plan.elsewhere.places(plan.parallel)
+        elif plan.parallel is not None:
+            self._places = plan.parallel
+        else:
+            self._adaptive = plan.retries.limit = limit_of(agent.account)
+            self._places = self._adaptive.current()
+        self._outage = Outage(max(OUTAGE, self._places))
         self._trial = replace(
             plan.trial,
             retry=plan.retries,
@@ -173,77 +198,52 @@ class _AgentRun:
                 self._count(loaded_trial(number, record), resumed=True)
 
     def run_missing(self, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]) -> None:
-        """Run the trials that the journal does not have."""
-        self._run_all(self._runner(self._missing(), self._slots.missing()), on_progress, stop)
+        """Run the trials that the journal does not have, until a limit, an outage or the caller ends it."""
+        with ThreadPool(_MOST_THREADS if self._adaptive is not None else self._places) as threads:
+
+            def start_here(number: int) -> Future[FinishedTrial | None]:
+                return threads.submit(self._run_trial, number)
+
+            most = self._use.most_at_once if self._plan.limits.cost_usd is not None else None
+            work = Work(
+                start=start_here if self._plan.elsewhere is None else self._start_elsewhere,
+                numbers=self._missing(),
+                places=self._places,
+                most=most,
+                adaptive=self._adaptive,
+                on_recorded=self._count_recorded,
+            )
+            self._run_all(Scheduler(work, self._journal), on_progress, stop)
         if self._slots.missing():
             self._stopped = self._stopped or self._outage.in_words
         on_progress(self._progress(0))
 
     def _run_all(
-        self,
-        runner: AbstractContextManager[TrialRunner],
-        on_progress: Callable[[RunProgress], None],
-        stop: Callable[[], str],
+        self, trials: Scheduler, on_progress: Callable[[RunProgress], None], stop: Callable[[], str]
     ) -> None:
-        """Run the trials of a runner until none is left, or a limit, an outage or the caller ends the run."""
-        with runner as trials:
+        def tick() -> None:
+            on_progress(self._progress(trials.in_flight))
+            self._stop_if_due(trials, stop)
+            if self._plan.elsewhere is not None:
+                self._plan.elsewhere.cluster.check_alive()
 
-            def tick() -> None:
-                on_progress(self._progress(trials.in_flight))
-                self._stop_if_due(trials, stop)
-
-            ended = False
-            try:
-                trials.run(tick)
-                ended = not self._stopped
-            except BaseException:
-                if not self._interrupted.is_set():  # otherwise trials in progress had their moment
-                    self._interrupted.set()
+        ended = False
+        try:
+            trials.run(tick)
+            ended = not self._stopped
+        except BaseException as error:
+            if not self._interrupted.is_set():  # otherwise trials in progress had their moment
+                self._interrupted.set()
+                with suppress(Exception):  # the first error counts
                     trials.settle()
-                raise
-            finally:
-                if not ended:
-                    self._abandoned.set()
+            if self._plan.elsewhere is not None and isinstance(error, Exception):
+                raise _lost_by_cluster(error) from error
+            raise
+        finally:
+            if not ended:
+                self._abandoned.set()
 
-    def _runner(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner]:
-        return self._workers(numbers, most) or self._threads(numbers)
-
-    def _workers(self, numbers: Iterator[int], most: int) -> AbstractContextManager[TrialRunner] | None:
-        """Make forked workers for an agent that is Python code; None if they are not wanted or impossible."""
-        agent, wanted = self._plan.trial.agent, self._plan.workers
-        if not isinstance(agent, LocalAgent) or wanted == 1 or not can_fork():
-            return None
-        if self._plan.trial.simulation is not None:
-            return None  # a model's client does not survive a fork
-        from agent_eval.engine.trial_workers import (  # most agents need no workers
-            MOST_PROCESSES,
-            TrialJob,
-            TrialWorkers,
-        )
-
-        parallel = max(1, min(self._limit.current(), most))
-        processes = min(parallel, wanted or min(usable_processors(), MOST_PROCESSES))
-        threads = tuple(len(range(number, parallel, processes)) for number in range(processes))
-        return TrialWorkers(
-            TrialJob(self._suite, self._trial, self._plan.redactor, self._journal),
-            numbers,
-            threads=threads,
-            allowed=self._use.most_at_once if self._plan.limits.cost_usd is not None else None,
-            on_finished=self._count_ended,
-            on_recorded=self._count_recorded,
-        )
-
-    def _threads(self, numbers: Iterator[int]) -> AbstractContextManager[TrialRunner]:
-        if isinstance(self._trial.agent, LocalAgent):
-            self._trial.agent.load()
-        return TrialThreads(
-            self._run_trial,
-            numbers,
-            CostPace(self._limit, self._use.most_at_once),
-            BackgroundWriter(self._journal, self._count_recorded),
-        )
-
-    def _stop_if_due(self, trials: TrialRunner, stop: Callable[[], str]) -> None:
+    def _stop_if_due(self, trials: Scheduler, stop: Callable[[], str]) -> None:
         if not self._stopped and (reached := self._use.reached() or self._outage.in_words):
             self._stopped = reached
             trials.stop()
@@ -278,12 +278,22 @@ class _AgentRun:
         return (number for position in range(cases) for number in every[position::cases])
 
     def _run_trial(self, number: int) -> FinishedTrial | None:
+        if self._use.is_spent() or self._outage.in_words:
+            return None  # since the trial was scheduled
         cases = self._slots.cases
         raw = self._suite.document.case_at(number % cases).raw
         done = record_trial(raw, TrialNumber(number, cases), self._trial, self._plan.redactor)
         if done is not None:
             self._count_ended(done)
         return done
+
+    def _start_elsewhere(self, number: int) -> Future[FinishedTrial | None]:
+        assert self._plan.elsewhere is not None
+        raw, place = self._suite.document.case_at(number % self._slots.cases).raw, number
+        elsewhere = self._plan.elsewhere
+        return elsewhere.cluster.executor.submit(
+            elsewhere.run, raw, TrialNumber(place, self._slots.cases), elsewhere.cluster.versions
+        )
 
     def _count_ended(self, done: FinishedTrial) -> None:
         """Count what is known as soon as a trial ends: what it cost, and whether it is lost."""
@@ -292,6 +302,8 @@ class _AgentRun:
 
     def _count_recorded(self, done: FinishedTrial, offset: int) -> None:
         """Count a trial whose record is on disk."""
+        if self._plan.elsewhere is not None:
+            self._count_ended(done)
         self._count(done)
         self._slots.put(done.number, offset, record_digest(done.line))
 
@@ -318,3 +330,86 @@ class _AgentRun:
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""
         return self._stopped if self._interrupted.is_set() else self._use.reached() or self._stopped
+
+
+def _lost_by_cluster(error: Exception) -> AgentEvalError:
+    """Make the error of a trial that the cluster did not run; the executor may raise anything for it."""
+    if isinstance(error, AgentEvalError):
+        return error
+    return NotEvaluable(
+        f"trials were not run by the cluster: {type(error).__name__}: {error}"[:1000],
+        remedy="Look at the workers' logs; then run the rest with --resume.",
+    )
+
+
+def refuse_unrunnable(suite: SuiteSource, plan: TrialPlan, redactor: Redactor) -> None:
+    """Refuse cases that could never be evaluated, before any trial costs money.
+
+    `redactor` finds secrets, which no case's id may have.
+
+    Raises:
+        NothingMeasured: The suite has no cases.
+        InvalidInput: A case cannot be judged or run.
+    """
+    if not suite.case_count:
+        raise NothingMeasured(
+            f"{suite.path}: the suite has no cases, so nothing would be measured",
+            remedy="Add cases to it, or name another suite.",
+            file=str(suite.path),
+        )
+    ids = array("Q")
+    for shard in suite.shards:
+        for raw_case, case in suite.read(shard):
+            ids.append(id_hash(case.case_id))
+            refuse_unjudgeable(plan.judges, raw_case, case, suite.path)
+            check_tools(case)
+            _refuse_commands(case, plan, suite)
+            _refuse_unable(case, plan, suite)
+            _refuse_without_user(case, plan, suite)
+            if redactor.finds(case.case_id.encode()):
+                raise InvalidInput(
+                    f"{suite.path}: a case_id contains the value of a secret variable",
+                    remedy="Take it out of the case_id.",
+                    file=str(suite.path),
+                    position=raw_case.place.position,
+                )
+    refuse_duplicates(suite, ids)
+
+
+def _refuse_commands(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case whose own commands the operator did not allow; recorded traces need none."""
+    if not (case.setup or case.teardown) or plan.commands is not None or plan.agent.replays:
+        return
+    raise InvalidInput(
+        f"{suite.path}: case {case.case_id!r} has a setup or teardown command, which is not allowed to run",
+        remedy="Read the suite's commands, and allow them with --case-commands; those of a pack never run.",
+        file=str(suite.path),
+        case_id=case.case_id,
+        field="setup" if case.setup else "teardown",
+    )
+
+
+def _refuse_unable(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a case that asks for something that the agent's interface cannot carry."""
+    if refused := plan.agent.refuse(case):
+        raise InvalidInput(
+            f"{suite.path}: case {case.case_id!r} has {refused}",
+            remedy="Remove it from the suite, or run another kind of agent.",
+            file=str(suite.path),
+            case_id=case.case_id,
+        )
+
+
+def _refuse_without_user(case: Case, plan: TrialPlan, suite: SuiteSource) -> None:
+    """Refuse a conversation with turns of a simulated user, where no model plays it."""
+    if plan.simulation is not None or plan.agent.replays or case.conversation is None:
+        return
+    if any(turn.auto for turn in planned_turns(case)):
+        raise InvalidInput(
+            f"{suite.path}: case {case.case_id!r} has turns of a simulated user, and no model plays it",
+            remedy="Name one with --llm-key or --provider, or give every turn an input and set max_turns to "
+            "their number.",
+            file=str(suite.path),
+            case_id=case.case_id,
+            field="conversation",
+        )

@@ -1,4 +1,4 @@
-"""Present the trials of a journal as a suite of recorded traces, which scoring reads.
+"""Trials as records of a journal, and the suite of recorded traces that scoring reads from it.
 
 Each case of the suite gets the traces and metadata of its trials. A resumed run therefore writes the same
 bytes as an uninterrupted one.
@@ -9,21 +9,32 @@ from __future__ import annotations
 from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 from typing_extensions import override
 
 from agent_eval.agents.answer import unanswered_calls
 from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
-from agent_eval.contracts import CaseResult, definition_of
+from agent_eval.agents.tools import CaseTools
+from agent_eval.contracts import Case, CaseResult, definition_of
 from agent_eval.contracts.suite import RecordedTrial
 from agent_eval.contracts.trials import ALL, CasePolicy, trials_result
-from agent_eval.engine.outage import Loss, loss_of
 from agent_eval.engine.shard import written_result
-from agent_eval.engine.trial import TrialOutcome
-from agent_eval.errors import InvalidInput
+from agent_eval.engine.trial import (
+    TRACEBACK,
+    Interrupted,
+    Lost,
+    TrialOutcome,
+    TrialPlan,
+    run_trial,
+    traceback_of,
+    unforeseen,
+)
+from agent_eval.engine.usage import Loss, loss_of
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.evidence.attachments import storable
 from agent_eval.evidence.redacted import kept_values
 from agent_eval.evidence.writer import result_row
@@ -214,6 +225,78 @@ class FinishedTrial:
     unanswered: int = 0
     loss: Loss | None = None
     """What it was lost to; None where it says something of the agent."""
+
+
+class TrialNumber(NamedTuple):
+    """A trial of a run. Its number is `trial * cases + position`."""
+
+    number: int
+    cases: int
+
+
+def record_trial(
+    raw: Mapping[str, Any],
+    number: TrialNumber,
+    plan: TrialPlan,
+    redactor: Redactor,
+) -> FinishedTrial | None:
+    """Run a trial and make its record; None if the run is being ended.
+
+    An exception that nothing foresaw is the error of this one trial: the run goes on, and so does every
+    resume of it.
+
+    Args:
+        raw: The case as read from the suite.
+
+    Raises:
+        AgentEvalError: No attempt at any case can succeed.
+        MemoryError: There is no memory left, which is no fault of this trial.
+    """
+    redactor = redactor.for_case(raw)
+    try:
+        plan = replace(plan, loop=number.number // number.cases + 1)
+        with _prepared(raw, plan) as (prepared, failed):
+            outcome = run_trial(raw, prepared, lost=failed)
+        return finished_trial(*number, raw["case_id"], outcome, redactor)
+    except Interrupted:
+        return None
+    except (AgentEvalError, MemoryError):
+        raise
+    except Exception as error:
+        outcome = _failed(raw, plan, error)
+        return finished_trial(*number, raw["case_id"], outcome, redactor)
+
+
+@contextmanager
+def _prepared(raw: Mapping[str, Any], plan: TrialPlan) -> Iterator[tuple[TrialPlan, Lost | None]]:
+    """Set a trial up, and tear it down at the end, however it ends.
+
+    Yields the settings of the trial, which tears down before its result is final, and its attempt where the
+    set-up failed.
+    """
+    if plan.commands is None or not (raw.get("setup") or raw.get("teardown")):
+        yield plan, None
+        return
+    trial = plan.commands.prepare(Case.model_validate({**raw, "trace": [], "trials": []}))
+    try:
+        problem = trial.set_up()
+        failed = (FailureKind.ENVIRONMENT, problem) if problem else None
+        yield replace(plan, tear_down=trial.tear_down), failed
+    finally:
+        trial.tear_down()
+
+
+def _failed(raw: Mapping[str, Any], plan: TrialPlan, error: Exception) -> TrialOutcome:
+    """Make the outcome of a trial whose attempts cannot be recorded."""
+    simple = replace(
+        plan,
+        tools=CaseTools,
+        max_repairs=0,
+        interrupted=lambda: False,
+        abandoned=lambda: False,
+    )
+    outcome = run_trial(raw, simple, lost=unforeseen(error))
+    return replace(outcome, artifacts={f"attempt-0-{TRACEBACK}": traceback_of(error)})
 
 
 def finished_trial(

@@ -1,224 +1,177 @@
-"""Run many trials at once: a fixed number, or as many as a provider accepts.
-
-Threads do the work, since an agent is synchronous Python that mostly waits. They start trials in order.
-"""
+"""Keep many trials in progress on an executor, and write those that finish to the journal."""
 
 from __future__ import annotations
 
-import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 
-from typing_extensions import override
-
-from agent_eval.models.retries import Limit
-
-T = TypeVar("T")
+from agent_eval.engine.journaled_suite import FinishedTrial
+from agent_eval.models.retries import AdaptiveLimit
+from agent_eval.storage.journal import Journal
 
 TICK_SECONDS = 0.2
-"""Interval at which the waiting thread calls `tick`."""
+"""Interval at which `tick` is called."""
 
 GRACE_SECONDS = 2.0
 """How long an interrupted run waits for trials in progress."""
 
+AHEAD = 64
+"""Trials that may wait for a place, so that none is free while finished ones are written."""
 
-class FixedLimit(Limit):
-    """A constant number of places, for one crew.
+Ended = Future[FinishedTrial | None]
 
-    A crew has no more threads than the limit has places, so a place is always free.
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What a `Scheduler` does.
+
+    Attributes:
+        start: Starts a trial; its result is None if the run is being ended.
+        numbers: The trials, in the order in which they are started.
+        places: Number of trials at once.
+        most: Returns how many may be in progress beside that, so that a limit of costs is kept; None where
+            there is none.
+        adaptive: The limit of an account that several runs share, in place of `places`.
+        on_recorded: Called with each trial once its record is on disk, and with the record's offset.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
-
-    @override
-    def current(self) -> int:
-        return self._number
-
-    @override
-    def take(self) -> bool:
-        return True
-
-    @override
-    def give_back(self) -> None:
-        pass
+    start: Callable[[int], Ended]
+    numbers: Iterator[int]
+    places: int
+    most: Callable[[], int] | None
+    adaptive: AdaptiveLimit | None
+    on_recorded: Callable[[FinishedTrial, int], None]
 
 
-class CostPace(Limit):
-    """Starts no trial that could exceed a cost limit, if those in progress cost as much as earlier ones.
+class Scheduler:
+    """Runs trials. The thread that calls `run` alone writes the journal: many records share one sync."""
 
-    Besides, `limit` applies. `allowed` returns how many trials may be in progress, at least one.
-    """
-
-    def __init__(self, limit: Limit, allowed: Callable[[], int]) -> None:
-        self._limit, self._allowed = limit, allowed
-        self._in_progress = 0
-        self._lock = threading.Lock()
-
-    @override
-    def current(self) -> int:
-        return self._limit.current()
-
-    @override
-    def take(self) -> bool:
-        with self._lock:
-            if self._in_progress >= self._allowed() or not self._limit.take():
-                return False
-            self._in_progress += 1
-            return True
-
-    @override
-    def give_back(self) -> None:
-        with self._lock:
-            self._in_progress -= 1
-            self._limit.give_back()
-
-
-class Crew(Generic[T]):
-    """Threads that call a function with each item of an iterator.
-
-    An exception of `work` ends the crew, and `run` raises it. Items are started in their order;
-    `limit` decides how many are worked on at once.
-    """
-
-    def __init__(self, work: Callable[[T], None], items: Iterator[T], limit: Limit) -> None:
-        self._work, self._items, self._limit = work, items, limit
-        self._threads: list[threading.Thread] = []
-        self._take = threading.Lock()
-        self._place_free = threading.Condition()
-        self._over = threading.Event()
-        self._in_flight = self._waiting = 0
-        self._finished = False
-        self._deadline: float | None = None
+    def __init__(self, work: Work, journal: Journal) -> None:
+        self._work, self._journal = work, journal
+        self._running: set[Ended] = set()
+        self._ended: SimpleQueue[Ended] = SimpleQueue()
+        self._unwritten: list[FinishedTrial] = []
+        self._is_stopped = False
+        self._deadline = float("inf")
         self._error: BaseException | None = None
 
     @property
     def in_flight(self) -> int:
-        """Number of items that are being worked on."""
-        return self._in_flight
-
-    def run(self, tick: Callable[[], object]) -> None:
-        """Work until no item is left, `stop` was called or an exception was raised.
-
-        `tick` is called in this thread several times a second. It may raise, as Ctrl-C does: no further item
-        is started then. Call `settle` afterwards.
-
-        Raises:
-            BaseException: The first exception of `work` or `tick`.
-        """
-        try:
-            while not self._over.is_set() and not self._is_late():
-                self._hire()
-                self._over.wait(TICK_SECONDS)
-                tick()
-        except BaseException:
-            self.stop()
-            raise
-        self._join(self._deadline)
-        if self._error is not None:
-            raise self._error
-
-    def stop(self, within: float | None = None) -> None:
-        """Start no further item.
-
-        After `within` seconds `run` no longer waits for items in progress, whose threads do not keep the
-        process alive; None waits for all of them.
-        """
-        if within is not None and self._deadline is None:
-            self._deadline = time.monotonic() + within
-        self._stop_with(None)
-
-    def settle(self) -> None:
-        """Wait a moment for items in progress to end. Call it after `run` raised."""
-        self._join(time.monotonic() + GRACE_SECONDS)
-
-    def _is_late(self) -> bool:
-        return self._deadline is not None and time.monotonic() >= self._deadline
-
-    def _hire(self) -> None:
-        while len(self._threads) < self._limit.current() and not self._finished:
-            thread = threading.Thread(target=self._loop, name=f"trials-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def _loop(self) -> None:
-        while self._enter():
-            try:
-                with self._take:
-                    # Another thread may have stopped the crew while this one waited for its turn.
-                    item = None if self._finished else next(self._items, None)
-                if item is None:
-                    self._stop_with(None)
-                else:
-                    self._work(item)
-            except BaseException as error:
-                self._stop_with(error)
-            finally:
-                self._leave()
-
-    def _enter(self) -> bool:
-        """Wait for a place. Returns False once the crew was stopped."""
-        with self._place_free:
-            while not self._finished:
-                if self._limit.take():
-                    self._in_flight += 1
-                    return True
-                self._waiting += 1
-                # With a timeout: another crew may return a place, or the limit may grow, without notice.
-                self._place_free.wait(TICK_SECONDS)
-                self._waiting -= 1
-            return False
-
-    def _leave(self) -> None:
-        with self._place_free:
-            self._in_flight -= 1
-            self._limit.give_back()
-            if self._waiting:
-                self._place_free.notify()
-            if self._finished and not self._in_flight:
-                self._over.set()
-
-    def _stop_with(self, error: BaseException | None) -> None:
-        with self._place_free:
-            self._finished = True
-            self._error = self._error or error
-            self._place_free.notify_all()
-            if not self._in_flight:
-                self._over.set()
-
-    def _join(self, deadline: float | None) -> None:
-        for thread in self._threads:
-            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
-
-
-class TrialRunner(ABC):
-    """Runs the trials of a run. `TrialThreads` does so in threads, `TrialWorkers` in processes."""
-
-    @property
-    @abstractmethod
-    def in_flight(self) -> int:
         """Number of trials that are being run."""
+        return min(len(self._running), self._places())
 
-    @abstractmethod
     def run(self, tick: Callable[[], object]) -> None:
-        """Run trials until none is left, `stop` was called or an exception was raised.
+        """Run trials until none is left, `stop` was called or a trial raised.
 
         `tick` is called several times a second. It may raise, as Ctrl-C does: no further trial is started
         then. Call `settle` afterwards.
 
         Raises:
-            AgentEvalError: No attempt at any case can succeed, workers keep dying, or the disk is full.
+            AgentEvalError: No attempt at any case can succeed, or the disk is full.
         """
+        try:
+            self._run(tick)
+        except BaseException:
+            self.stop()
+            raise
+        if self._error is not None:
+            raise self._error
 
-    @abstractmethod
     def stop(self, within: float | None = None) -> None:
         """Start no further trial.
 
         After `within` seconds `run` no longer waits for trials in progress; None waits for all of them.
         """
+        self._is_stopped = True
+        if within is not None:
+            self._deadline = min(self._deadline, time.monotonic() + within)
+        for future in list(self._running):
+            future.cancel()
 
-    @abstractmethod
     def settle(self) -> None:
         """Wait a moment for trials in progress to end. Call it after `run` raised."""
+        self.stop(within=GRACE_SECONDS)
+        if self._error is None:  # otherwise they had their time, or nothing can be written
+            self._run(lambda: None)
+
+    def _run(self, tick: Callable[[], object]) -> None:
+        next_tick = time.monotonic() + TICK_SECONDS
+        while True:
+            self._start_more()
+            now = time.monotonic()
+            is_over = self._is_stopped and not (self._running or self._unwritten)
+            if is_over or now >= self._deadline:
+                return
+            self._collect(max(0.0, min(next_tick, self._deadline) - now))
+            self._write()
+            if time.monotonic() >= next_tick:
+                tick()
+                next_tick = time.monotonic() + TICK_SECONDS
+
+    def _places(self) -> int:
+        return self._work.places if self._work.adaptive is None else self._work.adaptive.current()
+
+    def _start_more(self) -> None:
+        work = self._work
+        while not self._is_stopped:
+            # Where a limit counts what is in progress, nothing waits: it may have to stay.
+            is_exact = work.most is not None or work.adaptive is not None
+            most = self._places() + (0 if is_exact else AHEAD)
+            if len(self._running) >= (most if work.most is None else min(most, work.most())):
+                return
+            if work.adaptive is not None and not work.adaptive.take():
+                return
+            number = next(work.numbers, None)
+            if number is None:
+                self._is_stopped = True
+                self._give_back()
+                return
+            future = work.start(number)
+            self._running.add(future)
+            future.add_done_callback(self._ended.put)
+
+    def _give_back(self) -> None:
+        if self._work.adaptive is not None:
+            self._work.adaptive.give_back()
+
+    def _collect(self, seconds: float) -> None:
+        """Take the trials that have ended; wait for the first of them."""
+        try:
+            future = self._ended.get(timeout=seconds)
+            while True:
+                self._take(future)
+                future = self._ended.get_nowait()
+        except Empty:
+            return
+
+    def _take(self, future: Ended) -> None:
+        self._running.discard(future)
+        self._give_back()
+        try:
+            done = future.result()
+        except CancelledError:
+            return
+        except BaseException as error:
+            self._error = self._error or error
+            self.stop()
+            return
+        if done is not None:
+            self._unwritten.append(done)
+
+    def _write(self) -> None:
+        """Append finished trials to the journal, and report them as recorded."""
+        if not self._unwritten:
+            return
+        batch = list(self._unwritten)
+        try:
+            offset = self._journal.append_lines([done.line for done in batch])
+        except Exception as error:
+            self._error = error
+            raise
+        del self._unwritten[: len(batch)]
+        for done in batch:
+            self._work.on_recorded(done, offset)
+            offset += len(done.line)

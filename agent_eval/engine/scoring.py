@@ -1,30 +1,38 @@
-"""Score a suite of recorded traces into a sealed evidence pack."""
+"""Score a suite of recorded traces into a sealed evidence pack, here or on the machines of a cluster.
+
+A cluster shares nothing with this machine: a task contains its cases, and returns the files it wrote as
+bytes. The pack has therefore the same bytes as one scored here, and workers need neither the suite nor the
+output directory, only the same versions of agent-eval, of the packages that judge, and of plug-in judges.
+"""
 
 from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from typing_extensions import override
 
 from agent_eval.contracts import Outcome, RunConfig, RunSummary, Tally
-from agent_eval.engine.plan import JudgePlan, ScoringJob
+from agent_eval.engine import cluster as clusters
+from agent_eval.engine.cluster import Cluster, refuse_other_versions
 from agent_eval.engine.progress import RunProgress
-from agent_eval.engine.shard import ShardOutcome, score_shard, written_config
-from agent_eval.errors import NothingMeasured
+from agent_eval.engine.shard import JudgePlan, ScoringJob, ShardOutcome, score_shard, written_config
+from agent_eval.errors import AgentEvalError, NotEvaluable, NothingMeasured
 from agent_eval.evidence.layout import choose_layout, may_be_replaced
 from agent_eval.evidence.writer import PackSealer, PackTarget
 from agent_eval.judges.base import Judge
-from agent_eval.storage.atomic import new_directory
+from agent_eval.storage.atomic import new_directory, write_unsynced
 from agent_eval.storage.redaction import Redactor
+from agent_eval.suites.document import Document, RawCase, Shard
 from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
-
-if TYPE_CHECKING:
-    from agent_eval.engine.remote import Cluster
 
 Progress = Callable[[RunProgress], None]
 """Called every now and then with the number of cases done, passed and failed."""
@@ -100,9 +108,7 @@ def _outcomes(
 ) -> Generator[ShardOutcome, None, None]:
     """Yield the outcomes of all shards up to the first that failed; those of a cluster in any order."""
     if cluster is not None:
-        from agent_eval.engine.remote import score_on_cluster  # not needed on one machine
-
-        yield from score_on_cluster(job, judges, cluster)
+        yield from _score_on_cluster(job, judges, cluster)
         return
     for shard in job.suite.shards:
         outcome = score_shard(job, judges, shard)
@@ -165,3 +171,112 @@ def _merge(
     refuse_duplicates(suite, merged.ids)
     if failed is not None and failed.error is not None:
         raise failed.error
+
+
+class ShardDocument(Document):
+    """The cases of one shard, already read. Tasks contain it in place of the suite."""
+
+    def __init__(self, suite: Document, shard: Shard, cases: Sequence[RawCase]) -> None:
+        self.path, self.digest, self.is_evidence = suite.path, suite.digest, suite.is_evidence
+        self.raw_header, self.header_line, self.problems = {}, suite.header_line, []
+        self.shards = [shard]
+        self._cases = list(cases)
+
+    @override
+    def read(self, shard: Shard) -> Iterator[RawCase]:
+        yield from self._cases
+
+
+@dataclass(frozen=True)
+class ScoredShard:
+    """Result of a task: the outcome of a shard, and its files by their paths in the pack."""
+
+    outcome: ShardOutcome
+    files: Mapping[str, bytes]
+
+
+def _score_on_cluster(
+    job: ScoringJob, judges: Sequence[Judge], cluster: Cluster
+) -> Generator[ShardOutcome, None, None]:
+    """Score shards on a cluster, and yield outcomes as they arrive.
+
+    Shards are started in suite order, and none after a failed one, so every shard before a failed one is
+    yielded too. Closing the iterator cancels tasks that have not started. `judges` score the shards that
+    cannot be read, for which this process reports the error.
+
+    Raises:
+        NotEvaluable: A task was lost, or a worker has other versions installed.
+    """
+    shards = iter(job.suite.shards)
+    running: dict[Future[ScoredShard], Shard] = {}
+    try:
+        while True:
+            while len(running) < 2 * cluster.at_once and (shard := next(shards, None)) is not None:
+                task = _task(job, shard)
+                if task is None:
+                    yield score_shard(job, judges, shard)
+                    shards = iter(())
+                    break
+                running[cluster.executor.submit(score_task, task, shard, cluster.versions)] = shard
+            if not running:
+                return
+            done, _ = wait(running, clusters.CHECK_SECONDS, FIRST_COMPLETED)
+            if not done:
+                cluster.check_alive()
+            for future in done:
+                outcome = _received(future, running.pop(future), job)
+                if outcome.error is not None:
+                    shards = iter(())
+                yield outcome
+    finally:
+        for future in running:
+            future.cancel()
+
+
+def score_task(job: ScoringJob, shard: Shard, versions: Mapping[str, str | None]) -> ScoredShard:
+    """Score a shard into a temporary directory, and return the files. Runs on a worker of the cluster.
+
+    Raises:
+        NotEvaluable: Other versions are installed here, so verdicts could differ.
+    """
+    refuse_other_versions(versions)
+    with TemporaryDirectory(prefix="agent-eval-shard-") as directory:
+        root = Path(directory)
+        target = replace(job.target, root=root)
+        target.prepare()
+        outcome = score_shard(replace(job, target=target), job.plan.load(), shard)
+        if outcome.error is not None:
+            # Dask sends the cause of an exception too, which pickle may refuse.
+            outcome.error.__cause__ = outcome.error.__context__ = None
+        written = (path for path in root.rglob("*") if path.is_file() and outcome.error is None)
+        return ScoredShard(
+            outcome, {path.relative_to(root).as_posix(): path.read_bytes() for path in written}
+        )
+
+
+def _task(job: ScoringJob, shard: Shard) -> ScoringJob | None:
+    """Make the job for one shard; None if its cases cannot be read."""
+    try:
+        cases = list(job.suite.document.read(shard))
+    except AgentEvalError:
+        return None
+    return replace(job, suite=SuiteSource(ShardDocument(job.suite.document, shard, cases), job.suite.header))
+
+
+def _received(future: Future[ScoredShard], shard: Shard, job: ScoringJob) -> ShardOutcome:
+    try:
+        scored = future.result()
+    except AgentEvalError:
+        raise
+    # The executor may raise anything for a lost task: worker killed, connection lost, package not installed.
+    except Exception as error:
+        raise NotEvaluable(
+            f"cases {shard.first} to {shard.first + shard.count - 1} were not scored by the cluster: "
+            f"{type(error).__name__}: {error}"[:1000],
+            remedy="Look at the workers' logs; agent-eval and the judges must be installed there.",
+        ) from error
+    for path, data in scored.files.items():
+        place = job.target.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_unsynced(place, data)
+    return scored.outcome

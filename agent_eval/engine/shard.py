@@ -1,11 +1,14 @@
-"""Score one shard: read its cases, judge them, write the evidence. This process does, or one of a cluster."""
+"""Score one shard: read its cases, judge them, write the evidence. This process does, or one of a cluster.
+
+The settings of judging and scoring, `JudgePlan` and `ScoringJob`, are plain values that can be sent there.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -15,7 +18,6 @@ from pydantic import ValidationError
 
 from agent_eval.contracts import (
     Case,
-    CasePolicy,
     CaseResult,
     Outcome,
     RunConfig,
@@ -27,18 +29,85 @@ from agent_eval.contracts import (
     with_verdicts,
 )
 from agent_eval.contracts.base import EARLIER
-from agent_eval.engine.plan import ScoringJob
+from agent_eval.contracts.trials import ALL, CasePolicy
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, NotEvaluable
 from agent_eval.evidence.index import index_row
 from agent_eval.evidence.redacted import kept_values
-from agent_eval.evidence.writer import CaseEvidence, ShardWriter, WrittenShard, open_shard, result_row
-from agent_eval.judges.base import Judge, ask_models, clipped
-from agent_eval.judges.catalog import judge_case, validate_case
+from agent_eval.evidence.writer import (
+    CaseEvidence,
+    PackTarget,
+    ShardWriter,
+    WrittenShard,
+    open_shard,
+    result_row,
+)
+from agent_eval.judges.base import AsksModel, Judge, JudgeModel, ask_models, clipped
+from agent_eval.judges.catalog import judge_case, load_advisory, load_judges, validate_case
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.atomic import writing_failed
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor, count_markers
 from agent_eval.suites.document import Place, RawCase, Shard
+from agent_eval.suites.reader import SuiteSource
+
+
+@dataclass(frozen=True)
+class JudgePlan:
+    """The judges of a run, and their configuration.
+
+    Attributes:
+        names: Built-in names, entry points, or `module:Class`, in the order in which they judge.
+        configs: Configuration by judge name.
+        allow_plugins: Whether judges other than built-in ones may be loaded; False for the names in a pack.
+        case_policy: Decides when a case with several trials passes.
+        model: The model of judges that ask one; None where none was named. It stays in this process, since
+            it may have a key.
+        directory: Where the code of judges is imported from, and where judges that are commands run; None for
+            the working directory. A job names the files of the trusted branch's tip here.
+        advisory: Judges whose verdicts are shown and count nowhere, such as those that a change adds; None
+            for none.
+    """
+
+    names: tuple[str, ...]
+    configs: Mapping[str, Any] = field(default_factory=dict)
+    allow_plugins: bool = True
+    case_policy: CasePolicy = ALL
+    model: JudgeModel | None = field(default=None, compare=False)
+    directory: Path | None = None
+    advisory: JudgePlan | None = None
+
+    def load(self) -> list[Judge]:
+        """Load and configure the judges, the advisory ones last.
+
+        Raises:
+            InvalidInput: A judge is unknown, or its configuration is invalid.
+            NotEvaluable: The process of a judge ended while the judge was loaded.
+        """
+        judges = load_judges(
+            self.names, self.configs, allow_plugins=self.allow_plugins, directory=self.directory
+        )
+        if (new := self.advisory) is not None:
+            judges += load_advisory(new.names, new.configs, new.directory)
+        for judge in judges:
+            if self.model is not None and isinstance(judge, AsksModel):
+                judge.connect(self.model)
+        return judges
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "model": None}
+
+
+@dataclass(frozen=True)
+class ScoringJob:
+    """Everything that is needed to score any shard of a suite into a pack.
+
+    `target` is the pack to write; `redactor` replaces secrets before anything is written.
+    """
+
+    suite: SuiteSource
+    plan: JudgePlan
+    target: PackTarget
+    redactor: Redactor = field(default_factory=lambda: Redactor(()))
 
 
 @dataclass

@@ -7,6 +7,7 @@ number is `selected_attempt`.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict
@@ -16,11 +17,13 @@ from agent_eval.agents.base import (
     Agent,
     AttemptResult,
     Clocks,
+    Disturbed,
     Surroundings,
     Task,
     Tools,
 )
 from agent_eval.agents.cassette import Recording
+from agent_eval.agents.recorder import Recorder
 from agent_eval.contracts import (
     AttemptLimits,
     Case,
@@ -36,30 +39,23 @@ from agent_eval.contracts.base import EARLIER
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.case_commands import CaseCommands
-from agent_eval.engine.lost_attempt import TRACEBACK, LostAttempt, traceback_of, unforeseen
 from agent_eval.engine.shard import judge
-from agent_eval.engine.trial_use import TrialUse
+from agent_eval.engine.usage import TrialUse
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
 from agent_eval.models.retries import Retry, send_once
 
 ARTIFACT_BYTES = 4096
 """Bytes of an artifact, such as standard error, that an attempt's history has: the last ones."""
+TRACEBACK = "traceback.txt"
+"""Artifact with the traceback of an exception that nothing foresaw."""
+Lost = tuple[FailureKind, str]
+"""Why an attempt has no result of its own, and the problem in words."""
 _WITHHELD = "withheld: it tells the expected output"
 
 
 class Interrupted(Exception):
     """The run was ended during a trial, which therefore does not count."""
-
-
-class TrialWatch:
-    """Called before and after every attempt at a trial. This one does nothing."""
-
-    def attempt_begins(self, before: Attempts, limits: AttemptLimits) -> None:
-        """Called before an attempt, with the attempts before it and its limits."""
-
-    def attempt_ended(self) -> None:
-        """Called after an attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +66,6 @@ class TrialPlan:
         tools: Makes the tools that answer the calls of one attempt.
         max_repairs: Maximum number of attempts after the first one.
         limits: Limits of all attempts of a trial together.
-        watch: Called before and after every attempt.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
         commands: Runs the cases' own commands; None where they are not allowed.
@@ -88,7 +83,6 @@ class TrialPlan:
     share_expected_output: bool = False
     retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
-    watch: TrialWatch = field(default_factory=TrialWatch)
     interrupted: Callable[[], bool] = lambda: False
     abandoned: Callable[[], bool] = lambda: False
     commands: CaseCommands | None = None
@@ -125,7 +119,7 @@ class TrialOutcome:
 
 @dataclass(slots=True)
 class Attempts:
-    """The attempts of one trial so far. Can be sent to another process, which continues the trial.
+    """The attempts of one trial so far.
 
     Attributes:
         history: The entries of `metadata.attempt_history`.
@@ -152,16 +146,14 @@ def run_trial(
     raw: Mapping[str, Any],
     plan: TrialPlan,
     *,
-    attempts: Attempts | None = None,
-    lost: LostAttempt | None = None,
+    lost: Lost | None = None,
 ) -> TrialOutcome:
     """Run one trial of a case.
 
     Args:
         raw: The case as read from the suite. Fields that an earlier run recorded in it are removed, except
             for the trace, which the `recorded` agent replays.
-        attempts: Attempts that another process made at this trial.
-        lost: The next attempt, if it ended the process that made it.
+        lost: The first attempt, if it failed before it began.
 
     Raises:
         Interrupted: The run is being ended.
@@ -169,17 +161,21 @@ def run_trial(
     """
     recorded = {**definition_of(dict(raw)), "trace": raw.get("trace", [])}
     case = Case.model_validate(recorded, context=EARLIER)
-    attempts = attempts or Attempts()
+    attempts = Attempts()
     while True:
         task = _task(case, attempts, plan)
         tools = plan.tools(case)
         surroundings = Surroundings(tools, plan.retry, plan.clocks)
         if lost is not None:
-            attempt, lost = lost.result(task, surroundings), None
+            attempt, lost = _lost_attempt(lost, task, surroundings), None
         else:
-            plan.watch.attempt_begins(attempts, task.limits)
-            attempt = _attempt(task, surroundings, plan)
-            plan.watch.attempt_ended()
+            try:
+                attempt = _attempt(task, surroundings, plan)
+            except Disturbed:
+                if plan.interrupted() or plan.abandoned():
+                    raise Interrupted from None
+                tools = plan.tools(case)
+                attempt = _attempt(task, replace(surroundings, tools=tools, alone=True), plan)
         if plan.abandoned() or (plan.interrupted() and attempt.failure is FailureKind.INFRASTRUCTURE):
             raise Interrupted
         attempts.add(task, attempt, tools.recorded())
@@ -201,11 +197,29 @@ def _attempt(task: Task, surroundings: Surroundings, plan: TrialPlan) -> Attempt
     try:
         setting = Setting(plan.simulation, plan.loop, cancelled=plan.interrupted)
         return attempt_case(plan.agent, task, surroundings, setting)
-    except (AgentEvalError, MemoryError):
+    except (AgentEvalError, Disturbed, MemoryError):
         raise
     except Exception as error:
-        lost = unforeseen(error).result(task, surroundings)
+        lost = _lost_attempt(unforeseen(error), task, surroundings)
         return replace(lost, artifacts={TRACEBACK: traceback_of(error)})
+
+
+def _lost_attempt(lost: Lost, task: Task, surroundings: Surroundings) -> AttemptResult:
+    """Make the result of an attempt without any, with the case's input as its only event."""
+    recorder = Recorder(task, surroundings)
+    recorder.record_input()
+    return recorder.result(None, *lost)
+
+
+def unforeseen(error: Exception) -> Lost:
+    """Describe an attempt that a mistake of this program ended: the agent has nothing to repair."""
+    words = f"could not be evaluated: {type(error).__name__}: {error}"[:2000]
+    return FailureKind.INFRASTRUCTURE, words.encode("utf-8", "replace").decode()
+
+
+def traceback_of(error: Exception) -> bytes:
+    """Format the traceback of an exception."""
+    return "".join(traceback.format_exception(error)).encode("utf-8", "replace")
 
 
 def _task(case: Case, attempts: Attempts, plan: TrialPlan) -> Task:

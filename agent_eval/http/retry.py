@@ -70,7 +70,7 @@ def stated_wait(headers: Mapping[str, str], *, now: float) -> float | None:
 def _until(stated: str, now: float) -> float | None:
     """Read the end of a limit as seconds from now: seconds since 1970, a date, or a time such as `6m0s`."""
     if stated.isascii() and stated.isdigit() and len(stated) <= 12:
-        return max(0.0, int(stated) - now) + 1.0
+        return max(0.0, int(stated) - now) + 1.0 if len(stated) > 8 else float(stated)
     if stated and (parts := _TIME.fullmatch(stated)):
         return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), _UNITS, strict=True))
     try:

@@ -1,13 +1,16 @@
 """Bring the records of a conversation together, however many records there are and wherever they are.
 
 Records are prepared as they come and put into temporary storage; when all are there, they are linked and read
-back conversation by conversation. Memory holds some 40 bytes for each record, and one conversation.
+back conversation by conversation. Memory holds a few hundred bytes for each record, and one conversation.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import tempfile
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from types import TracebackType
@@ -15,13 +18,14 @@ from typing import Any, Self
 
 import orjson
 
+from agent_eval.errors import StorageError
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
-from agent_eval.importers.unread import Shape, shapes_of, unread, unread_event
+from agent_eval.importers.shapes import Shape, shapes_of
+from agent_eval.importers.unread import unread, unread_event
 from agent_eval.storage.json import dumps
-from agent_eval.storage.spool import KeyIndex, Spool, key_of
 
 
 class Assembly:
@@ -37,8 +41,12 @@ class Assembly:
         self._recogniser = recogniser
         self._diagnostics = diagnostics
         self._group_by = group_by
-        self._spool = Spool()
         self._formats = array("B")
+        self._ends = array("Q", [0])
+        try:
+            self._file = tempfile.TemporaryFile(buffering=1 << 20)  # noqa: SIM115 - closed by `close`
+        except OSError as error:
+            raise _no_space(error) from error
         self._links = _Links()
 
     def add(self, record: Record, encoded: bytes) -> None:
@@ -59,7 +67,12 @@ class Assembly:
             link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
         self._recogniser.count(number, match)
         head = dumps([record.place, group, list(map(list, shapes_of(record.value)))])[:-1]
-        self._spool.append(b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload)))
+        data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _no_space(error) from error
+        self._ends.append(self._ends[-1] + len(data))
         self._formats.append(number)
         self._links.add(link)
 
@@ -78,6 +91,10 @@ class Assembly:
         Raises:
             StorageError: The temporary directory cannot be used.
         """
+        try:
+            self._file.flush()
+        except OSError as error:
+            raise _no_space(error) from error
         for numbers in self._links.groups():
             if len(numbers) == 1:
                 yield numbers
@@ -95,7 +112,7 @@ class Assembly:
             StorageError: The temporary directory cannot be used.
         """
         reader = self._recogniser.formats[self._formats[numbers[0]]]
-        stored = [orjson.loads(self._spool[number]) for number in numbers]
+        stored = [orjson.loads(self._stored(number)) for number in numbers]
         parts = [Part(place, payload) for place, _, _, payload in stored]
         group = stored[0][1]
         conversations = list(reader.read(parts, self._diagnostics))
@@ -113,7 +130,7 @@ class Assembly:
     def _report_unread(self, stored: Sequence[list[Any]], conversations: Sequence[Conversation]) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
         events = [fields for conversation in conversations for fields in conversation.all_events]
-        shapes = [(place, Shape(*shape)) for place, _, found, _ in stored for shape in found]
+        shapes = [(place, Shape(*shape)) for place, _, of_record, _ in stored for shape in of_record]
         places = {id(shape): place for place, shape in shapes}
         more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
         for shape in unread([shape for _, shape in shapes], events, more):
@@ -124,10 +141,16 @@ class Assembly:
                     for trial in (conversation.events, *conversation.trials):
                         trial.append(unread_event(place, shape))
 
+    def _stored(self, number: int) -> bytes:
+        start, end = self._ends[number], self._ends[number + 1]
+        try:
+            return os.pread(self._file.fileno(), end - start, start)
+        except OSError as error:
+            raise _no_space(error) from error
+
     def close(self) -> None:
         """Remove the temporary storage."""
-        self._spool.__exit__(None, None, None)
-        self._links.close()
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +159,13 @@ class Assembly:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _no_space(error: OSError) -> StorageError:
+    return StorageError(
+        f"the temporary directory cannot be used: {error}",
+        remedy="Free space there, or set TMPDIR to a directory with more.",
+    )
 
 
 def value_at(value: Any, path: str) -> Any:
@@ -165,9 +195,10 @@ class _Links:
         self._times = array("d")
         self._lengths = array("I")
         self._ranks = array("B")
-        self._ids = KeyIndex()
-        self._states = KeyIndex()
-        self._followers = Spool()
+        self._ids: dict[int, int] = {}
+        """The first record with each id, by the id's hash: texts would take more memory."""
+        self._states: defaultdict[int, list[int]] = defaultdict(list)
+        self._followers: list[tuple[int, int, tuple[int, ...]]] = []
         self._joined = False
         self._by_id: set[int] = set()
 
@@ -178,21 +209,22 @@ class _Links:
         self._lengths.append(link.length)
         self._ranks.append(link.rank)
         for shared in link.ids:
-            first = self._ids.setdefault(key_of(shared), number)
+            first = self._ids.setdefault(hash(shared), number)
             if first != number:
                 self._by_id.add(self._join(first, number))
         if link.state is not None:
-            self._states.add(link.state, number)
+            self._states[link.state].append(number)
         if link.follows:
             own = 0 if link.state is None else link.state
-            self._followers.append(array("q", [number, own, *link.follows]).tobytes())
+            self._followers.append((number, own, tuple(link.follows)))
 
     def groups(self) -> Iterator[list[int]]:
         """Yield the records of each conversation in their order, by the first record."""
         self._join_followers()
         # Cases take their memory.
-        for index in (self._ids, self._states):
-            index.clear()
+        self._ids.clear()
+        self._states.clear()
+        self._followers.clear()
         if not self._joined:
             yield from ([number] for number in range(len(self._roots)))
             return
@@ -230,12 +262,11 @@ class _Links:
     def _join_followers(self) -> None:
         """Join each record to the one that it continues, if no record before it continues that one."""
         claimed: set[int] = set()
-        for data in self._followers:
-            number, own, *follows = array("q", data)
+        for number, own, follows in self._followers:
             for key in follows:
                 candidates = [
                     candidate
-                    for candidate in self._states.numbers(key)
+                    for candidate in self._states.get(key, ())
                     # Of records after which the dialogue is the same, a later one continues an earlier one.
                     if candidate != number and (key != own or candidate < number)
                 ]
@@ -260,8 +291,3 @@ class _Links:
             self._roots[number] = self._roots[self._roots[number]]
             number = self._roots[number]
         return number
-
-    def close(self) -> None:
-        self._ids.__exit__(None, None, None)
-        self._states.__exit__(None, None, None)
-        self._followers.__exit__(None, None, None)

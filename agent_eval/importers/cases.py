@@ -9,7 +9,6 @@ from typing import Any
 from agent_eval.importers.events import EventFields
 from agent_eval.importers.format import Conversation
 from agent_eval.storage.json import dumps
-from agent_eval.storage.spool import KeyIndex, key_of
 
 IDS_DERIVED = "agent_eval.ids_derived"
 """Attribute of an event whose trace and span ids are made of its content, because the source has none."""
@@ -72,24 +71,19 @@ class CaseIds:
     """
 
     def __init__(self) -> None:
-        self._ids = KeyIndex()
+        self._ids: dict[int, int] = {}
+        """The last number that each id was given, by the id's hash: texts would take more memory."""
 
     def unique(self, wanted: str) -> str:
         """Return the id that is wanted, with a number if another case has it."""
         case_id = wanted
-        number = 1 + (self._ids.last(key_of(wanted)) or 0)
+        number = 1 + self._ids.get(hash(wanted), 0)
         if number > 1:
-            while self._ids.last(key_of(case_id := f"{wanted}-{number}")) is not None:
+            while hash(case_id := f"{wanted}-{number}") in self._ids:
                 number += 1
-            self._ids.add(key_of(case_id), 1)
-        self._ids.add(key_of(wanted), number)
+            self._ids[hash(case_id)] = 1
+        self._ids[hash(wanted)] = number
         return case_id
-
-    def __enter__(self) -> CaseIds:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ids.__exit__(None, None, None)
 
 
 def _trials(conversation: Conversation) -> Iterator[tuple[list[EventFields], dict[str, Any]]]:

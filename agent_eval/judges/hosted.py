@@ -38,7 +38,7 @@ from agent_eval.judges.base import (
 from agent_eval.judges.code import CodePlace
 from agent_eval.judges.reading import read_config
 from agent_eval.processes.child import ChildLimits, allowed_environment
-from agent_eval.processes.conversing_child import ConversingChild
+from agent_eval.processes.living_child import ConversingChild
 from agent_eval.storage.json import Limits, dumps, parse
 
 MOST_DEATHS = 3

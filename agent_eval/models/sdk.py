@@ -18,7 +18,7 @@ from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageErro
 from agent_eval.http.errors import one_line, said_in
 from agent_eval.http.retry import stated_wait
 from agent_eval.models.retries import Reply
-from agent_eval.processes.helper_thread import GRACE_SECONDS, HelperThread
+from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.json import Limits, parse
 
 _UNLIMITED = 24 * 3600.0
@@ -37,7 +37,9 @@ _RATE_LIMITED = frozenset({429, 529})
 """Anthropic answers with 529 if it is overloaded: another reason to send fewer requests at a time."""
 
 
-_helper_thread = HelperThread()
+_GRACE_SECONDS = 0.5
+"""Extra time for an SDK that enforces the time limit itself."""
+_threads = ThreadPool(1024)
 
 
 class _AnswerTooLong(Exception):
@@ -95,7 +97,7 @@ def receive(
 
     try:
         # SDKs check time limits only between two reads, also while they read headers.
-        data = _helper_thread.call(send, None if seconds is None else seconds + GRACE_SECONDS)
+        data = send() if seconds is None else _threads.submit(send).result(seconds + _GRACE_SECONDS)
     except _AnswerTooLong:
         return Reply(failure=FailureKind.OUTPUT_LIMIT, problem=f"answered with more than {max_bytes} bytes")
     except sdk.APIStatusError as error:

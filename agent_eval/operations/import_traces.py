@@ -179,7 +179,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly, CaseIds() as ids:
+    ids = CaseIds()
+    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))

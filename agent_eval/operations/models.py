@@ -12,7 +12,7 @@ from agent_eval.config.spec import LlmSpec
 from agent_eval.operations import clock
 
 if TYPE_CHECKING:
-    from agent_eval.engine.plan import JudgePlan
+    from agent_eval.engine.shard import JudgePlan
     from agent_eval.evidence.reader import Pack
     from agent_eval.models.base import Model, ModelReply
     from agent_eval.storage.redaction import Redactor

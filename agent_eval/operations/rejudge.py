@@ -26,8 +26,8 @@ from agent_eval.contracts import (
 from agent_eval.contracts.replay import CaseMismatch, EnvironmentMismatch, ReplayedVerdict, TraceMismatch
 from agent_eval.contracts.trials import ALL
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import score_suite
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidPack, UsageError
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete
 from agent_eval.judges.catalog import load_judges

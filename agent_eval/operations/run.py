@@ -12,8 +12,8 @@ from agent_eval.config.spec import Judging, RunSpec
 from agent_eval.contracts import REPLAY_CONTRACT, ExecutionConfig, RunConfig, RunSummary
 from agent_eval.contracts.trials import ALL, CasePolicy, case_policy
 from agent_eval.contracts.verdict import EXECUTION
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.scoring import Progress, score_suite
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.judges.base import ask_models
 from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
@@ -29,7 +29,7 @@ from agent_eval.suites.select import choose, wanted_ids
 
 if TYPE_CHECKING:
     from agent_eval.agents.base import Agent, AgentOptions
-    from agent_eval.engine.remote import Cluster
+    from agent_eval.engine.cluster import Cluster
     from agent_eval.evidence.reader import Pack
     from agent_eval.operations.models import ModelAccess
 
@@ -119,7 +119,7 @@ def run_suite(
         selected_cases=chosen.case_ids, shard=chosen.shard, case_policy=recorded_policy(plan.case_policy)
     )
     config = run_config(spec, chosen.suite, plan, environ, execution_config=execution)
-    with _cluster(spec.judging) as cluster, kept_replies(plan, redactor):
+    with cluster_of(spec.judging) as cluster, kept_replies(plan, redactor):
         summary = score_suite(
             chosen.suite,
             plan,
@@ -164,11 +164,12 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
 
 
 @contextmanager
-def _cluster(judging: Judging) -> Iterator[Cluster | None]:
+def cluster_of(judging: Judging) -> Iterator[Cluster | None]:
+    """Connect to the cluster that is named; None where none is."""
     if judging.dask_scheduler is None:
         yield None
         return
-    from agent_eval.engine.remote import dask_cluster  # needs an extra
+    from agent_eval.engine.cluster import dask_cluster  # needs an extra
 
     with dask_cluster(judging.dask_scheduler, JUDGING_PACKAGES) as cluster:
         yield cluster

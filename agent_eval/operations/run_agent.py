@@ -21,10 +21,10 @@ from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.simulated_user import Simulation, released_prompt
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
 from agent_eval.engine.case_commands import CaseCommands
-from agent_eval.engine.plan import JudgePlan
+from agent_eval.engine.cluster import Cluster
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
-from agent_eval.engine.shard import written_config
+from agent_eval.engine.shard import JudgePlan, written_config
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import (
     NotEvaluable,
@@ -34,7 +34,7 @@ from agent_eval.errors import (
 )
 from agent_eval.evidence.layout import is_complete_pack, may_be_replaced
 from agent_eval.evidence.reader import Pack
-from agent_eval.judges.base import NoModel, ask_models
+from agent_eval.judges.base import NoModel
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
 from agent_eval.operations import clock
@@ -49,6 +49,7 @@ from agent_eval.operations.agent_setup import (
     with_key,
 )
 from agent_eval.operations.models import kept_replies, reuse_rulings
+from agent_eval.operations.on_cluster import RemoteTrials, trials_elsewhere
 from agent_eval.operations.resume import (
     LOOP_MODE,
     discard_journal,
@@ -61,6 +62,7 @@ from agent_eval.operations.run import (
     NO_OVERRIDES,
     Overrides,
     RunResult,
+    cluster_of,
     judge_plan,
     recorded_policy,
     run_config,
@@ -156,8 +158,9 @@ def run_agent(
                 simulation=simulation,
             )
             closed = closing(commands) if commands is not None else nullcontext()
-            with closed, kept_replies(run.plan, run.redactor):
-                execution = _executed(run, run.execution(trial, cassette), journal, on_progress, stop)
+            with cluster_of(spec.judging) as cluster, closed, kept_replies(run.plan, run.redactor):
+                plan = run.execution(trial, cassette, cluster)
+                execution = _executed(run, plan, journal, on_progress, stop)
                 if asked.cassette is not None and cassette is not None and cassette.mode != "replay":
                     write_file(asked.cassette[1], cassette.to_bytes())
                 result = _sealed(run, config, execution)
@@ -217,22 +220,32 @@ class _PreparedRun:
         env = allowed_environment(self.options.environ, self.options.pass_on)
         return CaseCommands(env, cwd=self.options.cwd, seconds=self.agent_spec.case_command_seconds)
 
-    def execution(self, trial: TrialPlan, cassette: Cassette | None) -> ExecutionPlan:
-        """Plan the trials.
-
-        Live tools may keep state that all trials share; only this process is there until the end, to tear
-        down what was set up; and it alone has the model of judges, with its key. Then one process runs all.
-        """
-        is_one_process = bool(self.agent_spec.tools or trial.commands) or ask_models(trial.judges)
+    def execution(
+        self, trial: TrialPlan, cassette: Cassette | None, cluster: Cluster | None
+    ) -> ExecutionPlan:
+        """Plan the trials, here or on a cluster."""
+        elsewhere = None
+        if cluster is not None:
+            remote = RemoteTrials(
+                name=self.agent_spec.called(self.spec.identity.model),
+                agent=self.agent_spec,
+                options=replace(self.options, environ={}),
+                attempt_limits=trial.attempt_limits,
+                limits=trial.limits,
+                plan=self.plan,
+                redactor=self.redactor,
+                clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
+            )
+            elsewhere = trials_elsewhere(cluster, remote, trial)
         return ExecutionPlan(
             trial=trial,
             trials=self.agent_spec.trials,
             policy=self.plan.case_policy,
             parallel=None if self.agent_spec.parallel == "auto" else self.agent_spec.parallel,
-            workers=1 if is_one_process else self.agent_spec.workers,
             limits=self.spec.limits.run,
             retries=Retries(),
             redactor=self.redactor,
+            elsewhere=elsewhere,
             keep_calls=cassette.keep if cassette is not None else lambda _: None,
         )
 

@@ -84,7 +84,7 @@ def run_suite(
             output=Output(pack=pack),
             tests=tuple(options.tests),
             tags=tuple(options.tags),
-            agent=AgentSpec(name=ADAPTER, trials=options.loops, parallel=options.parallel, workers=1),
+            agent=AgentSpec(name=ADAPTER, trials=options.loops, parallel=options.parallel),
             judging=Judging(llm=LlmSpec(provider=ADAPTER)),
         )
         own_parts = OwnParts(_agent(adapter, source), _AdapterAccess(adapter, source))

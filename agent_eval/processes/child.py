@@ -13,6 +13,7 @@ import os
 import select
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -119,31 +120,29 @@ def run_child(
         InvalidInput: `argv` is empty, or `argv` or `env` has a value that no process can receive.
         NotEvaluable: No process can be started at all.
     """
-    check_program(argv, env)
-    directory = os.getcwd() if cwd is None else os.path.abspath(cwd)
-    program = find_program(argv[0], env)
-    for _ in range(_TRIES):
-        try:
-            link = SUPERVISORS.take()
-        except OSError as error:
-            raise no_resources(error) from error
-        try:
-            return _run(link, stdin, limits or ChildLimits(), (program, argv, env, directory))
-        except CannotStart as error:
-            SUPERVISORS.give_back(link)
-            raise not_started(argv[0], directory, error) from None
-        except SupervisorLost:
-            link.destroy()  # nothing was started, so another supervisor may try
-        except OSError as error:
-            link.close()
-            raise no_resources(error) from error
-        except BaseException:
-            link.close()  # such as Ctrl-C: a supervisor whose link is closed ends its child
-            raise
-    raise NotEvaluable(
-        "no process can be started: those that supervise them are killed all the time",
-        remedy="Look for a program of the agent under test that kills processes it did not start.",
-    )
+    limits = limits or ChildLimits()
+    program = Program(argv, env=env, cwd=cwd)
+    try:
+        program.send(stdin, limits, is_all=True)
+        failure: Failure | None = None
+        while failure is None and not program.is_over:
+            failure = program.step()
+        if failure is not None:
+            program.kill()
+        status, survivors, seconds = program.settle()
+        if status is None:
+            failure = (FailureKind.AGENT_ERROR, LOST)
+        elif failure is None:
+            too_much = [output for output in program.outputs if output.exceeds_limit]
+            if too_much:
+                failure = (FailureKind.OUTPUT_LIMIT, too_much_in_words(too_much[0]))
+            elif status:
+                failure = (FailureKind.AGENT_ERROR, ending_in_words(status))
+        stdout, stderr = (output.within_limit() for output in program.outputs)
+        kind, problem = failure or (None, "")
+        return ChildResult(status, stdout, stderr, kind, problem, seconds, survivors)
+    finally:
+        program.abandon()  # after Ctrl-C: a supervisor whose link is closed ends its child
 
 
 def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -> dict[str, str]:
@@ -155,81 +154,6 @@ def allowed_environment(environ: Mapping[str, str], names: Iterable[str] = ()) -
     """
     passed_on = PASSED_ON.union(names).difference(OF_THE_SIGNER)
     return {name: value for name, value in environ.items() if name in passed_on or name.startswith("LC_")}
-
-
-def no_resources(error: OSError) -> NotEvaluable:
-    """Make the error for a machine that cannot start a process."""
-    return NotEvaluable(
-        f"no process can be started: {error.strerror or error}",
-        remedy="Run fewer at once, or raise the limits on open files, processes and memory (ulimit -a).",
-    )
-
-
-def _run(
-    link: SupervisorLink,
-    stdin: bytes,
-    limits: ChildLimits,
-    program: tuple[str, Sequence[str], Mapping[str, str], str],
-) -> ChildResult:
-    exchange = _Exchange(link, stdin, limits)
-    try:
-        exchange.start(*program)
-        try:
-            result = exchange.finish()
-        except SupervisorLost:
-            link.destroy()
-            return exchange.lost_result()
-        # A supervisor with descendants that it could not end serves no other child.
-        if result.survivors:
-            link.close()
-        else:
-            SUPERVISORS.give_back(link)
-        return result
-    finally:
-        exchange.close()
-
-
-def check_program(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Refuse arguments and variables that no process can receive."""
-    words = [*argv, *env, *env.values()]
-    if not argv or not argv[0]:
-        raise InvalidInput("the command is empty", remedy="Name a program and its arguments.")
-    if any("\0" in word for word in words) or any("=" in name or not name for name in env):
-        raise InvalidInput(
-            "a command or its environment has a null character, or a variable without a proper name",
-            remedy="Remove it; no process can receive that.",
-        )
-
-
-def find_program(name: str, env: Mapping[str, str]) -> str:
-    """Look a program up in the `PATH` of its environment."""
-    if "/" in name:
-        return name
-    # If it is not found, starting it fails with the right error.
-    return shutil.which(name, path=env.get("PATH", os.defpath)) or name
-
-
-def not_started(name: str, directory: str, error: CannotStart) -> ChildNotStarted:
-    """Make the error for a program that cannot be run."""
-    if not os.path.isdir(directory):
-        return ChildNotStarted(
-            f"cannot run {name}: its working directory {directory} does not exist",
-            remedy="Create the directory or name another one.",
-            file=directory,
-        )
-    return ChildNotStarted(
-        f"cannot run {name}: {error}",
-        remedy=_REMEDIES.get(error.errno, "Check the program and the limits on processes (ulimit -u)."),
-        file=name,
-    )
-
-
-class CannotStart(Exception):
-    """The supervisor could not start the child; `errno` says why."""
-
-    def __init__(self, errno: int) -> None:
-        super().__init__(os.strerror(errno))
-        self.errno = errno
 
 
 @dataclass
@@ -262,140 +186,250 @@ class ChildOutput:
         return bytes(memoryview(self.data)[: self.limit])
 
 
-class _Exchange:
-    """Feeds one child, reads its output and enforces its limits. Call `start`, `finish`, and always `close`.
+Failure = tuple[FailureKind, str]
+"""Why a program was ended, and that in words, starting with a verb."""
 
-    `link` is an idle supervisor. Raises OSError if no file descriptors are left.
+LOST = "lost its supervising process, which was killed or stopped"
+
+
+class Program:
+    """A running program: its pipes, its limits, and the supervisor that ends it with all that it started.
+
+    One thread may use it at a time.
+
+    Args:
+        argv: The program and its arguments; no shell is involved.
+        env: Its whole environment.
+        cwd: Its working directory; by default this program's.
+        stderr: The descriptor of its standard error; None for a pipe.
+
+    Attributes:
+        outputs: Its standard output and, if that is a pipe, its standard error.
+        is_over: Whether it has ended by itself: `settle` does not wait then.
+
+    Raises:
+        InvalidInput: `argv` is empty, or a value is one that no process can receive.
+        NotEvaluable: No process can be started at all.
     """
 
-    def __init__(self, link: SupervisorLink, stdin: bytes, limits: ChildLimits) -> None:
-        self._link, self._limits = link, limits
-        self._unwritten = memoryview(stdin)
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | os.PathLike[str] | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        words = [*argv, *env, *env.values()]
+        if not argv or not argv[0]:
+            raise InvalidInput("the command is empty", remedy="Name a program and its arguments.")
+        if any("\0" in word for word in words) or any("=" in name or not name for name in env):
+            raise InvalidInput(
+                "a command or its environment has a null character, or a variable without a proper name",
+                remedy="Remove it; no process can receive that.",
+            )
+        self._name, self._directory = argv[0], os.getcwd() if cwd is None else os.path.abspath(cwd)
         self._open: set[int] = set()
-        try:
-            stdin_reader, self._stdin = self._pipe(blocking_end=0)
-            stdout_reader, stdout_writer = self._pipe(blocking_end=1)
-            stderr_reader, stderr_writer = self._pipe(blocking_end=1)
-        except OSError:
-            self.close()
-            raise
-        self._child_ends = (stdin_reader, stdout_writer, stderr_writer)
-        self._outputs = (
-            ChildOutput("standard output", stdout_reader, limits.stdout_bytes),
-            ChildOutput("standard error", stderr_reader, limits.stderr_bytes),
+        self._link: SupervisorLink | None = None
+        self._link_lock = threading.Lock()
+        self._unwritten, self._is_all_sent = memoryview(b""), False
+        self._limits, self._began, self.is_over = ChildLimits(), time.monotonic(), False
+        # If it is not found in the `PATH` of its environment, starting it fails with the right error.
+        path = env.get("PATH", os.defpath)
+        executable = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=path) or argv[0]
+        for _ in range(_TRIES):
+            try:
+                self._link = SUPERVISORS.take()
+                self._start(self._link, (executable, argv, env, self._directory), stderr)
+                return
+            except SupervisorLost:  # nothing was started, so another supervisor may try
+                self.destroy()
+            except OSError as error:
+                self.abandon()
+                raise NotEvaluable(
+                    f"no process can be started: {error.strerror or error}",
+                    remedy="Run fewer at once, or raise the limits on open files, processes and memory "
+                    "(ulimit -a).",
+                ) from error
+        raise NotEvaluable(
+            "no process can be started: those that supervise them are killed all the time",
+            remedy="Look for a program of the agent under test that kills processes it did not start.",
         )
-        self._poll = select.poll()
-        self._failure: FailureKind | None = None
-        self._problem = ""
-        self._began = time.monotonic()
 
-    def start(self, program: str, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> None:
-        """Ask the supervisor to start the child; raises SupervisorLost if nothing was started."""
-        self._began = time.monotonic()
-        self._link.start(program, argv, env, cwd, self._child_ends)
+    def _start(
+        self,
+        link: SupervisorLink,
+        program: tuple[str, Sequence[str], Mapping[str, str], str],
+        stderr: int | None,
+    ) -> None:
+        stdin_reader, self.stdin = self._pipe(own_end=1)
+        stdout_reader, stdout_writer = self._pipe(own_end=0)
+        self.stdout = ChildOutput("standard output", stdout_reader, 0)
+        self.outputs, child_ends = [self.stdout], [stdin_reader, stdout_writer]
+        if stderr is None:
+            stderr_reader, stderr_writer = self._pipe(own_end=0)
+            self.outputs.append(ChildOutput("standard error", stderr_reader, 0))
+            child_ends.append(stderr_writer)
+        link.start(*program, child_ends if stderr is None else [*child_ends, stderr])
         # Only the child may keep these ends open: the end of its output shows when it has ended.
-        for descriptor in self._child_ends:
-            self._close(descriptor)
+        for descriptor in child_ends:
+            self.close_pipe(descriptor)
 
-    def finish(self) -> ChildResult:
-        """Feed and read the child until it and all its descendants have ended.
+    def send(self, data: bytes, limits: ChildLimits, *, is_all: bool = False) -> None:
+        """Begin to write to the program, whose time and output are limited from now on.
 
-        Raises:
-            CannotStart: The child never ran.
-            SupervisorLost: The supervisor is gone; use `lost_result`.
+        Its input is closed after the last of `data` if that `is_all`.
         """
+        self._unwritten, self._is_all_sent = memoryview(data), is_all
+        self._limits, self._began = limits, time.monotonic()
+        for output, limit in zip(self.outputs, (limits.stdout_bytes, limits.stderr_bytes), strict=True):
+            output.limit = limit
         self._write()
-        for output in self._outputs:
-            self._poll.register(output.descriptor, select.POLLIN)
-        if self._stdin in self._open:
-            self._poll.register(self._stdin, select.POLLOUT)
-        self._poll.register(self._link.fileno(), select.POLLIN)
-        deadline = self._began + self._limits.seconds
-        while not self._step(deadline):
-            pass
-        errno, status, survivors, seconds = self._link.answer()
-        if errno:
-            raise CannotStart(errno)
-        self._drain()
-        if self._failure is None and status:
-            self._failure, self._problem = FailureKind.AGENT_ERROR, ending_in_words(status)
-        return self._result(status, seconds, survivors)
 
-    def lost_result(self) -> ChildResult:
-        self._failure = FailureKind.AGENT_ERROR
-        self._problem = "lost its supervising process, which was killed or stopped"
-        return self._result(None, time.monotonic() - self._began, 0)
+    @property
+    def seconds(self) -> float:
+        """Time since `send`."""
+        return time.monotonic() - self._began
 
-    def close(self) -> None:
-        """Close every pipe that is still open."""
-        for descriptor in list(self._open):
-            self._close(descriptor)
-
-    def _step(self, deadline: float) -> bool:
-        """Wait for one event and handle it; return whether the supervisor's answer is due."""
-        remaining = min(deadline - time.monotonic(), _LONGEST_POLL_SECONDS)
+    def step(self) -> Failure | None:
+        """Wait for one event and handle it; return the failure by which the program must be ended."""
+        assert self._link is not None
+        remaining = min(self._limits.seconds - self.seconds, _LONGEST_POLL_SECONDS)
         if remaining <= 0:
-            self._end(FailureKind.TIMEOUT, f"did not end within {self._limits.seconds:g} s")
-            return True
-        for descriptor, _ in self._poll.poll(remaining * 1000):
-            if descriptor == self._link.fileno():
-                return True
-            if descriptor == self._stdin:
+            return FailureKind.TIMEOUT, f"did not end within {self._limits.seconds:g} s"
+        poll = select.poll()
+        outputs = {output.descriptor: output for output in self.outputs if output.is_open}
+        for descriptor in (*outputs, self._link.fileno()):
+            poll.register(descriptor, select.POLLIN)
+        if self.stdin in self._open and self._unwritten:
+            poll.register(self.stdin, select.POLLOUT)
+        for descriptor, _ in poll.poll(remaining * 1000):
+            if descriptor == self.stdin:
                 self._write()
-                continue
-            output = next(output for output in self._outputs if output.descriptor == descriptor)
-            output.read()
-            if not output.is_open:
-                self._poll.unregister(descriptor)
-            elif output.exceeds_limit:
-                self._end(FailureKind.OUTPUT_LIMIT, too_much_in_words(output))
-                return True
-        return False
-
-    def _end(self, failure: FailureKind, problem: str) -> None:
-        self._failure, self._problem = failure, problem
-        self._link.kill()
+            elif descriptor in outputs:
+                outputs[descriptor].read()
+                if outputs[descriptor].exceeds_limit:
+                    return FailureKind.OUTPUT_LIMIT, too_much_in_words(outputs[descriptor])
+            else:
+                # What it wrote before it ended is still to be read.
+                self._drain()
+                self.is_over = True
+        return None
 
     def _write(self) -> None:
-        """Write as much input as fits now; close the pipe after the last of it, or if it has no reader."""
+        """Write as much as fits now; close the pipe after the last of it, or if it has no reader."""
         try:
             while self._unwritten:
-                self._unwritten = self._unwritten[os.write(self._stdin, self._unwritten[:_CHUNK]) :]
+                self._unwritten = self._unwritten[os.write(self.stdin, self._unwritten[:_CHUNK]) :]
         except BlockingIOError:
             return
-        except BrokenPipeError:
-            pass
-        with suppress(KeyError):
-            self._poll.unregister(self._stdin)
-        self._close(self._stdin)
+        except OSError:  # it reads no more
+            self.close_pipe(self.stdin)
+        if self._is_all_sent:
+            self.close_pipe(self.stdin)
+
+    def kill(self) -> None:
+        """End the program and its descendants; `settle` waits for that. Any thread may call this."""
+        with self._link_lock:  # a link that was given back may have another child by now
+            if self._link is not None:
+                self._link.kill()
+
+    def settle(self) -> tuple[int | None, int, float]:
+        """Wait until the program and its descendants have ended, and read the rest of what it wrote.
+
+        Returns its exit code (None if its supervisor was lost), the number of descendants that could not be
+        ended, and the seconds that it ran.
+
+        Raises:
+            ChildNotStarted: It cannot be executed.
+        """
+        assert self._link is not None
+        try:
+            errno, status, survivors, seconds = self._link.answer()
+        except SupervisorLost:
+            self.destroy()
+            return None, 0, self.seconds
+        with self._link_lock:
+            link, self._link = self._link, None
+        # A supervisor with descendants that it could not end serves no other child.
+        link.close() if survivors else SUPERVISORS.give_back(link)
+        if errno:
+            raise _not_started(self._name, self._directory, errno)
+        self._drain()
+        return status, survivors, seconds
 
     def _drain(self) -> None:
-        """Read the rest of the output; all writers have ended, so it is no more than the pipes contain."""
-        for output in self._outputs:
+        for output in self.outputs:
             while output.is_open and not output.exceeds_limit and output.read():
                 pass
-            if output.exceeds_limit and self._failure is None:
-                self._failure, self._problem = FailureKind.OUTPUT_LIMIT, too_much_in_words(output)
 
-    def _result(self, status: int | None, seconds: float, survivors: int) -> ChildResult:
-        stdout, stderr = (output.within_limit() for output in self._outputs)
-        return ChildResult(status, stdout, stderr, self._failure, self._problem, seconds, survivors)
+    def destroy(self) -> None:
+        """Kill a supervisor that does not answer, and with it the program."""
+        if self._link is not None:
+            self._link.destroy()
+            self._link = None
+        for descriptor in list(self._open):
+            self.close_pipe(descriptor)
 
-    def _pipe(self, *, blocking_end: int) -> tuple[int, int]:
-        """Create a pipe whose end in this program never blocks; `blocking_end` is the child's."""
+    def abandon(self) -> None:
+        """Close the pipes, and have a program that still runs ended, without waiting for that."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        for descriptor in list(self._open):
+            self.close_pipe(descriptor)
+
+    def fileno(self) -> int:
+        """Return a descriptor that can be read once the program has ended."""
+        assert self._link is not None
+        return self._link.fileno()
+
+    @property
+    def reads_input(self) -> bool:
+        """Whether the program's input is still open."""
+        return self.stdin in self._open
+
+    def close_pipe(self, descriptor: int) -> None:
+        """Close one of the pipes."""
+        if descriptor in self._open:
+            self._open.discard(descriptor)
+            with suppress(OSError):
+                os.close(descriptor)
+
+    def _pipe(self, *, own_end: int) -> tuple[int, int]:
+        """Create a pipe of which the end in this program never blocks."""
         ends = os.pipe()
         self._open.update(ends)
-        os.set_blocking(ends[1 - blocking_end], False)
+        os.set_blocking(ends[own_end], False)
         return ends
 
-    def _close(self, descriptor: int) -> None:
-        self._open.discard(descriptor)
-        os.close(descriptor)
+
+def _not_started(name: str, directory: str, errno: int) -> ChildNotStarted:
+    if not os.path.isdir(directory):
+        return ChildNotStarted(
+            f"cannot run {name}: its working directory {directory} does not exist",
+            remedy="Create the directory or name another one.",
+            file=directory,
+        )
+    return ChildNotStarted(
+        f"cannot run {name}: {os.strerror(errno)}",
+        remedy=_REMEDIES.get(errno, "Check the program and the limits on processes (ulimit -u)."),
+        file=name,
+    )
 
 
 def too_much_in_words(output: ChildOutput) -> str:
     """Say which output exceeds its limit."""
     return f"wrote more than {output.limit} bytes to {output.name}"
+
+
+def ended_how(status: int | None) -> str:
+    """Say how a child died, in words that follow "it died"."""
+    if status is None or status >= 0:
+        return f"with exit code {status}"
+    with suppress(ValueError):
+        return f"of {signal.Signals(-status).name}"
+    return f"of signal {-status}"
 
 
 def ending_in_words(status: int) -> str:

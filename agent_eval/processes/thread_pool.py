@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from queue import SimpleQueue
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
+from typing_extensions import override
+
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _Work = tuple[Future[Any], Callable[[], Any]]
 
 
-class ThreadPool:
-    """Calls functions in daemon threads. A context manager; leaving it drops what has not begun.
+class ThreadPool(Executor):
+    """Calls functions in daemon threads, at most `most` at once. Leaving it drops what has not begun.
 
-    `concurrent.futures` would wait for its threads at the end of the process, and so for requests that may
-    take minutes. There are at most `most` threads.
+    The pool of `concurrent.futures` would wait for its threads at the end of the process, and so for requests
+    that may take minutes.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._work: SimpleQueue[_Work | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._idle = threading.Semaphore(0)
         self._closed = threading.Event()
 
-    def submit(self, function: Callable[[], T]) -> Future[T]:
-        """Have a function called, and return its future result."""
+    @override
+    def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
-        self._work.put((future, function))
-        if len(self._threads) < self._most:
+        self._work.put((future, lambda: function(*args, **kwargs)))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
             thread = threading.Thread(target=self._serve, name="waits", daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -40,19 +43,18 @@ class ThreadPool:
     def _serve(self) -> None:
         while (work := self._work.get()) is not None and not self._closed.is_set():
             future, function = work
-            try:
-                future.set_result(function())
-            # The caller of `result` raises it.
-            except BaseException as error:
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                # The caller of `result` raises it.
+                except BaseException as error:
+                    future.set_exception(error)
             del work, future, function  # lets their objects be freed while the thread waits
+            self._idle.release()
 
-    def __enter__(self) -> ThreadPool:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    @override
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Drop what has not begun; nothing is waited for."""
         self._closed.set()
         for _ in self._threads:
             self._work.put(None)

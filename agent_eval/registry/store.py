@@ -24,8 +24,8 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.evidence.rows import first_problem
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.files import read_bytes, sha256_file
+from agent_eval.storage.journal import append_at, exclusive
 from agent_eval.storage.json import dumps, parse
-from agent_eval.storage.shared_log import append_at, exclusive
 
 DEFAULT_PATH = Path(".agent_eval") / "registry.json"
 MAX_BYTES = 256 * 1024 * 1024

@@ -1,10 +1,13 @@
-"""Append-only files that survive a killed writer: journals of finished work.
+"""Append-only files that survive a killed writer: journals of finished work, and logs written in turn.
 
 A journal has one record on each line: the CRC-32 of its JSON in eight hexadecimal digits, a space, the JSON.
 The header is written twice at the start, so that no single damaged byte loses a run. A record is on disk when
-`Journal.append` returns; `BackgroundWriter` lets many records share one sync. A killed writer can leave
+`Journal.append` returns; with `append_lines` many records share one sync. A killed writer can leave
 an incomplete record at the end, which `Journal.resume` cuts off. A broken record anywhere else was damaged by
 something else: it is skipped and counted (`Journal.damaged`).
+
+A log with a format of its own, which several processes write in turn, is locked by `exclusive` and written by
+`append_at`.
 
 The checksum stops accidents only. A writer can keep the `record_digest` of each line in memory and have
 `JournalReader.read` check it, so that no other program rewrites what is finished.
@@ -19,7 +22,7 @@ import os
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -427,3 +430,64 @@ def _broken(path: Path, offset: int) -> InvalidInput:
         file=str(path),
         offset=offset,
     )
+
+
+PATIENCE_SECONDS = 60.0
+"""How long `exclusive` waits for another process."""
+
+
+@contextmanager
+def exclusive(path: Path, *, patience_seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
+    """Lock the file `path` while the block runs. The system releases the lock of a killed process.
+
+    Raises:
+        StorageError: Another process keeps the lock for too long, or the file cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path, timeout=patience_seconds)
+        lock.acquire()
+    except Timeout:
+        raise StorageError(
+            f"{path} is locked by another process for more than {patience_seconds:g} s",
+            remedy="Wait for it to end, or end it; that releases the lock.",
+            file=str(path),
+        ) from None
+    except OSError as error:
+        raise writing_failed(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def append_at(path: Path, data: bytes, *, position: int) -> None:
+    """Write `data` durably after the first `position` bytes of a file, replacing what follows them.
+
+    Creates the file if it is missing. Overwriting removes an incomplete entry of a killed writer.
+
+    Raises:
+        StorageError: The file cannot be written, or is shorter than `position`.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with os.fdopen(descriptor, "r+b") as file:
+            if file.seek(0, os.SEEK_END) < position:
+                raise StorageError(
+                    f"{path} is shorter than it was: {position} bytes were written to it",
+                    remedy="Restore it from a backup or from version control.",
+                    file=str(path),
+                )
+            file.truncate(position)
+            file.seek(position)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if is_new:
+            sync_directory(path.parent)
+    except OSError as error:
+        raise writing_failed(path, error) from error

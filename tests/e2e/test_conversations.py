@@ -1,4 +1,4 @@
-"""Cases with several turns at the command line, and `async` functions under limits and in workers."""
+"""Cases with several turns at the command line, and `async` functions under limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def failure(row: dict[str, Any]) -> str | None:
     return next((one["failure"] for one in row["verdicts"] if one["judge_id"] == "execution"), None)
 
 
-@pytest.mark.parametrize("more", [("--workers", "1"), ("--workers", "2", "--parallel", "4")])
+@pytest.mark.parametrize("more", [(), ("--parallel", "4")])
 def test_an_async_function_converses_under_a_time_limit(place: Path, more: tuple[str, ...]) -> None:
     found = run(place, "python:conversations:answers", *more)
     assert {name: row["outcome"] for name, row in found.items() if name.startswith("good")} == {

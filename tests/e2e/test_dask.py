@@ -1,12 +1,14 @@
-"""`run --executor dask` against a real scheduler and workers on this machine."""
+"""`--executor dask` against a real scheduler and workers on this machine: scoring, and trials of an agent."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,8 +33,13 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with a_cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@contextmanager
+def a_cluster(place: Path) -> Iterator[Cluster]:
     """A scheduler and two workers, each in an empty directory that no suite is in."""
-    place = tmp_path_factory.mktemp("cluster")
     file = place / "scheduler.json"
     log = (place / "log").open("wb")
 
@@ -145,7 +152,6 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, address: str, code: int, 
     [
         (["--executor", "dask"], "--dask-scheduler"),
         (["--dask-scheduler", "tcp://x:1"], "--executor dask"),
-        (["--executor", "dask", "--dask-scheduler", "tcp://x:1", "--agent-command", "x"], "recorded traces"),
     ],
 )
 def test_flags_that_do_not_go_together(tmp_path: Path, flags: list[str], said: str) -> None:
@@ -153,3 +159,71 @@ def test_flags_that_do_not_go_together(tmp_path: Path, flags: list[str], said: s
     ended = run(tmp_path, "out", *flags)
     assert ended.code == 2
     assert said in ended.error["message"]
+
+
+AGENT = """
+import json, os, sys, time
+from pathlib import Path
+task = json.load(sys.stdin)
+Path(sys.argv[1], f"{task['case_id']} {os.getppid()} {time.time_ns()}").touch()
+time.sleep(float(sys.argv[2]))
+repaired = task["mode"] == "repair"
+print(json.dumps({"assistant_output": "hello", "tool_calls": [] if repaired else [{"tool": "escalate"}]}))
+"""
+
+
+def run_trials(place: Path, out: str, seconds: float, *more: str) -> Ended:
+    (place / "agent.py").write_text(AGENT)
+    (place / "log").mkdir(exist_ok=True)
+    metadata = {"tool_responses": {"escalate": "no"}}
+    policy = {"forbidden_tools": ["escalate"]}
+    rows = [{"case_id": f"case-{number}", "policy": policy, "metadata": metadata} for number in range(8)]
+    (place / "live.jsonl").write_text("\n".join(map(json.dumps, [{"dataset_id": "live"}, *rows])) + "\n")
+    program = f"{sys.executable} -S -E {place / 'agent.py'} {place / 'log'} {seconds}"
+    of_run = ["run", "--suite", "live.jsonl", "--out", out, "--run-id", "r", "--agent-command", program]
+    return agent_eval(*of_run, *more, cwd=place)
+
+
+def test_trials_of_an_agent_run_on_all_workers_at_once_and_give_the_same_pack(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    there = run_trials(tmp_path, "there", 0.5, "--max-repairs", "1", *on(cluster))
+    assert there.json()["summary"]["passed_cases"] == 8
+    begun = [path.name.split() for path in (tmp_path / "log").iterdir()]
+    assert len(begun) == 16, "each trial, and its repair"
+    assert len({supervisor for _, supervisor, _ in begun}) == 2, "one of each worker"
+    assert run_trials(tmp_path, "here", 0.5, "--max-repairs", "1").json()["summary"]["passed_cases"] == 8
+    assert tree(tmp_path / "here") == tree(tmp_path / "there")
+
+
+def test_a_function_runs_on_the_workers(tmp_path: Path, cluster: Cluster) -> None:
+    suite(tmp_path)
+    ended = run(tmp_path, "there", "--agent", "python:json:dumps", "--case", "case-1", *on(cluster))
+    assert ended.json()["summary"]["passed_cases"] == 1
+
+
+@WHOLE_JOB
+def test_a_worker_that_dies_loses_no_trial(tmp_path: Path) -> None:
+    (tmp_path / "cluster").mkdir()
+    with a_cluster(tmp_path / "cluster") as cluster:
+
+        def kill() -> None:
+            while not list((tmp_path / "log").glob("*")):
+                time.sleep(0.05)
+            cluster.workers[0].kill()
+
+        (tmp_path / "log").mkdir()
+        killer = threading.Thread(target=kill)
+        killer.start()
+        ended = run_trials(tmp_path, "out", 1, "--max-repairs", "1", *on(cluster))
+        killer.join()
+    assert ended.code == 0, ended.err
+    assert json.loads(ended.out)["summary"]["passed_cases"] == 8
+
+
+def test_what_needs_this_machine_is_not_sent_to_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    (tmp_path / "tools.py").write_text("def call(tool, arguments): return 1\n")
+    ended = run_trials(tmp_path, "out", 0, "--tools", "tools:call", *on(cluster))
+    assert ended.code == 2
+    assert "stay on this machine" in ended.error["message"]
+    assert not list(tmp_path.glob("out*"))

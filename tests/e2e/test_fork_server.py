@@ -66,12 +66,12 @@ def test_the_entrypoint_does_alike(server: ForkServer, tmp_path: Path) -> None:
     assert forked(server, command) == (afresh.code, afresh.out, afresh.err) == (0, afresh.out, "")
 
 
-IN_THIS_PROCESS = ("--agent", "python:my_agent:answer", "--workers", "1")
-"""An agent whose module is imported into the process of the command."""
+IN_THIS_PROCESS = ("--agent-command", "true", "--tools", "my_tools:answer")
+"""Tools whose module is imported into the process of the command."""
 
 
 def test_it_sees_its_own_directory_and_environment_only(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_agent.py").write_text(
+    (tmp_path / "my_tools.py").write_text(
         "import json, os, sys\n"
         "json.dump([os.environ.get('MINE'), os.getcwd(), sys.path[0], sys.argv], open('seen.json', 'w'))\n"
     )
@@ -101,7 +101,7 @@ def test_it_may_be_kept_from_writing(server: ForkServer, tmp_path: Path) -> None
 
 
 def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_agent.py").write_text(
+    (tmp_path / "my_tools.py").write_text(
         "import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(3600)\n"
     )
     words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
@@ -110,13 +110,13 @@ def test_one_that_does_not_end_is_killed(server: ForkServer, tmp_path: Path) -> 
 
 
 def test_the_signal_that_ended_it_is_its_code(server: ForkServer, tmp_path: Path) -> None:
-    (tmp_path / "my_agent.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    (tmp_path / "my_tools.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
     words = (*PROGRAM, "run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     code, out, err = forked(server, Command(words, str(tmp_path), environment()))
     assert (code, out, err) == (-signal.SIGKILL, "", "")
 
 
-WAITING_AGENT = """
+WAITING_TOOLS = """
 import os, signal, sys, time
 
 def say(number, frame):
@@ -132,7 +132,7 @@ time.sleep(3600)
 @pytest.fixture(params=["forked", "afresh"])
 def waiting(request: pytest.FixtureRequest, server: ForkServer, tmp_path: Path) -> Iterator[Process]:
     """A command in a group of its own that says it is ready and ends only when it is interrupted."""
-    (tmp_path / "my_agent.py").write_text(WAITING_AGENT)
+    (tmp_path / "my_tools.py").write_text(WAITING_TOOLS)
     words = ("run", "--suite", str(GOOD), "--out", "pack", *IN_THIS_PROCESS)
     if request.param == "forked":
         command = Command((*PROGRAM, *words), str(tmp_path), environment(), own_group=True)

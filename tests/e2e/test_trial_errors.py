@@ -76,24 +76,20 @@ def test_a_program_may_report_its_usage_however_it_likes(usage: Any, tmp_path: P
 
 
 ODD = """
-class Odd(str):
-    def __eq__(self, other):
+class Odd(dict):
+    def items(self):
         raise ZeroDivisionError("odd")
-    __hash__ = str.__hash__
 
 def agent(task):
-    answer = Odd("done") if task["case_id"] == "b" else "done"
+    answer = Odd(n=2**70) if task["case_id"] == "b" else "done"
     return {"assistant_output": answer}
 """
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_an_answer_that_raises_when_it_is_read_is_the_agents_error_in_its_trial_alone(
-    workers: str, tmp_path: Path
-) -> None:
+def test_an_answer_that_raises_when_it_is_read_is_the_agents_error_in_its_trial_alone(tmp_path: Path) -> None:
     arguments = suite_of(tmp_path, *({"case_id": name} for name in "abc"))
     (tmp_path / "odd.py").write_text(ODD)
-    run = [*arguments, "--agent", "python:odd:agent", "--workers", workers, "--run-id", "r"]
+    run = [*arguments, "--agent", "python:odd:agent", "--run-id", "r"]
     summary = agent_eval(*run, cwd=tmp_path).json()["summary"]
     assert (summary["total_cases"], summary["passed_cases"], summary["error_cases"]) == (3, 2, 1)
     assert "returned something that cannot be read: ZeroDivisionError" in events(tmp_path, "b")[-1]["error"]

@@ -3,10 +3,10 @@
 A schema comes from the suite and the value from an agent; both are hostile. References reach the schema
 itself and the published meta-schemas, never a file or an address. Patterns run on RE2: jsonschema's own
 keywords pass them to Python's backtracking engine in four places, which this module replaces. It also
-replaces `uniqueItems`, which compares each item with every other, and the choice of validator for an
-embedded `$schema`, which would bring the original keywords back. `format` is an annotation, as the drafts
-define it by default, and is not asserted. A schema that refers to itself endlessly, or that follows more than
-`REFERENCE_LIMIT` references on one value, is an error.
+replaces `uniqueItems`, which compares each item with every other, `multipleOf`, which counts in binary, and
+the choice of validator for an embedded `$schema`, which would bring the original keywords back. `format` is
+an annotation, as the drafts define it by default, and is not asserted. A schema that refers to itself
+endlessly, or that follows more than `REFERENCE_LIMIT` references on one value, is an error.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
+from fractions import Fraction
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
@@ -62,10 +64,86 @@ def check_schema(schema: Any, *, case_id: str, field: str) -> None:
     """Refuse a schema that is invalid, has an unusable pattern, or refers to something outside of it."""
     try:
         _inspect_once(canonical_json(schema))
+        _refuse_without_effect(schema, "")
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
         words = f"{field} is not a usable JSON Schema{place}: {problem}"
         raise refusal(case_id, field, words, problem.remedy) from None
+
+
+_APPLIED_TO_MANY = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_APPLIED_IN_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_APPLIED = (
+    *("items", "additionalProperties", "additionalItems", "propertyNames", "contains", "not", "if", "then"),
+    *("else", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+)
+_CHECKS = frozenset(
+    {
+        *_APPLIED_TO_MANY,
+        *_APPLIED_IN_LISTS,
+        *_APPLIED,
+        *(
+            "type",
+            "enum",
+            "const",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+        ),
+        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains"),
+        *("minContains", "maxProperties", "minProperties", "required", "dependentRequired", "dependencies"),
+        *("$ref", "$dynamicRef", "$recursiveRef"),
+    }
+)
+"""Keywords that can refuse a value, or apply schemas that can."""
+_ANNOTATIONS = frozenset(
+    {
+        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"),
+        *("$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
+        *("contentEncoding", "contentMediaType", "nullable", "example", "name", "strict", "discriminator"),
+    }
+)
+_WRAPPERS = ("parameters", "input_schema", "inputSchema", "schema", "json_schema", "function")
+"""Fields in which APIs put the schema of a tool's arguments or of an answer."""
+
+
+def _refuse_without_effect(schema: Any, place: str) -> None:
+    """Refuse a schema that checks nothing: its keywords are misspelt, or are those of something else."""
+    if not isinstance(schema, dict) or not schema:
+        return
+    for name in schema:
+        near = () if name in _CHECKS or name in _ANNOTATIONS else get_close_matches(name, _CHECKS, 1, 0.8)
+        if near:
+            raise UnusableSchema(
+                f"{quoted(name)} is no keyword, and checks nothing",
+                place=place,
+                remedy=f"Did you mean {near[0]}? A key of your own may begin with x-.",
+            )
+    if _CHECKS.isdisjoint(schema):
+        wrapper = next((name for name in _WRAPPERS if isinstance(schema.get(name), dict)), None)
+        raise UnusableSchema(
+            "it has no keyword of JSON Schema, and checks nothing",
+            place=place,
+            remedy=f"Write what stands under {wrapper} in its place."
+            if wrapper is not None
+            else "Write what a value must be, such as type, properties or required.",
+        )
+    inner = [(name, schema[name]) for name in _APPLIED if name in schema]
+    inner += [
+        (f"{name}/{key}", each) for name in _APPLIED_TO_MANY for key, each in _members(schema.get(name))
+    ]
+    for name in _APPLIED_IN_LISTS:
+        alternatives = schema[name] if isinstance(schema.get(name), list) else []
+        inner += [(f"{name}/{position}", each) for position, each in enumerate(alternatives)]
+    for name, each in inner:
+        if isinstance(each, dict) and not (set(each) <= _ANNOTATIONS):
+            _refuse_without_effect(each, f"{place}/{name}")
+
+
+def _members(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
 
 
 def violations(schema: Any, value: Any) -> list[Violation]:
@@ -346,6 +424,15 @@ def _unique_items(validator: Any, unique: Any, instance: Any, _: Any) -> Iterato
             seen.add(key)
 
 
+def _multiple_of(validator: Any, step: Any, instance: Any, _: Any) -> Iterator[ValidationError]:
+    """Compare as the decimals that are written: 19.99 is a multiple of 0.01, though not as binary numbers."""
+    if (
+        validator.is_type(instance, "number")
+        and (Fraction(repr(instance)) / Fraction(repr(step))).denominator != 1
+    ):
+        yield ValidationError(f"{instance!r} is not a multiple of {step!r}")
+
+
 def _hashable(value: Any) -> Any:
     """Return a hashable value that is equal for equal JSON: 1 equals 1.0 but not true."""
     if isinstance(value, dict):
@@ -370,6 +457,7 @@ def _on_re2(original: Any) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
+        "multipleOf": _multiple_of,
     }
     if "unevaluatedProperties" in original.VALIDATORS:
         keywords["unevaluatedProperties"] = _unevaluated_properties

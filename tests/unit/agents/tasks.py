@@ -68,13 +68,20 @@ class Retries:
 
 
 def around(
-    task: Task, *, strict: bool = False, clocks: Clocks | None = None, retry: Any = None, beyond: Any = None
+    task: Task,
+    *,
+    strict: bool = False,
+    clocks: Clocks | None = None,
+    retry: Any = None,
+    beyond: Any = None,
+    alone: bool = False,
 ) -> Surroundings:
     """Surroundings with the case's own tools and a clock that stands still."""
     return Surroundings(
         CaseTools(task.case, strict=strict, beyond=beyond),
         clocks=clocks or Time().clocks,
         retry=retry or Retries(0),
+        alone=alone,
     )
 
 

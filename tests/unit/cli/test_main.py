@@ -88,7 +88,6 @@ def test_what_is_misspelt_names_the_nearest(words: tuple[str, ...], nearest: str
         (["run"], "--suite"),
         (["run", "--suite", "a.json", "--out", "b", "--run-id", " "], "--run-id"),
         (["run", "--suite", "a.json", "--out", "b", "--run-id", "a\x1b[2J"], "--run-id"),
-        (["run", "--suite", "a.json", "--out", "b", "--workers", "0"], "--workers"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "nan"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--min-pass-rate", "all"], "--min-pass-rate"),
         (["gate", "--compare", "a.json", "--max-hard-fail-rate", "inf"], "--max-hard-fail-rate"),

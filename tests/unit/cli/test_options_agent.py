@@ -38,11 +38,7 @@ def run(*flags: str, command: str = "run-loop") -> int:
         (["--agent-url", "localhost"], "'localhost' is not an address such as https://host/path"),
         (["--max-steps", "3"], "--max-steps is for running an agent, and none is named"),
         ([*AGENT, "--repair-command", "x"], "--repair-command goes with an agent that is a program"),
-        (["--workers", "2"], "--workers is for running an agent, and none is named"),
-        (
-            ["--agent-command", "x", "--workers", "2"],
-            "--workers goes with an agent that is a Python function",
-        ),
+        ([*AGENT, "--workers", "2"], "--workers is gone"),
         ([], "Give --agent-command, or --agent"),
     ],
 )

@@ -43,6 +43,7 @@ class FakeAgent:
     """Behaves as told, and remembers its tasks."""
 
     replays = False
+    account = None
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import RunConfig
-from agent_eval.suites import open_suite
-from agent_eval.suites.reader import SuiteSource
+from agent_eval.suites.reader import SuiteSource, open_suite
 
 MakeSuite = Callable[..., SuiteSource]
 

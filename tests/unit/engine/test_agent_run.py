@@ -17,9 +17,9 @@ from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import AttemptLimits, RunConfig, RunLimits, TrialLimits
 from agent_eval.contracts.trials import case_policy
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, NothingMeasured
 from agent_eval.evidence.reader import open_pack

@@ -14,8 +14,8 @@ from agent_eval.agents.recorder import Recorder
 from agent_eval.agents.tools import CaseTools
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.engine.agent_run import Execution, ExecutionPlan, execute
-from agent_eval.engine.plan import JudgePlan
 from agent_eval.engine.progress import RunProgress
+from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
 from agent_eval.errors import FailureKind
 from agent_eval.http.retry import Patience

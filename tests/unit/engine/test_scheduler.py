@@ -1,15 +1,24 @@
-"""Trials at once: as many as are wanted, or as a provider takes."""
+"""Trials at once: as many as are wanted, or as a provider takes. Each is on disk when it counts."""
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent_eval.engine.scheduler import Crew, FixedLimit
+from agent_eval.engine.journaled_suite import FinishedTrial
+from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.errors import StorageError
 from agent_eval.models.retries import AdaptiveLimit, limit_of
+from agent_eval.storage import journal as journals
+from agent_eval.storage.journal import Journal, JournalReader, encode
 
 
 def nothing() -> None:
@@ -24,84 +33,197 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize("places", [1, 3, 8])
-def test_every_item_is_done_once_and_never_too_many_at_a_time(places: int) -> None:
-    done: list[int] = []
-    busy: set[int] = set()
-    most = 0
-    lock = threading.Lock()
+@dataclass
+class Bench:
+    """Runs numbers in place of trials, and counts how many are in progress."""
 
-    def work(item: int) -> None:
-        nonlocal most
-        with lock:
-            busy.add(item)
-            most = max(most, len(busy))
-        time.sleep(0.001)
-        with lock:
-            busy.discard(item)
-            done.append(item)
+    journal: Journal
+    pool: ThreadPoolExecutor
+    lock: Any = field(default_factory=threading.Lock)
+    busy: int = 0
+    most: int = 0
+    begun: list[int] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
+    recorded: dict[int, int] = field(default_factory=dict)
 
-    Crew(work, iter(range(60)), FixedLimit(places)).run(nothing)
-    assert sorted(done) == list(range(60))
-    assert most <= places
-    assert places == 1 or most > 1
+    def scheduler(
+        self,
+        numbers: Iterable[int],
+        do: Callable[[int], object] = lambda _: time.sleep(0.001),
+        *,
+        places: int = 2,
+        most: Callable[[], int] | None = None,
+        adaptive: AdaptiveLimit | None = None,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> Scheduler:
+        def trial(number: int) -> FinishedTrial | None:
+            with self.lock:
+                self.busy += 1
+                self.most = max(self.most, self.busy)
+                self.begun.append(number)
+            try:
+                do(number)
+            finally:
+                with self.lock:
+                    self.busy -= 1
+            self.done.append(number)
+            return FinishedTrial(number, "passed", None, 0, [], encode([number]))
+
+        def start(number: int) -> Future[FinishedTrial | None]:
+            return (pool or self.pool).submit(trial, number)
+
+        work = Work(
+            start=start,
+            numbers=iter(numbers),
+            places=places,
+            most=most,
+            adaptive=adaptive,
+            on_recorded=self.record,
+        )
+        return Scheduler(work, self.journal)
+
+    def record(self, done: FinishedTrial, offset: int) -> None:
+        with JournalReader(self.journal.path) as reader:
+            assert reader.read(offset) == [done.number], "it is on disk"
+        self.recorded[done.number] = offset
 
 
-def test_items_are_begun_in_order() -> None:
-    begun: list[int] = []
-    Crew(begun.append, iter(range(50)), FixedLimit(1)).run(nothing)
-    assert begun == list(range(50))
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with Journal.create(tmp_path / "j", {}) as journal, ThreadPoolExecutor(2) as pool:
+        yield Bench(journal, pool)
 
 
-def test_what_work_raises_ends_everything() -> None:
-    begun: list[int] = []
+def test_every_trial_is_done_once_and_recorded_when_it_is_told(bench: Bench) -> None:
+    bench.scheduler(range(60)).run(nothing)
+    assert sorted(bench.done) == sorted(bench.recorded) == list(range(60))
+    assert {entry.offset for entry in bench.journal.entries()} == set(bench.recorded.values())
 
-    def work(item: int) -> None:
-        begun.append(item)
-        if item == 3:
+
+def test_trials_are_begun_in_order(bench: Bench) -> None:
+    with ThreadPoolExecutor(1) as one:
+        bench.scheduler(range(50), places=1, pool=one).run(nothing)
+    assert bench.begun == list(range(50))
+
+
+def test_a_limit_of_costs_keeps_what_is_in_progress_few(bench: Bench) -> None:
+    with ThreadPoolExecutor(8) as many:
+        bench.scheduler(range(40), places=8, most=lambda: 3, pool=many).run(nothing)
+    assert bench.most <= 3
+    assert len(bench.done) == 40
+
+
+def test_what_a_trial_raises_ends_everything_and_keeps_what_is_done(bench: Bench) -> None:
+    def do(number: int) -> None:
+        if number == 3:
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        Crew(work, iter(range(1000)), FixedLimit(2)).run(nothing)
-    assert len(begun) < 1000
+        bench.scheduler(range(1000), do).run(nothing)
+    assert len(bench.begun) < 1000
+    assert sorted(bench.recorded) == sorted(set(bench.begun) - {3})
 
 
-def test_what_the_items_raise_is_raised() -> None:
-    def items() -> Iterator[int]:
+def test_what_the_numbers_raise_is_raised(bench: Bench) -> None:
+    def numbers() -> Iterator[int]:
         yield 1
         raise LookupError
 
     with pytest.raises(LookupError):
-        Crew(lambda _: None, items(), FixedLimit(2)).run(nothing)
+        bench.scheduler(numbers()).run(nothing)
 
 
-def test_stopped_it_begins_nothing_new_and_finishes_what_was_begun() -> None:
-    done: list[int] = []
-
-    def work(item: int) -> None:
-        time.sleep(0.3)
-        done.append(item)
-
-    crew = Crew(work, iter(range(100)), FixedLimit(2))
-    crew.run(crew.stop)
-    assert 1 <= len(done) <= 4
+def test_stopped_it_begins_nothing_new_and_finishes_what_was_begun(bench: Bench) -> None:
+    scheduler = bench.scheduler(range(100), lambda _: time.sleep(0.3))
+    scheduler.run(scheduler.stop)
+    assert 1 <= len(bench.done) <= 4
+    assert sorted(bench.recorded) == sorted(bench.begun)
 
 
-def test_interrupted_it_leaves_behind_what_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent_eval.engine.scheduler.GRACE_SECONDS", 0.1)
+def test_interrupted_it_waits_a_moment_and_leaves_behind_what_does_not_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agent_eval.engine.scheduler.GRACE_SECONDS", 0.3)
     gate = threading.Event()
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    crew = Crew(lambda _: gate.wait(30) and None, iter(range(2)), FixedLimit(2))
+    scheduler = bench.scheduler(range(9), lambda number: number and gate.wait(30))
     with pytest.raises(KeyboardInterrupt):
-        crew.run(interrupt)
-    began = time.monotonic()
-    crew.settle()
-    assert time.monotonic() - began < 20
+        scheduler.run(interrupt)
+    scheduler.settle()
+    assert list(bench.recorded) == [0]
     gate.set()
-    crew.settle()
+
+
+def test_left_behind_what_takes_longer_than_it_may(bench: Bench) -> None:
+    gate = threading.Event()
+    scheduler = bench.scheduler(range(2), lambda number: number and gate.wait(30))
+    scheduler.run(lambda: scheduler.stop(within=0.1))
+    assert bench.done == [0]
+    assert scheduler.in_flight == 1
+    gate.set()
+
+
+def test_records_that_wait_share_a_sync(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs: list[int] = []
+    sync = journals._sync
+
+    def slow_sync(descriptor: int) -> None:
+        time.sleep(0.2)
+        syncs.append(descriptor)
+        sync(descriptor)
+
+    monkeypatch.setattr(journals, "_sync", slow_sync)
+    bench.scheduler(range(50), lambda _: None).run(nothing)
+    assert len(bench.recorded) == 50
+    assert len(syncs) <= 5
+
+
+def test_a_disk_that_is_full_ends_it_and_nothing_counts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(journals, "_sync", full)
+    scheduler = bench.scheduler(range(9))
+    with pytest.raises(StorageError, match="No space left"):
+        scheduler.run(nothing)
+    scheduler.settle()
+    assert bench.recorded == {}
+    assert list(bench.journal.entries()) == []
+
+
+def test_a_run_grows_with_its_limit_and_waits_for_a_place_that_another_has(bench: Bench) -> None:
+    limit = AdaptiveLimit(1, most=16)
+    assert limit.take()
+    threading.Timer(0.3, limit.give_back).start()
+
+    def do(_: int) -> None:
+        time.sleep(0.01)
+        limit.report(failed=False)
+
+    with ThreadPoolExecutor(64) as many:
+        bench.scheduler(range(400), do, adaptive=limit, pool=many).run(nothing)
+    assert len(bench.done) == 400
+    assert 4 <= bench.most <= 16
+
+
+def test_runs_of_one_account_share_its_places(bench: Bench) -> None:
+    limit = AdaptiveLimit(3, most=3)
+    with ThreadPoolExecutor(64) as many:
+        runs = [
+            threading.Thread(target=bench.scheduler(numbers, adaptive=limit, pool=many).run, args=(nothing,))
+            for numbers in (range(40), range(40, 80))
+        ]
+        for run in runs:
+            run.start()
+        for run in runs:
+            run.join()
+    assert len(set(bench.done)) == 80
+    assert bench.most == 3
 
 
 def rounds(limit: AdaptiveLimit, count: int, *, taken: float = 1.0) -> list[int]:
@@ -166,76 +288,7 @@ def test_other_failures_only_delay_growth() -> None:
     assert limit.current() == 8
 
 
-def test_a_crew_grows_with_its_limit() -> None:
-    limit = AdaptiveLimit(1, most=16)
-    most = 0
-    busy = 0
-    lock = threading.Lock()
-
-    def work(_: int) -> None:
-        nonlocal most, busy
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        time.sleep(0.01)
-        limit.report(failed=False)
-        with lock:
-            busy -= 1
-
-    Crew(work, iter(range(400)), limit).run(nothing)
-    assert 4 <= most <= 16
-
-
-def test_left_behind_what_takes_longer_than_it_may() -> None:
-    gate = threading.Event()
-    done: list[int] = []
-
-    def work(item: int) -> None:
-        if item:
-            gate.wait(30)
-        done.append(item)
-
-    crew = Crew(work, iter(range(3)), FixedLimit(3))
-    began = time.monotonic()
-    crew.run(lambda: crew.stop(within=0.1))
-    assert time.monotonic() - began < 20
-    assert done == [0]
-    assert crew.in_flight == 2
-    gate.set()
-    crew.settle()
-    assert sorted(done) == [0, 1, 2]
-
-
 def test_an_account_has_one_controller_and_what_has_none_its_own() -> None:
     assert limit_of("http://a x") is limit_of("http://a x")
     assert limit_of("http://a x") is not limit_of("http://a y")
     assert limit_of(None) is not limit_of(None)
-
-
-def test_crews_of_one_account_share_its_places() -> None:
-    limit = AdaptiveLimit(3, most=3)
-    busy: set[tuple[int, int]] = set()
-    most = 0
-    lock = threading.Lock()
-    done: list[tuple[int, int]] = []
-
-    def run(crew: int) -> None:
-        def work(item: int) -> None:
-            nonlocal most
-            with lock:
-                busy.add((crew, item))
-                most = max(most, len(busy))
-            time.sleep(0.005)
-            with lock:
-                busy.discard((crew, item))
-                done.append((crew, item))
-
-        Crew(work, iter(range(40)), limit).run(nothing)
-
-    crews = [threading.Thread(target=run, args=(number,)) for number in range(2)]
-    for crew in crews:
-        crew.start()
-    for crew in crews:
-        crew.join()
-    assert len(set(done)) == 80
-    assert most == 3

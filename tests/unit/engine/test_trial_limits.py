@@ -8,7 +8,7 @@ import pytest
 
 from agent_eval.contracts import Case, RunLimits, Trace, TrialLimits
 from agent_eval.engine.progress import RunUse
-from agent_eval.engine.trial_use import TrialUse
+from agent_eval.engine.usage import TrialUse
 from tests.factories import make_case, make_event
 
 

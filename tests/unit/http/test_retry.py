@@ -51,6 +51,7 @@ def test_asked_wait__nonsense_in_the_reset_time_is_not_obeyed() -> None:
             20.0,
         ),
         ({"anthropic-ratelimit-tokens-remaining": "0", "anthropic-ratelimit-tokens-reset": "soon"}, None),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "30"}, 30.0),
         ({"x-ratelimit-remaining": "0"}, None),
     ],
 )

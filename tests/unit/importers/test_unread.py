@@ -13,7 +13,7 @@ import pytest
 
 from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.importers.catalog import FORMATS, Family
-from agent_eval.importers.unread import CALL, shapes_of
+from agent_eval.importers.shapes import CALL, shapes_of
 from tests.unit.importers.importing import Result, imported, of_value
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"

@@ -253,3 +253,13 @@ def test_a_full_disk_is_told_and_what_was_written_stays(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert [record["n"] for record in resumed(tmp_path / "j")] == list(range(int(done.stdout)))
+
+
+def test_a_closed_journal_takes_nothing(tmp_path: Path) -> None:
+    journal = Journal.create(tmp_path / "j", {})
+    assert journal.is_empty
+    journal.append(1)
+    assert not journal.is_empty
+    journal.close()
+    with pytest.raises(StorageError, match="closed"):
+        journal.append(2)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.errors import StorageError
-from agent_eval.storage.shared_log import append_at, exclusive
+from agent_eval.storage.journal import append_at, exclusive
 
 
 def test_what_counts_is_kept_and_what_follows_it_is_replaced(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import READABLE_SCHEMA_VERSIONS
 from agent_eval.errors import InvalidInput
-from agent_eval.suites import validate_suite
 from agent_eval.suites.migrate import migrate, migrate_to
+from agent_eval.suites.validate import validate_suite
 
 OLD: dict[str, Any] = {
     "dataset_id": "d",

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from agent_eval.contracts import SHARD_CASES
 from agent_eval.errors import InvalidInput, NotEvaluable, StorageError
-from agent_eval.suites import load_suite, open_suite, read_payload
-from agent_eval.suites.reader import _lines
+from agent_eval.suites.reader import _lines, load_suite, open_suite, read_payload
 from agent_eval.suites.select import select
 
 HEADER = {"dataset_id": "demo", "metadata": {"schema_version": "1.0.0", "owner": "qa"}}

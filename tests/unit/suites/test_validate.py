@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent_eval.suites import validate_suite
 from agent_eval.suites.reader import load_suite
-from agent_eval.suites.validate import LISTED_PROBLEMS
+from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
 
 EVENT = {"idx": 0, "ts": None, "actor": "agent", "type": "message", "output": "x"}
 

@@ -42,7 +42,12 @@ ROWS = [
     ),
     Row("no output, where null is allowed", uses("t"), json_schema=True, gives=NO_OUTPUT),
     held("the schema false allows nothing", "1", False, BROKEN),
-    held("a format is an annotation", '"no address"', {"format": "email"}, "passed"),
+    held("a format is an annotation", '"no address"', {"type": "string", "format": "email"}, "passed"),
+    *(
+        held(f"{price} is a multiple of a cent", str(price), {"multipleOf": 0.01}, "passed")
+        for price in (19.99, 4.35, 1.1, 0.07, 100.01)
+    ),
+    held("tenths of a cent are no multiple", "2.675", {"multipleOf": 0.01}, BROKEN),
     *(
         held("a schema that refers to itself without end", {"a": 1}, schema, UNUSABLE, has=WITHOUT_END)
         for schema in (
@@ -63,6 +68,12 @@ ROWS = [
         held(f"refused: {schema}"[:60], "1", schema, "refused json_schema", has=words)
         for schema, words in (
             ({"type": "whole number"}, "at /type"),
+            ({"title": "Price", "format": "email"}, "it has no keyword of JSON Schema, and checks nothing"),
+            ({"name": "lookup", "parameters": ORDER}, "checks nothing"),
+            ({"function": {"name": "lookup", "parameters": ORDER}}, "checks nothing"),
+            ({"name": "answer", "strict": True, "schema": ORDER}, "checks nothing"),
+            ({"type": "object", "requird": ["id"]}, "requird"),
+            ({"properties": {"a": {"minimun": 0, "type": "number"}}}, "at /properties/a"),
             ({"properties": {"a": {"minimum": "0"}}}, "at /properties/a/minimum"),
             ({"pattern": "(?=a)"}, "lookahead"),
             ({"items": {"patternProperties": {"(": True}}}, "patternProperties"),

@@ -26,6 +26,14 @@ ROWS = [
         "DROP_table and user.Delete (events 2 and 4)",
         refs=[2, 4],
     ),
+    *(
+        Row(f"{name} has a forbidden word", uses(name), gives=NAMED)
+        for name in ("dropTable", "mcp__db__drop_table")
+    ),
+    *(
+        Row(f"{name} has a forbidden word within another", uses(name), gives="passed")
+        for name in ("select_dropdown", "administer_quiz", "undeleted")
+    ),
     Row("no name is forbidden", uses("delete"), config={"forbidden_tool_patterns": []}, gives="passed"),
     Row("an alternative stays inside its pattern", uses("format"), config=ALTERNATIVES, gives="passed"),
     Row("an alternative is found", uses("DD"), config=ALTERNATIVES, gives=NAMED),

@@ -1,14 +1,10 @@
-"""Agents that are Python functions run in forked workers: what one does to its process is its own failure.
-
-Every test runs the command line as a process of its own, which has one thread and so can be forked.
-"""
+"""Agents that are Python functions run in a process of their own: what one does to it is its own failure."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,8 +17,6 @@ from agent_eval.storage.journal import decode, header_lines
 from tests.e2e import program
 from tests.e2e.program import Ended, Process, agent_eval, tree
 from tests.extent import WHOLE_JOB, crossed
-
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers are forked on Linux only")
 
 CASES = 12
 BAD = "case-5"
@@ -89,11 +83,18 @@ def catches_everything(task):
         except BaseException: log("caught")
     return "ok"
 
-def two_processes(task):
-    Path(f"process-{os.getpid()}").touch()
+begun = 0
+def together(task):
+    global begun
+    begun += 1
     until = time.monotonic() + 60
-    while len(list(Path().glob("process-*"))) < 2 and time.monotonic() < until: time.sleep(0.01)
-    return f"{HERE == os.getpid()}"
+    while begun < 6 and time.monotonic() < until: time.sleep(0.01)
+    print(f"printed {os.environ.get('AGENT_EVAL_SIGNING_KEY')}\\n", end="", flush=True)
+    return f"{HERE == os.getpid()} {sys.stdin.read()!r} {os.environ['OF_THE_JOB']}"
+def hangs_beside_others(task):
+    log(task["case_id"])
+    time.sleep(60 if is_bad(task) else 0.4)
+    return "ok"
 
 def costs(task):
     log(task["case_id"])
@@ -185,27 +186,12 @@ def wait_until(condition: Callable[[], object], what: str) -> None:
         time.sleep(0.02)
 
 
-def test_the_pack_does_not_depend_on_the_number_of_workers_and_threads(place: Path) -> None:
-    more = ["--trials", "2", "--max-repairs", "1"]
-    ways = [
-        ["--workers", "1"], ["--workers", "1", "--parallel", "3"], [], ["--parallel", "2"],
-        ["--parallel", "3", "--workers", "2"], ["--parallel", "7", "--workers", "2"],
-    ]  # fmt: skip
-    for number, way in enumerate(ways):
-        ended = run(place, "plain", *more, *way, out=f"out-{number}")
-        assert ended.json()["summary"]["error_cases"] == 1
-    first, *others = [tree(place / f"out-{number}") for number in range(len(ways))]
+def test_the_pack_does_not_depend_on_how_many_run_at_once(place: Path) -> None:
+    for number, parallel in enumerate(("1", "3", "7")):
+        more = ["--trials", "2", "--max-repairs", "1", "--parallel", parallel]
+        assert run(place, "plain", *more, out=f"out-{number}").json()["summary"]["error_cases"] == 1
+    first, *others = [tree(place / f"out-{number}") for number in range(3)]
     assert all(other == first for other in others)
-
-
-@pytest.mark.parametrize("suite", ["suite.json", "suite.jsonl"])
-def test_a_part_of_a_suite_is_run_in_workers(place: Path, suite: str) -> None:
-    rows = [json.loads(line) for line in (place / "suite.jsonl").read_text().splitlines()]
-    (place / "suite.json").write_text(json.dumps({**rows[0], "cases": rows[1:]}))
-    for out, workers in (("out", "2"), ("threads", "1")):
-        more = ["--case", "case-2", "--case", "case-9", "--parallel", "2", "--workers", workers]
-        assert run(place, "plain", *more, out=out, suite=suite).json()["summary"]["total_cases"] == 2
-    assert tree(place / "out") == tree(place / "threads")
 
 
 @crossed(
@@ -216,13 +202,13 @@ def test_a_function_that_ends_its_process_has_failed_and_no_other_case(
     place: Path, end: tuple[str, str], parallel: str
 ) -> None:
     function, how = end
-    summary = run(place, function, "--parallel", parallel, "--workers", "2").json()["summary"]
+    summary = run(place, function, "--parallel", parallel).json()["summary"]
     assert (summary["total_cases"], summary["error_cases"]) == (CASES, 1)
     assert errors(place) == {BAD: ("agent_error", f"the agent ended its process: it died {how}")}
 
 
 def test_what_ran_in_the_same_process_as_a_crash_is_run_again(place: Path) -> None:
-    assert run(place, "slow_and_exits", "--parallel", "24", "--workers", "2").json()["complete"]
+    assert run(place, "slow_and_exits", "--parallel", "24").json()["complete"]
     assert list(errors(place)) == [BAD]
     assert set(log(place)) == {f"case-{number}" for number in range(CASES)} - {BAD}
 
@@ -245,7 +231,7 @@ def test_a_crash_of_a_repair_keeps_the_attempts_before_it(place: Path) -> None:
 @pytest.mark.parametrize("parallel", ["1", "6"])
 @WHOLE_JOB
 def test_a_function_that_hangs_is_ended_with_all_that_it_started(place: Path, parallel: str) -> None:
-    run(place, "hangs", "--parallel", parallel, "--workers", "2")
+    run(place, "hangs", "--parallel", parallel)
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
     kinds = [(event["actor"], event["type"]) for event in case(place, BAD)["trace"]]
     assert kinds == [
@@ -266,20 +252,23 @@ def test_a_function_that_cannot_be_interrupted_is_killed(place: Path, function: 
 
 @WHOLE_JOB
 def test_one_that_holds_up_its_whole_process_is_told_from_those_it_holds_up(place: Path) -> None:
-    run(place, "never_lets_go", "--parallel", "6", "--workers", "2")
+    run(place, "never_lets_go", "--parallel", "6")
     assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
 
 
-def test_workers_are_processes_that_import_the_agent_themselves(place: Path) -> None:
-    assert run(place, "two_processes", "--parallel", "2", "--workers", "2").json()["complete"]
-    assert {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"True"}
-    assert len(list(place.glob("process-*"))) == 2
+def test_calls_share_one_process_with_its_state_and_what_it_prints_is_told_apart(place: Path) -> None:
+    env = {"AGENT_EVAL_SIGNING_KEY": "k" * 40, "OF_THE_JOB": "seen"}
+    ended = agent_eval(*command("together", "--parallel", "6"), cwd=place, environ=env)
+    assert json.loads(ended.out)["summary"]["passed_cases"] == CASES
+    assert ended.err.count("printed None") == CASES
+    outputs = {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)}
+    assert outputs == {"True '' seen"}
 
 
-def test_a_run_may_be_kept_to_one_process(place: Path) -> None:
-    (place / "process-0").touch()
-    assert run(place, "two_processes", "--parallel", "2", "--workers", "1").json()["complete"]
-    assert len(list(place.glob("process-*"))) == 2, "the one of this test, and the one of the program"
+def test_what_runs_beside_a_function_that_hangs_is_not_run_again(place: Path) -> None:
+    assert run(place, "hangs_beside_others", "--parallel", "4").json()["complete"]
+    assert errors(place) == {BAD: ("timeout", "the agent did not end within 2 s")}
+    assert Counter(log(place)) == Counter({f"case-{number}": 1 for number in range(CASES)})
 
 
 def test_no_trial_begins_once_the_cost_limit_is_reached(place: Path) -> None:
@@ -295,10 +284,10 @@ def test_a_process_that_the_function_forks_does_not_run_trials(place: Path) -> N
     assert {case(place, f"case-{number}")["trace"][-1]["output"] for number in range(CASES)} == {"ok"}
 
 
-@pytest.mark.parametrize("way", [["--workers", "1"], ["--parallel", "1"], ["--parallel", "6"]])
+@pytest.mark.parametrize("parallel", ["1", "6"])
 @WHOLE_JOB
-def test_async_functions_share_one_event_loop(place: Path, way: list[str]) -> None:
-    ended = run(place, "on_one_loop", *way)
+def test_async_functions_share_one_event_loop(place: Path, parallel: str) -> None:
+    ended = run(place, "on_one_loop", "--parallel", parallel)
     assert ended.code == 0, ended.err
     assert errors(place) == {
         BAD: ("timeout", "the agent did not end within 2 s"),
@@ -307,7 +296,6 @@ def test_async_functions_share_one_event_loop(place: Path, way: list[str]) -> No
     assert case(place, "case-7")["trace"][-1]["output"] == "something True"
 
 
-@pytest.mark.parametrize("way", [["--workers", "1"], ["--parallel", "2"]])
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -315,11 +303,19 @@ def test_async_functions_share_one_event_loop(place: Path, way: list[str]) -> No
         ("agent = 3", "is not a function"),
     ],
 )
-def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(
-    place: Path, text: str, problem: str, way: list[str]
-) -> None:
+def test_an_agent_that_cannot_be_loaded_is_a_wrong_request(place: Path, text: str, problem: str) -> None:
     (place / "broken.py").write_text(text)
-    arguments = ["run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent", *way]
+    arguments = [
+        "run",
+        "--suite",
+        "suite.jsonl",
+        "--out",
+        "out",
+        "--agent",
+        "python:broken:agent",
+        "--parallel",
+        "2",
+    ]
     ended = agent_eval(*arguments, cwd=place)
     assert (ended.code, ended.error["code"]) == (2, "usage_error")
     assert problem in ended.error["message"]
@@ -331,7 +327,7 @@ def test_an_agent_that_ends_the_process_when_it_is_imported_cannot_be_evaluated(
     arguments = ["run", "--suite", "suite.jsonl", "--out", "out", "--agent", "python:broken:agent"]
     ended = agent_eval(*arguments, cwd=place)
     assert (ended.code, ended.error["details"]["exit_code"]) == (4, 7)
-    assert ended.error["message"] == "a worker process died with exit code 7 while it loaded the agent"
+    assert ended.error["message"] == "the agent's process died with exit code 7 while it loaded the agent"
 
 
 @pytest.fixture
@@ -352,22 +348,22 @@ def start(place: Path) -> Iterator[Callable[..., Process]]:
 def test_after_an_interrupt_what_was_begun_ends_and_the_rest_is_done_when_resumed(
     place: Path, start: Callable[..., Process]
 ) -> None:
-    process = start("takes_a_second", "--parallel", "2", "--workers", "2")
-    wait_until(lambda: len(list(place.glob("begun-*"))) == 2, "two trials have begun")
+    process = start("takes_a_second", "--parallel", "2")
+    wait_until(lambda: list(place.glob("begun-*")), "a trial has begun")
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     done = json.loads(out)["summary"]["total_cases"]
     assert 0 < done < CASES
     assert not [path for path in place.glob("begun-*") if is_running(int(path.name.split("-")[1]))]
-    resumed = run(place, "takes_a_second", "--parallel", "12", "--workers", "2", "--resume").json()
+    resumed = run(place, "takes_a_second", "--parallel", "12", "--resume").json()
     assert (resumed["summary"]["total_cases"], resumed["resumed_cases"]) == (CASES, done)
 
 
 def test_killed_at_any_moment_a_run_leaves_no_worker_and_loses_nothing(
     place: Path, start: Callable[..., Process]
 ) -> None:
-    more = ["--parallel", "3", "--workers", "2", "--trials", "4", "--resume"]
+    more = ["--parallel", "3", "--trials", "4", "--resume"]
     for finished in (1, 9, 20, 33):
         process = start("logged", *more)
         wait_until(lambda least=finished: len(journalled(place)) >= least, "trials have finished")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from agent_eval.contracts import SHARD_CASES, RunConfig
-from agent_eval.engine import JudgePlan, remote, score_suite
-from agent_eval.engine.remote import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
+from agent_eval.engine import JudgePlan, score_suite
+from agent_eval.engine import cluster as clusters
+from agent_eval.engine.cluster import ALONE_SECONDS, Cluster, _DaskWatch, dask_cluster, versions_here
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from tests.extent import crossed
 from tests.unit.engine.conftest import MakeSuite, case
@@ -28,7 +29,7 @@ def contents(root: Path) -> dict[str, bytes]:
 @pytest.fixture
 def threads() -> Iterator[Cluster]:
     with ThreadPoolExecutor(3) as pool:
-        yield Cluster(pool, 4, VERSIONS)
+        yield Cluster(pool, 2, VERSIONS)
 
 
 @crossed(layout=["files", "compact"], name=["s.jsonl", "s.json"])
@@ -73,7 +74,7 @@ def test_no_more_tasks_are_given_than_can_be_held(
 ) -> None:
     pool = _Counting()
     suite = make_suite(5 * SHARD_CASES)
-    score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=pool.cluster(2))
+    score_suite(suite, POLICY, config, tmp_path / "pack", layout="compact", cluster=pool.cluster(1))
     assert pool.most == 2
     assert pool.task_count == 5
 
@@ -95,13 +96,13 @@ def test_a_lost_task_is_not_evaluable(make_suite: MakeSuite, config: RunConfig, 
 def test_a_cluster_that_returns_nothing_is_checked(
     make_suite: MakeSuite, config: RunConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "CHECK_SECONDS", 0.01)
+    monkeypatch.setattr(clusters, "CHECK_SECONDS", 0.01)
 
     def check_alive() -> None:
         raise NotEvaluable("the cluster is gone")
 
     pool = _Silent()
-    cluster = Cluster(pool, 2, VERSIONS, check_alive)
+    cluster = Cluster(pool, 1, VERSIONS, check_alive)
     with pytest.raises(NotEvaluable, match="the cluster is gone"):
         score_suite(make_suite(600), POLICY, config, tmp_path / "pack", cluster=cluster)
     assert [future.cancelled() for future in pool.futures] == [True, True]
@@ -147,8 +148,8 @@ class _Counting(Executor):
         self._failing = failing
         self._pool = ThreadPoolExecutor(1)
 
-    def cluster(self, most_tasks: int) -> Cluster:
-        return Cluster(self, most_tasks, VERSIONS)
+    def cluster(self, at_once: int) -> Cluster:
+        return Cluster(self, at_once, VERSIONS)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         number = self.task_count

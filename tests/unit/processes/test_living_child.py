@@ -12,7 +12,7 @@ import pytest
 
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.processes.child import ChildLimits, ChildNotStarted
-from agent_eval.processes.conversing_child import ConversingChild
+from agent_eval.processes.living_child import ConversingChild
 
 ENV = {"PATH": os.environ["PATH"]}
 started: list[ConversingChild] = []

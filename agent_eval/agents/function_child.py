@@ -1,0 +1,240 @@
+"""The child process in which a Python function under test runs; `python` starts it and asks it.
+
+It has one event loop, and any number of calls in progress: those of an `async` function on the loop, others
+in threads. Requests and answers are lines of JSON, each with the number of its call. What the function prints
+goes to standard error, so that only this module answers.
+
+    {"id": 1, "task": {…}, "most": 8388608}            calls the function
+    {"id": 1, "tool": "lookup", "arguments": {…}}      the function calls a tool …
+    {"id": 1, "output": …, "error": …}                 … and receives its answer
+    {"id": 1, "value": …}, or `failure` and `problem`  the call has ended
+    {"id": 1, "cancel": true}, {"id": 1, "stopped": …} the time of a call is up; whether it has ended
+"""
+
+from __future__ import annotations
+
+import atexit
+import inspect
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import orjson
+
+from agent_eval.agents.load import accepts, load_function
+from agent_eval.errors import FailureKind, UsageError
+
+if TYPE_CHECKING:
+    import asyncio
+
+_MOST_THREADS = 1024
+_LONGEST_PROBLEM = 2000
+
+
+def main(spec: str) -> None:
+    """Serve calls of a function, `module:function`, until standard input ends."""
+    requests, answers = _own_streams()
+    channel = _Channel(answers)
+    try:
+        function = load_function(spec, what="agent")
+    except UsageError as error:
+        channel.send({"refused": error.message, "remedy": error.remedy})
+    else:
+        channel.send({"loaded": True})
+        _Calls(function, channel).serve(requests)
+    with suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(BaseException):
+            stream.flush()
+    os._exit(0)  # threads of the function would keep the process alive
+
+
+def _own_streams() -> tuple[BinaryIO, int]:
+    """Take standard input and output away from the function, which reads nothing and prints to stderr."""
+    requests, answers = os.dup(0), os.dup(1)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    return open(requests, "rb"), answers
+
+
+class _Channel:
+    """The way back to agent-eval. Any thread may use it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._lock, self._process = descriptor, threading.Lock(), os.getpid()
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.send_line(orjson.dumps(message))
+
+    def send_line(self, line: bytes) -> None:
+        if os.getpid() != self._process:
+            os._exit(0)  # a child that the function forked, and that returned into this code
+        rest = memoryview(line + b"\n")
+        with self._lock:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+
+
+class _Calls:
+    """The calls in progress."""
+
+    def __init__(self, function: Callable[..., Any], channel: _Channel) -> None:
+        self._function, self._calls_tools, self._channel = function, accepts(function, 2), channel
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, "agent-under-test")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+        self._in_threads: set[int] = set()
+        self._on_loop: dict[int, asyncio.Task[None] | None] = {}
+        self._tools: dict[int, SimpleQueue[dict[str, Any]]] = {}
+
+    def serve(self, requests: BinaryIO) -> None:
+        for line in requests:
+            request = json.loads(line)
+            number = request["id"]
+            if "task" in request:
+                self._in_threads.add(number)
+                self._tools[number] = SimpleQueue()
+                self._threads.submit(self._call, number, request["task"], request["most"])
+            elif "cancel" in request:
+                self._cancel(number)
+            elif number in self._tools:
+                self._tools[number].put(request)
+
+    def _call(self, number: int, task: Any, most: int) -> None:
+        try:
+            tools = (_ToolCaller(number, self._tools[number], self._channel),) if self._calls_tools else ()
+            value = self._function(task, *tools)
+            if inspect.iscoroutine(value):
+                self._await(number, value, most)
+                return
+            line = _answer_line(value, most)
+        # An agent may raise anything, also SystemExit.
+        except BaseException as error:
+            line = _failure_line(error)
+        self._end(number, line)
+
+    def _end(self, number: int, line: bytes) -> None:
+        self._in_threads.discard(number)
+        self._on_loop.pop(number, None)
+        self._tools.pop(number, None)
+        self._channel.send_line(b'{"id":%d,%b' % (number, line))
+
+    def _await(self, number: int, coroutine: Coroutine[Any, Any, Any], most: int) -> None:
+        """Await a coroutine on the loop, which starts when first needed."""
+        import asyncio  # most functions do not need it
+
+        async def awaited() -> None:
+            self._on_loop[number] = asyncio.current_task()
+            try:
+                line = _answer_line(await coroutine, most)
+            # Also SystemExit, which would otherwise end the loop.
+            except BaseException as error:
+                line = _failure_line(error)
+            self._end(number, line)
+
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, daemon=True, name="agent-under-test").start()
+        self._on_loop[number] = None
+        self._in_threads.discard(number)
+        asyncio.run_coroutine_threadsafe(awaited(), self._loop)
+
+    def _cancel(self, number: int) -> None:
+        """Cancel a call whose time is up, and tell whether it has ended: a thread cannot be ended."""
+        if number not in self._on_loop:
+            self._channel.send({"id": number, "stopped": number not in self._in_threads})
+            return
+
+        def cancel() -> None:
+            if (task := self._on_loop.get(number)) is not None:
+                task.cancel()
+            self._channel.send({"id": number, "stopped": True})
+
+        assert self._loop is not None
+        # On the loop: where a coroutine blocks it, nothing is cancelled and nothing is told.
+        self._loop.call_soon_threadsafe(cancel)
+
+
+class _ToolCaller:
+    """The function `call_tool` of one call."""
+
+    def __init__(self, number: int, answers: SimpleQueue[dict[str, Any]], channel: _Channel) -> None:
+        self._number, self._answers, self._channel = number, answers, channel
+        self._one_at_a_time = threading.Lock()
+
+    def __call__(self, tool: str, arguments: Any = None) -> Any:
+        name = orjson.dumps(str(tool).encode("utf-8", "replace").decode())
+        encoded = _encoded({} if arguments is None else arguments)
+        with self._one_at_a_time:
+            self._channel.send_line(b'{"id":%d,"tool":%b,"arguments":%b}' % (self._number, name, encoded))
+            answer = self._answers.get()
+        if "over" in answer:
+            raise RuntimeError(answer["over"])
+        if answer["error"] is not None:
+            raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
+        return answer["output"]
+
+
+def _encoded(value: Any) -> bytes:
+    """Encode any value: what is not JSON becomes text; integers keep their value, however long they are."""
+    with suppress(TypeError):
+        return orjson.dumps(value)
+    try:
+        text = json.dumps(value, default=repr, ensure_ascii=False).encode("utf-8", "replace")
+        json.loads(text)
+    # The method of any class may raise anything.
+    except Exception:
+        with suppress(Exception):
+            return orjson.dumps(repr(value)[:_LONGEST_PROBLEM].encode("utf-8", "replace").decode())
+        return orjson.dumps(f"a value of the type {type(value).__name__}")
+    return text
+
+
+def _answer_line(value: Any, most: int) -> bytes:
+    """Encode what the function returned, without the beginning of the object."""
+    try:
+        try:
+            data = orjson.dumps(value)
+        except TypeError:
+            from agent_eval.storage.json import within_64_bits  # few values need it
+
+            data = orjson.dumps(within_64_bits(value))
+    except (TypeError, RecursionError) as error:
+        return _line(FailureKind.TYPE_ERROR, f"returned something that is not JSON: {error}")
+    # A value of the agent's own class may raise anything.
+    except Exception as error:
+        problem = f"returned something that cannot be read: {type(error).__name__}"
+        return _line(FailureKind.TYPE_ERROR, problem, error)
+    if len(data) > most:
+        return _line(FailureKind.OUTPUT_LIMIT, f"returned more than {most} bytes")
+    return b'"value":' + data + b"}"
+
+
+def _failure_line(error: BaseException) -> bytes:
+    try:
+        problem = f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+    except Exception:
+        problem = f"raised {type(error).__name__}"
+    return _line(FailureKind.AGENT_ERROR, problem, error)
+
+
+def _line(failure: FailureKind, problem: str, error: BaseException | None = None) -> bytes:
+    trace = ""
+    if error is not None:
+        with suppress(Exception):
+            inner = error.__traceback__ and error.__traceback__.tb_next  # without this module's own frame
+            trace = "".join(traceback.format_exception(type(error), error, inner or error.__traceback__))
+    fields = {"failure": failure.value, "problem": problem, "traceback": trace}
+    # An exception's words may be no Unicode.
+    text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
+    return text[1:]
