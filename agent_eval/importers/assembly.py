@@ -130,7 +130,7 @@ class Assembly:
     def _report_unread(self, stored: Sequence[list[Any]], conversations: Sequence[Conversation]) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
         events = [fields for conversation in conversations for fields in conversation.all_events]
-        shapes = [(place, Shape(*shape)) for place, _, found, _ in stored for shape in found]
+        shapes = [(place, Shape(*shape)) for place, _, of_record, _ in stored for shape in of_record]
         places = {id(shape): place for place, shape in shapes}
         more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
         for shape in unread([shape for _, shape in shapes], events, more):

@@ -83,15 +83,15 @@ def _events_of(
     step: Mapping[str, Any], field: str, place: str, diagnostics: Diagnostics
 ) -> list[EventFields]:
     message, source = step.get("message"), step.get("source")
-    said = message not in (None, "", [])
+    has_text = message not in (None, "", [])
     if source == "user":
         return [user_message(message)]
     if source == "system":
-        return [system_message(message)] if said else []
+        return [system_message(message)] if has_text else []
     events: list[EventFields] = []
     if text(step.get("reasoning_content")):
         events.append(reasoning(step["reasoning_content"]))
-    if said:
+    if has_text:
         events.append(agent_message(message))
     calls = [mapping(call) for call in items(step.get("tool_calls"))]
     events += [

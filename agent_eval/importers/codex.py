@@ -186,9 +186,9 @@ class _SessionReader:
         if not any(fields["type"] == "tool_result" for fields in known):
             result = mapping(payload.get("result"))
             answer = mapping(result.get("Ok"))
-            said = answer.get("structuredContent", answer.get("content"))
-            error = result.get("Err") or ((said or True) if answer.get("isError") is True else None)
-            self._events.append(tool_result(None if error else said, call_id, error=error, ts=ts))
+            content = answer.get("structuredContent", answer.get("content"))
+            error = result.get("Err") or ((content or True) if answer.get("isError") is True else None)
+            self._events.append(tool_result(None if error else content, call_id, error=error, ts=ts))
 
     def _add_usage(self, usage: Any) -> None:
         tokens = usage_of(

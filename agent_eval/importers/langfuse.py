@@ -63,8 +63,8 @@ def _observations(value: Any) -> list[Mapping[str, Any]]:
     """Return the observations; newer downloads have them twice, within the trace without their content."""
     fields = mapping(value)
     inner = mapping(fields.get("trace"))
-    found = items(fields.get("observations")) or items(inner.get("observations"))
-    return [mapping(each) for each in found] if "projectId" in {**inner, **fields} or inner else []
+    listed = items(fields.get("observations")) or items(inner.get("observations"))
+    return [mapping(each) for each in listed] if "projectId" in {**inner, **fields} or inner else []
 
 
 def _span(

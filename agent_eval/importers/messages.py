@@ -94,34 +94,34 @@ class MessageReader:
             spoken = _text_of(content)
             yield tool_result(content if spoken is None else spoken, call_id, tool=text(fields.get("name")))
             return
-        said: list[dict[str, Any]] = []
+        spoken_parts: list[dict[str, Any]] = []
         speaker = role
         for number, block in enumerate(content if isinstance(content, list) else [content]):
             spoken_by = _role_of_part(block) or role
             part = _spoken(block)
-            if said and (part is None or spoken_by != speaker):
-                yield from self._said(speaker, said, field)
-                said = []
+            if spoken_parts and (part is None or spoken_by != speaker):
+                yield from self._message(speaker, spoken_parts, field)
+                spoken_parts = []
             if part is not None:
                 speaker = spoken_by
-                said.append(part)
+                spoken_parts.append(part)
             elif block is not None:
                 yield from self._block_or_loss(mapping(block), f"{field}[{number}]")
-        yield from self._said(speaker, said, field)
+        yield from self._message(speaker, spoken_parts, field)
 
-    def _said(self, role: str | None, parts: list[dict[str, Any]], field: str) -> Iterator[EventFields]:
+    def _message(self, role: str | None, parts: list[dict[str, Any]], field: str) -> Iterator[EventFields]:
         if not parts:
             return
-        said: Any = parts
+        spoken_parts: Any = parts
         if all(part["type"] == "text" for part in parts):
-            said = "".join(part["text"] for part in parts)
-            if not said:
+            spoken_parts = "".join(part["text"] for part in parts)
+            if not spoken_parts:
                 return
         make = _SPEAKERS.get(role or "")
         if make is None:
             self._diagnostics.lost(self._place, field, f"has the role {role!r}, which is none of this format")
         else:
-            yield make(said)
+            yield make(spoken_parts)
 
     def _block_or_loss(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
         events = self._block(block)
@@ -307,8 +307,8 @@ class MessageFormat(DialogueFormat):
     def detect(self, value: Any) -> Match | None:
         if exchange_of(value) is not None:
             return None  # a request with its answer is a provider's
-        found = self._lists_in(value)
-        if any(self.is_own(message) for _, messages in found for message in map(mapping, messages[:40])):
+        lists = self._lists_in(value)
+        if any(self.is_own(message) for _, messages in lists for message in map(mapping, messages[:40])):
             return Match(0.97, "messages")
         return None
 
@@ -321,7 +321,7 @@ class MessageFormat(DialogueFormat):
             return own
         # A file of named conversations.
         inner = [(name, self._lists_in(part)) for name, part in fields.items() if isinstance(part, dict)]
-        return [(f"{name}.{path}", found) for name, lists in inner[:100] for path, found in lists]
+        return [(f"{name}.{path}", lists) for name, lists in inner[:100] for path, lists in lists]
 
     @override
     def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:

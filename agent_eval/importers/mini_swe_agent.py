@@ -63,8 +63,8 @@ class MiniSweAgent(Format):
 
 
 def _command_of(message: Mapping[str, Any]) -> str | None:
-    found = _COMMAND.search(str(message.get("content"))) if message.get("role") == "assistant" else None
-    return None if found is None else found[1]
+    matched = _COMMAND.search(str(message.get("content"))) if message.get("role") == "assistant" else None
+    return None if matched is None else matched[1]
 
 
 def _is_observation(message: Mapping[str, Any]) -> bool:

@@ -97,8 +97,10 @@ class _Reader:
         about = mapping(fields.get("tool_call_metadata"))
         call_id = text(about.get("tool_call_id"))
         if action == "message":
-            said = arguments.get("content", fields.get("message"))
-            return [user_message(said) if fields.get("source") == "user" else agent_message(said)]
+            content_text = arguments.get("content", fields.get("message"))
+            return [
+                user_message(content_text) if fields.get("source") == "user" else agent_message(content_text)
+            ]
         if fields.get("source") == "agent" and action is not None and action not in _OWN_ACTIONS:
             own = call_id or f"event-{fields.get('id')}"
             self._calls[fields.get("id")] = own
@@ -124,7 +126,7 @@ class _Reader:
             return []
         self._answers.add(name)
         choice = mapping(next(iter(items(response.get("choices"))), None))
-        said = text(mapping(choice.get("message")).get("content"))
+        content_text = text(mapping(choice.get("message")).get("content"))
         usage = mapping(response.get("usage"))
         tokens = usage_of(
             input_tokens=usage.get("prompt_tokens"),
@@ -132,9 +134,9 @@ class _Reader:
             cached=mapping(usage.get("prompt_tokens_details")).get("cached_tokens"),
         )
         about = {"usage": tokens, "model": text(response.get("model"))}
-        if said is None:
+        if content_text is None:
             return [event("agent", "model_call", **about)] if tokens else []
-        return [agent_message(said, **about)]
+        return [agent_message(content_text, **about)]
 
     def _of_sdk(self, fields: Mapping[str, Any], place: str, field: str) -> list[EventFields]:
         kind, call_id = fields.get("kind"), fields.get("tool_call_id")

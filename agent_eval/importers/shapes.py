@@ -91,7 +91,7 @@ def shapes_of(value: Any) -> list[Shape]:
     """Return what has the shape of a call, a result or an answer in a record, which is JSON or a text."""
     search = _Search()
     search.enter(value, None, None, None, 0)
-    return search.found
+    return search.shapes
 
 
 _Path = tuple[Any, Any] | None
@@ -101,7 +101,7 @@ class _Search:
     """Goes through a record, with the path to where it is: pairs of the path above and a step."""
 
     def __init__(self) -> None:
-        self.found: list[Shape] = []
+        self.shapes: list[Shape] = []
 
     def enter(self, value: Any, path: _Path, key: Any, above: Any, depth: int) -> None:
         """Look into a value that `above` has under `key`."""
@@ -141,7 +141,7 @@ class _Search:
 
     def _add(self, what: str, path: _Path, call_id: Any = None, name: Any = None, **more: Any) -> None:
         own = call_id if isinstance(call_id, str) and call_id else None
-        self.found.append(Shape(what, _written(path), own, name, **more))
+        self.shapes.append(Shape(what, _written(path), own, name, **more))
 
     def _look_at(
         self, fields: dict[str, Any], path: _Path, key: Any, above: Any, depth: int
@@ -163,11 +163,11 @@ class _Search:
             if _is_definition(fields, words) and not any(kind.is_call for kind in kinds):
                 return ()
             if not any(kind.word.endswith("delta") for kind in kinds):
-                before = len(self.found)
+                before = len(self.shapes)
                 skipped = self._calls(fields, path, (key, above), kinds)
                 may_result = words.may_result or key in RESULTS_INSIDE
                 if may_result and fields.get("content", fields.get("result")) not in _GENERATED:
-                    self._results(fields, path, (key, above), kinds, self.found[before:])
+                    self._results(fields, path, (key, above), kinds, self.shapes[before:])
             if "observation" in fields and _is_step(fields):
                 self._add(STEP, path)
         if words.may_answer and (answer := (_answer(fields, words) or "").strip()):
@@ -312,8 +312,8 @@ class _Search:
             self._observations(fields, path, place)
             return
         # Only results without an id are told apart by what they hold.
-        held = "" if call_id else digest_of([fields[name] for name in words.payloads])
-        self._add(RESULT, path, call_id, arguments=held)
+        payload = "" if call_id else digest_of([fields[name] for name in words.payloads])
+        self._add(RESULT, path, call_id, arguments=payload)
 
     def _observations(self, fields: dict[str, Any], path: _Path, place: tuple[Any, Any]) -> None:
         """Add what an agent that acts in an environment got to see."""
@@ -519,15 +519,15 @@ def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:
     if stated is not None and stated.strip():
         return stated
     for name in fields if words.dotted else ():
-        if _ANSWER_ATTRIBUTE.fullmatch(name) and (said := _text_of(fields[name])):
-            return said
-    if not _OF_ODD_ANSWERS.isdisjoint(fields) and (said := _odd_answer(fields)):
-        return said
+        if _ANSWER_ATTRIBUTE.fullmatch(name) and (spoken := _text_of(fields[name])):
+            return spoken
+    if not _OF_ODD_ANSWERS.isdisjoint(fields) and (spoken := _odd_answer(fields)):
+        return spoken
     kind = fields.get("type")
     if not AGENTS.isdisjoint(str(fields.get(name)) for name in ("role", "source", "type")):
-        return next((said for name in _SPOKEN if (said := _text_of(fields.get(name)))), None)
+        return next((spoken for name in _SPOKEN if (spoken := _text_of(fields.get(name)))), None)
     if isinstance(kind, str) and _SAID.match(kind) and fields.get("source") not in (None, "user"):
-        return next((said for name in _SPOKEN if (said := _text_of(fields.get(name)))), None)
+        return next((spoken for name in _SPOKEN if (spoken := _text_of(fields.get(name)))), None)
     return None
 
 

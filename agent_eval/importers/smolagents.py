@@ -52,9 +52,9 @@ def _events_of(step: Mapping[str, Any]) -> list[EventFields]:
         return []
     calls = [mapping(call) for call in items(step.get("tool_calls"))]
     events: list[EventFields] = []
-    said = text(step.get("model_output"))
-    if said is not None and "code_action" not in step:
-        events.append(agent_message(said))
+    written = text(step.get("model_output"))
+    if written is not None and "code_action" not in step:
+        events.append(agent_message(written))
     for call in calls:
         function = mapping(call.get("function"))
         arguments = function.get("arguments")

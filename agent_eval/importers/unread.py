@@ -48,8 +48,8 @@ def unread(
 def unread_event(place: str, shape: Shape) -> EventFields:
     """Make the event that tells judges what of the record at `place` is not in the trace."""
     where = f"{place}: {shape.path}" if shape.path else place
-    said = f"{shape.described} ({where}) was not read"
-    return event("environment", UNREAD, output=said, attributes={UNREAD_WHAT: shape.what})
+    sentence = f"{shape.described} ({where}) was not read"
+    return event("environment", UNREAD, output=sentence, attributes={UNREAD_WHAT: shape.what})
 
 
 def _unread_calls(shapes: list[Shape], calls: list[EventFields]) -> Iterator[Shape]:
@@ -92,7 +92,7 @@ def _unread_results(shapes: list[Shape], results: list[EventFields]) -> Iterator
         yield from list(distinct.values())[len(results) :]
 
 
-def _any_is_in(answers: list[Shape], kept: Sequence[Any]) -> bool:
-    texts = orjson.dumps(kept, default=str).decode()
+def _any_is_in(answers: list[Shape], searched: Sequence[Any]) -> bool:
+    texts = orjson.dumps(searched, default=str).decode()
     starts = {answer.name for answer in answers if answer.name}
     return any(start in texts or orjson.dumps(start).decode()[1:-1] in texts for start in starts)

@@ -135,10 +135,8 @@ def _refuse_without_effect(schema: Any, place: str) -> None:
         (f"{name}/{key}", each) for name in _APPLIED_TO_MANY for key, each in _members(schema.get(name))
     ]
     for name in _APPLIED_IN_LISTS:
-        each = schema.get(name)
-        inner += [
-            (f"{name}/{position}", one) for position, one in enumerate(each if isinstance(each, list) else ())
-        ]
+        alternatives = schema[name] if isinstance(schema.get(name), list) else []
+        inner += [(f"{name}/{position}", each) for position, each in enumerate(alternatives)]
     for name, each in inner:
         if isinstance(each, dict) and not (set(each) <= _ANNOTATIONS):
             _refuse_without_effect(each, f"{place}/{name}")
