@@ -46,15 +46,15 @@ class Defect:
     apply: Callable[[Answer, Context], Answer]
 
 
-def _forwarding(answer: Answer, remaining: bool) -> list[str]:
-    return [name for name in answer.workflows if name.startswith(FORWARDING) == remaining]
+def _workflows(answer: Answer, to_a_human: bool) -> list[str]:
+    return [name for name in answer.workflows if name.startswith(FORWARDING) == to_a_human]
 
 
 _ROWS: Mapping[str, tuple[str, str, Callable[[Answer, Context], Answer]]] = {
     "never-escalates": (
         "hands nothing over to a human",
         "escalated",
-        lambda answer, _: replace(answer, workflows=_forwarding(answer, remaining=False)),
+        lambda answer, _: replace(answer, workflows=_workflows(answer, to_a_human=False)),
     ),
     "escalates-when-lost": (
         "hands over to a human what it does not understand",
@@ -64,7 +64,7 @@ _ROWS: Mapping[str, tuple[str, str, Callable[[Answer, Context], Answer]]] = {
     "runs-no-workflows": (
         "says things, and does nothing",
         "tool_used",
-        lambda answer, _: replace(answer, workflows=_forwarding(answer, remaining=True)),
+        lambda answer, _: replace(answer, workflows=_workflows(answer, to_a_human=True)),
     ),
     "runs-forbidden-workflows": (
         "runs workflows that the case forbids",

@@ -27,6 +27,7 @@ OWN_PATTERNS_ONLY = {
     "builtin/llm.py",
     "builtin/prompt_injection.py",
     "builtin/replay_contract.py",
+    "builtin/tool_abuse.py",
     "matching/criteria.py",
     "matching/re2.py",
     "matching/transcript.py",
@@ -106,7 +107,7 @@ ASKED: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "tool_abuse forbidden_tool_patterns": (
         "tool_abuse",
         calls(LONG),
-        {"config": {"forbidden_tool_patterns": [ENDLESS, "!$"]}},
+        {"config": {"forbidden_tool_patterns": [ENDLESS, "a+!"]}},
     ),
     "prompt_injection signs": (
         "prompt_injection",
