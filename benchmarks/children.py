@@ -1,10 +1,9 @@
-"""What a safe child costs beside a plain one, what the pool saves, and what a flood of output takes.
+"""What a safe child costs beside a plain one, and what a flood of output takes.
 
     python benchmarks/children.py            # writes results/children.json
 
-Five hundred attempts of a `command` agent are set against as many processes started with
-`subprocess.run`, and against the same under a supervisor that is started for each of them, which is what
-`processes.pool` saves. The three take turns in blocks, so that a busy machine slows all of them down.
+Five hundred attempts of a `command` agent are set against as many processes started with `subprocess.run`.
+The two take turns in blocks, so that a busy machine slows both of them down.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ import json
 import os
 import platform
 import resource
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -32,8 +29,7 @@ from agent_eval.agents.base import Surroundings, Task  # noqa: E402
 from agent_eval.agents.command import CommandAgent  # noqa: E402
 from agent_eval.agents.tools import CaseTools  # noqa: E402
 from agent_eval.contracts import Case  # noqa: E402
-from agent_eval.processes.child import ChildLimits, Exchange, run_child  # noqa: E402
-from agent_eval.processes.pool import SupervisorLink  # noqa: E402
+from agent_eval.processes.child import ChildLimits, run_child  # noqa: E402
 from agent_eval.storage.json import dumps  # noqa: E402
 
 BLOCKS, PER_BLOCK = 10, 50
@@ -41,11 +37,6 @@ MIB = 1 << 20
 AGENT = """import json, sys
 task = json.load(sys.stdin)
 print(json.dumps({"assistant_output": task["input"]}))
-"""
-SUPERVISOR = """import socket, sys
-sys.path.insert(0, sys.argv[2])
-import supervisor
-supervisor.Supervisor(socket.socket(fileno=int(sys.argv[1]))).serve()
 """
 FLOOD = "import sys\nfor _ in range(1024): sys.stdout.buffer.write(b'x' * (1 << 20))"
 
@@ -59,50 +50,20 @@ def ratios(program: list[str], parallel: int) -> dict[str, Any]:
         result = agent.attempt(task, Surroundings(CaseTools(task.case)))
         assert result.failure is None, result.problem
 
-    def without_pool(_: int) -> None:
-        run_under_a_new_supervisor(program, body)
-
     def plain(_: int) -> None:
         subprocess.run(program, input=body, capture_output=True, check=True)
 
     with ThreadPoolExecutor(parallel) as pool:
         safe(0)
-        blocks = [tuple(timed(pool, way) for way in (safe, without_pool, plain)) for _ in range(BLOCKS)]
-    to_plain = [safe / plain for safe, _, plain in blocks]
-    to_without_pool = [safe / without for safe, without, _ in blocks]
+        blocks = [tuple(timed(pool, way) for way in (safe, plain)) for _ in range(BLOCKS)]
+    to_plain = [safe / plain for safe, plain in blocks]
     medians = [round(statistics.median(way) * 1000 / PER_BLOCK, 2) for way in zip(*blocks, strict=True)]
     return {
         "parallel": parallel,
         "ratio": round(statistics.median(to_plain), 3),
         "ratios": [round(ratio, 3) for ratio in to_plain],
-        "ratio_to_without_pool": round(statistics.median(to_without_pool), 3),
-        "ratios_to_without_pool": [round(ratio, 3) for ratio in to_without_pool],
-        **dict(zip(("safe_ms", "without_pool_ms", "plain_ms"), medians, strict=True)),
+        **dict(zip(("safe_ms", "plain_ms"), medians, strict=True)),
     }
-
-
-def run_under_a_new_supervisor(program: list[str], body: bytes) -> None:
-    """One child as `run_child` runs it, without supervisors at hand: each has its own interpreter started."""
-    folder = HERE.parent / "agent_eval" / "processes"
-    ours, theirs = socket.socketpair()
-    with theirs:
-        supervisor = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", SUPERVISOR, str(theirs.fileno()), folder],
-            env={},
-            pass_fds=[theirs.fileno()],
-        )
-    link = SupervisorLink(ours)
-    exchange = Exchange(link, body, ChildLimits())
-    try:
-        path = shutil.which(program[0])
-        assert path is not None
-        exchange.start(path, program, dict(os.environ), os.getcwd())
-        result = exchange.finish()
-        assert result.failure is None, result.problem
-    finally:
-        exchange.close()
-        link.close()
-        supervisor.wait()
 
 
 def timed(pool: ThreadPoolExecutor, work: Callable[[int], None]) -> float:
