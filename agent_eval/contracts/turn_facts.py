@@ -25,10 +25,14 @@ from agent_eval.contracts.trace import Trace, TraceTurn
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a turn records of one kind of fact; `missing` says why this may not be all, empty if it is."""
+    """What a turn records of one kind of fact.
+
+    `missing` says why this may not be all, empty if it is; `note` what a reader of the result should know.
+    """
 
     values: Sequence[Any] = ()
     missing: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +84,12 @@ def _of_answers(turn: TraceTurn) -> TurnFacts:
         turn.number,
         events[-1].idx if events else None,
         tools=_joined(map(_workflows, answers)),
-        params=_joined(map(_params, infos)),
-        rules=_joined(map(_rules, infos)),
+        params=_joined(map(_params, answers)),
+        rules=_joined(Recorded(_rules(answer), _decisions_missing(answer)) for answer in answers),
         evaluated=[rule.get("code") for info in infos for rule in _objects(info, "rules_evaluations")],
-        integrations=_joined(map(_integrations, infos)),
+        integrations=_joined(
+            Recorded(_integrations(answer), _decisions_missing(answer)) for answer in answers
+        ),
         errors=_joined(map(_error, infos)),
     )
 
@@ -94,7 +100,11 @@ def _joined(records: Iterable[Recorded]) -> Recorded:
     if not listed:
         return Recorded(missing="no answer is recorded")
     values = [value for record in listed for value in record.values]
-    return Recorded(values, next((record.missing for record in listed if record.missing), ""))
+    missing, note = (
+        next((each for each in stated if each), "")
+        for stated in ([record.missing for record in listed], [record.note for record in listed])
+    )
+    return Recorded(values, missing, note)
 
 
 def _workflows(answer: Mapping[str, Any]) -> Recorded:
@@ -102,16 +112,22 @@ def _workflows(answer: Mapping[str, Any]) -> Recorded:
     if stated is None:
         if answer.get("api") == AUI_V3:
             return Recorded(missing="this generation of the AUI API does not record executed_workflows")
-        is_traced = isinstance(answer.get("trace_info"), Mapping)
-        return Recorded(missing="" if is_traced else "executed_workflows is not recorded")
+        if not isinstance(answer.get("trace_info"), Mapping):
+            return Recorded(missing="executed_workflows is not recorded")
+        return Recorded(note="no workflows are named")
     return Recorded(names, "" if stated in (names, *names) else "executed_workflows does not hold names")
 
 
-def _params(info: Mapping[str, Any]) -> Recorded:
-    params = object_of(info.get("understanding")).get("extracted_params")
-    if not isinstance(params, Mapping):
-        return Recorded(missing="extracted_params is not recorded")
-    return Recorded([params])
+def _params(answer: Mapping[str, Any]) -> Recorded:
+    """Read what was extracted; an answer whose trace has no understanding extracted nothing."""
+    info = answer.get("trace_info")
+    if isinstance(info, Mapping) and isinstance(info.get("understanding", {}), Mapping | None):
+        params = object_of(info.get("understanding")).get("extracted_params")
+        if isinstance(params, Mapping):
+            return Recorded([params])
+        if params is None and answer.get("api") != AUI_V3:
+            return Recorded()
+    return Recorded(missing="extracted_params is not recorded")
 
 
 def _error(info: Mapping[str, Any]) -> Recorded:
@@ -121,35 +137,34 @@ def _error(info: Mapping[str, Any]) -> Recorded:
     return Recorded([response.get("type") == "error"])
 
 
-def _rules(info: Mapping[str, Any]) -> Recorded:
-    codes = [object_of(decision.get("rule")).get("code") for decision in _objects(info, "decisions")]
-    return Recorded([code for code in codes if code is not None], _decisions_missing(info))
+def _decisions_missing(answer: Mapping[str, Any]) -> str:
+    """Say why decisions are not known; a trace without any is of a turn in which none was taken."""
+    info = answer.get("trace_info")
+    if isinstance(info, Mapping) and isinstance(info.get("decisions", []), list | None):
+        return ""
+    return "decisions are not recorded"
 
 
-def _integrations(info: Mapping[str, Any]) -> Recorded:
-    decisions = [each for each in _objects(info, "decisions") if each.get("type") == "call_integration"]
+def _decisions(answer: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return _objects(object_of(answer.get("trace_info")), "decisions")
+
+
+def _rules(answer: Mapping[str, Any]) -> list[Any]:
+    codes = [object_of(decision.get("rule")).get("code") for decision in _decisions(answer)]
+    return [code for code in codes if code is not None]
+
+
+def _integrations(answer: Mapping[str, Any]) -> list[Integration]:
+    decisions = [each for each in _decisions(answer) if each.get("type") == "call_integration"]
     called = [object_of(decision.get("integration")) for decision in decisions]
-    missing = _decisions_missing(info)
-    if not missing and not isinstance(info.get("context"), Mapping):
-        missing = "the context is not recorded"  # an answer without it leaves out integrations, too
-    return Recorded([Integration(each.get("code"), _integration_problem(each)) for each in called], missing)
+    return [Integration(each.get("code"), _integration_problem(each)) for each in called]
 
 
 def _integration_problem(integration: Mapping[str, Any]) -> str:
-    kind = integration.get("type")
-    if kind == "RAG":
-        return "" if integration.get("response") is not None else "it has no response"
-    if kind == "MCP":
-        failed = any(call.get("is_error") is True for call in _objects(integration, "tool_calls"))
-        return "one of its tool calls failed" if failed else ""
     status = integration.get("status_code")
     if type(status) in (int, float) and status == 200:
         return ""
     return "it has no status" if status is None else f"its status is {status!r}"
-
-
-def _decisions_missing(info: Mapping[str, Any]) -> str:
-    return "" if isinstance(info.get("decisions"), list) else "decisions are not recorded"
 
 
 def _objects(info: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:

@@ -187,6 +187,9 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
     elif before is not None and before > turns[-1].number:
         warnings.append(f"beforeTurn {before} is after the last turn, which was {turns[-1].number}")
     turns = [turn for turn in turns if before is None or turn.number < before]
+    notes = [turn.number for turn in turns if getattr(turn, kind.fact).note]
+    if notes and kind.fact == "tools":
+        warnings.append(f"no workflows are named in turn {listed(map(str, notes), limit=5)}")
     values = [
         Hit(turn.number, turn.event, value) for turn in turns for value in getattr(turn, kind.fact).values
     ]

@@ -115,7 +115,7 @@ PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
     ("59b", "param_exists", [x(p="null")], "P/F"),
     ("59c", "param_exists", [x(p="N/A")], "P/F"),
     (60, "param_exists", [x(p="x"), x(p="")], "P/F"),
-    (61, "param_exists", [PLAIN], "E/E"),
+    (61, "param_exists", [PLAIN], "F/P"),
     (62, "escalated_due_to_error", [PLAIN, ERROR], "P/F"),
     (63, "escalated_due_to_error", [response({"type": "ERROR"}), response({"type": "blocked"})], "F/P"),
     (64, "escalated_due_to_error", [response({"type": "answer", "error": "x"})], "F/P"),
@@ -128,7 +128,7 @@ PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
     (72, "rule_triggered", [d(rules_evaluations=[{"code": "X", "triggered": True}])], "F/P"),
     (73, "rule_triggered", [d(rule("x"))], "F/P"),
     (75, "rule_triggered", [d(), d()], "F/P"),
-    (76, "rule_triggered", [PLAIN], "E/E"),
+    (76, "rule_triggered", [PLAIN], "F/P"),
     (77, "rule_triggered", [PLAIN, d(rule()), ERROR], "P/F"),
     (89, "escalated", [{"executed_workflows": [CF]}], "P/F"),
     ("89b", "tool_used", [{"executed_workflows": []}], "F/P"),
@@ -145,13 +145,13 @@ PAIRS: list[tuple[int | str, str, list[Answer], str]] = [
     ("o7", "tool_used", [w("REFUND", "REFUND")], "P/F"),
     ("o8", "tool_used", [{"executed_workflows": "REFUND"}], "P/F"),
     ("o9", "param_exists", [PLAIN, x(p="x")], "P/F"),
-    ("o10", "param_exists", [x(q=1), PLAIN], "E/E"),
+    ("o10", "param_exists", [x(q=1), PLAIN], "F/P"),
     ("o11", "param_exists", [w(understanding={"extracted_params": [1]})], "E/E"),
     ("o12", "param_exists", [x(P="x")], "F/P"),
     ("o13", "param_exists", [x(p={"a": ""})], "P/F"),
     ("o14", "param_exists", [x(p=[[], [""]])], "F/P"),
     ("o15", "rule_triggered", [d(rule()), PLAIN], "P/F"),
-    ("o16", "rule_triggered", [d(), PLAIN], "E/E"),
+    ("o16", "rule_triggered", [d(), PLAIN], "F/P"),
     ("o17", "rule_triggered", [d("odd", None)], "F/P"),
     ("o18", "rule_triggered", [w(decisions={"code": "X"})], "E/E"),
     ("o19", "escalated_due_to_error", [PLAIN, response("error")], "E/E"),
@@ -222,7 +222,7 @@ SINGLE: list[tuple[int | str, dict[str, Any], list[Answer], str]] = [
     ("42b", equals("a"), [x(p={"value": "a"})], "F"),
     *((f"43 {value!r}", equals(value), [x(p="a")], "V") for value in ("", None, "undefined")),
     (44, equals("a"), [x(), x()], "F"),
-    (45, equals("a"), [PLAIN], "E"),
+    (45, equals("a"), [PLAIN], "F"),
     (46, equals("a", "refund-reason"), [x(refund_reason="a")], "F"),
     (47, {"strict": "param_equals", "paramName": "p"}, [x(p="a")], "V"),
     (74, {"strict": "rule_triggered", "ruleCode": "12"}, [d(rule(12))], "F"),
@@ -235,8 +235,11 @@ SINGLE: list[tuple[int | str, dict[str, Any], list[Answer], str]] = [
     ("81b", INTEGRATION, [d(called(status_code=200)), d(called(status_code=500))], "P"),
     (82, INTEGRATION, [d(called(status_code=500))], "F"),
     (83, INTEGRATION, [d(called(type="REST"))], "F"),
-    (84, INTEGRATION, [d(called(type="RAG", response={"resources": []}))], "P"),
-    (85, INTEGRATION, [d(called(type="MCP", tool_calls=[{"tool_name": "t"}]))], "P"),
+    (84, INTEGRATION, [d(called(type="RAG", response={"resources": []}))], "F"),
+    (85, INTEGRATION, [d(called(type="MCP", tool_calls=[{"tool_name": "t"}]))], "F"),
+    ("85c", INTEGRATION, [d(called(type="MCP", status_code=200, tool_calls=[]))], "P"),
+    ("85d", INTEGRATION, [d(called(type="RAG", status_code=200))], "P"),
+    ("85e", INTEGRATION, [d(called(type="RAG", status_code=500, response="x"))], "F"),
     ("85b", INTEGRATION, [d(called(type="MCP", tool_calls=[{}, {"is_error": True}]))], "F"),
     (86, INTEGRATION, [d({**called(), "status_code": 200})], "F"),
     (
@@ -245,21 +248,22 @@ SINGLE: list[tuple[int | str, dict[str, Any], list[Answer], str]] = [
         [d({**called(status_code=200), "type": "no_tool"}, called(None, status_code=200))],
         "F",
     ),
-    (88, INTEGRATION, [w(decisions=[])], "E"),
+    (88, INTEGRATION, [w(decisions=[])], "F"),
+    ("88b", INTEGRATION, [PLAIN], "F"),
     ("89f", INTEGRATION, [{"executed_workflows": []}], "E"),
     (90, {"strict": "tool_uesd", "toolName": "A"}, [PLAIN], "V"),
     ("90b", {"strict": "escalated", "weight": -1}, [PLAIN], "V"),
     ("90c", {"strict": "escalated", "weight": 0}, [PLAIN], "V"),
     # Rows of our own.
     ("o21", {"strict": "escalated", "toolName": "A"}, [PLAIN], "V"),
-    ("o22", equals("a"), [x(p="b"), PLAIN], "E"),
+    ("o22", equals("a"), [x(p="b"), PLAIN], "F"),
     ("o23", equals("1.10"), [x(p="1.1")], "F"),
     ("o24", equals(["a"]), [x(p='["a"]')], "P"),
     ("o25", equals("NaN"), [x(p="NaN")], "P"),
     ("o26", equals(5), [x(p=" 5")], "F"),
     ("o27", INTEGRATION, [w(decisions=[called(status_code=200)])], "P"),
     ("o28", INTEGRATION, [d(called(type="RAG"))], "F"),
-    ("o29", INTEGRATION, [d(called(type="MCP", tool_calls="odd"))], "P"),
+    ("o29", INTEGRATION, [d(called(type="MCP", tool_calls="odd"))], "F"),
     ("o30", {"strict": "escalated", "criterion": "x", "aui_logic": ["R1"], "category": "c"}, [w(CF)], "P"),
     ("o31", {"strict": "escalated", "tool_name": "A"}, [PLAIN], "V"),
     ("o32", before(2), [NO_TRACE, w("REFUND")], "E"),
@@ -396,11 +400,11 @@ def test_a_turn_that_cannot_decide_is_warned_of(turn: int, words: str) -> None:
 
 
 def test_what_cannot_be_told_is_an_error_and_what_failed_comes_first() -> None:
-    unknown, failing = {"strict": "param_exists", "paramName": "p"}, {"strict": "escalated"}
-    verdict = judge("strict", *conversation(PLAIN), metadata={"strict": [unknown]})
+    unknown, failing = {"strict": "param_exists", "paramName": "p"}, {"strict": "not_escalated"}
+    verdict = judge("strict", *conversation(NO_TRACE), metadata={"strict": [unknown]})
     assert findings(verdict) == ("error", "missing_output")
     assert 'whether "p" is known cannot be told: turn 1: extracted_params is not recorded' in verdict.reason
-    both = judge("strict", *conversation(PLAIN), metadata={"strict": [unknown, failing]})
+    both = judge("strict", *conversation(NO_TRACE, w(CF)), metadata={"strict": [unknown, failing]})
     assert findings(both)[0] == "failed"
 
 
