@@ -87,9 +87,7 @@ def _of_answers(turn: TraceTurn) -> TurnFacts:
         params=_joined(map(_params, answers)),
         rules=_joined(Recorded(_rules(answer), _decisions_missing(answer)) for answer in answers),
         evaluated=[rule.get("code") for info in infos for rule in _objects(info, "rules_evaluations")],
-        integrations=_joined(
-            Recorded(_integrations(answer), _decisions_missing(answer)) for answer in answers
-        ),
+        integrations=_joined(map(_integrations, answers)),
         errors=_joined(map(_error, infos)),
     )
 
@@ -154,10 +152,13 @@ def _rules(answer: Mapping[str, Any]) -> list[Any]:
     return [code for code in codes if code is not None]
 
 
-def _integrations(answer: Mapping[str, Any]) -> list[Integration]:
+def _integrations(answer: Mapping[str, Any]) -> Recorded:
     decisions = [each for each in _decisions(answer) if each.get("type") == "call_integration"]
     called = [object_of(decision.get("integration")) for decision in decisions]
-    return [Integration(each.get("code"), _integration_problem(each)) for each in called]
+    missing = _decisions_missing(answer)
+    if answer.get("api") == AUI_V3:
+        missing = missing or "this generation of the AUI API does not record integrations"
+    return Recorded([Integration(each.get("code"), _integration_problem(each)) for each in called], missing)
 
 
 def _integration_problem(integration: Mapping[str, Any]) -> str:
