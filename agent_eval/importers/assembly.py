@@ -12,6 +12,7 @@ import tempfile
 from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from types import TracebackType
 from typing import Any, Self
@@ -56,6 +57,10 @@ class Assembly:
             InvalidInput: The record's format is ambiguous, or the import is strict and the record is lossy.
             StorageError: The temporary directory is full.
         """
+        with self._losing_what_breaks([record.place]):
+            self._add(record, encoded)
+
+    def _add(self, record: Record, encoded: bytes) -> None:
         recognised = self._recogniser.recognise(record, self._diagnostics)
         if recognised is None:
             return
@@ -65,9 +70,9 @@ class Assembly:
         if self._group_by is not None:
             group = self._group_of(record, self._group_by)
             link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        self._recogniser.count(number, match)
         head = dumps([record.place, group, list(map(list, shapes_of(record.value)))])[:-1]
         data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
+        self._recogniser.count(number, match)
         try:
             self._file.write(data)
         except OSError as error:
@@ -115,7 +120,9 @@ class Assembly:
         stored = [orjson.loads(self._stored(number)) for number in numbers]
         parts = [Part(place, payload) for place, _, _, payload in stored]
         group = stored[0][1]
-        conversations = list(reader.read(parts, self._diagnostics))
+        conversations: list[Conversation] = []
+        with self._losing_what_breaks([part.place for part in parts]):
+            conversations = list(reader.read(parts, self._diagnostics))
         self._report_unread(stored, conversations)
         for conversation in conversations:
             conversation.records = conversation.records or [part.place for part in parts]
@@ -127,6 +134,16 @@ class Assembly:
                 conversation.id = group
             yield reader, conversation
 
+    @contextmanager
+    def _losing_what_breaks(self, places: Sequence[str]) -> Iterator[None]:
+        """Report the records whose reading breaks on a value that their format does not allow."""
+        try:
+            yield
+        except (TypeError, AttributeError, LookupError, ValueError, RecursionError) as problem:
+            for place in places:
+                reason = f"has a value that its format does not allow ({type(problem).__name__}: {problem})"
+                self._diagnostics.lost(place, "", reason[:300])
+
     def _report_unread(self, stored: Sequence[list[Any]], conversations: Sequence[Conversation]) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
         events = [fields for conversation in conversations for fields in conversation.all_events]
@@ -137,7 +154,7 @@ class Assembly:
             place = places.get(id(shape), stored[0][0])
             self._diagnostics.lost(place, shape.path, f"is {shape.described} by its shape, and was not read")
             for conversation in conversations:
-                if place in conversation.records or not conversation.records:
+                if conversation.events and (place in conversation.records or not conversation.records):
                     for trial in (conversation.events, *conversation.trials):
                         trial.append(unread_event(place, shape))
 

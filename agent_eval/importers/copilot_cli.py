@@ -111,9 +111,9 @@ class _Reader:
         return events
 
     def _call(self, call_id: Any, tool: Any, arguments: Any) -> list[EventFields]:
-        if call_id in self._calls:
-            return []
         if isinstance(call_id, str):
+            if call_id in self._calls:
+                return []
             self._calls.add(call_id)
         return [tool_call(text(tool), arguments, call_id)]
 

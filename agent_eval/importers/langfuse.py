@@ -114,7 +114,7 @@ def _with_roles(messages: Any, steps: Collection[str]) -> Any:
     if not isinstance(messages, list):
         return messages
     return [
-        {**message, "role": "tool"} if mapping(message).get("role") in steps else message
+        {**message, "role": "tool"} if str(mapping(message).get("role")) in steps else message
         for message in messages
     ]
 

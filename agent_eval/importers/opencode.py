@@ -27,7 +27,7 @@ from agent_eval.importers.events import (
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.records import Record
 
-_SAYS_NOTHING = frozenset({"step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "retry"})
+_SAYS_NOTHING = ("step-start", "step-finish", "snapshot", "patch", "compaction", "agent", "retry")
 
 
 class OpenCode(Format):

@@ -28,12 +28,19 @@ from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match
 from agent_eval.importers.messages import usage_in
 from agent_eval.importers.records import Record
 
-_OWN_ACTIONS = frozenset({"system", "recall", "change_agent_state", "message"})
+_OWN_ACTIONS = ("system", "recall", "change_agent_state", "message")
 """Actions of the first version that are no call of a tool."""
-_OWN_OBSERVATIONS = frozenset({"agent_state_changed", "null", "recall"})
-_SDK = frozenset(
-    {"ActionEvent", "ObservationEvent", "AgentErrorEvent", "MessageEvent", "SystemPromptEvent", "PauseEvent"}
-    | {"ConversationStateUpdateEvent", "Condensation"}
+_OWN_OBSERVATIONS = ("agent_state_changed", "null", "recall")
+_SDK = (
+    *(
+        "ActionEvent",
+        "ObservationEvent",
+        "AgentErrorEvent",
+        "MessageEvent",
+        "SystemPromptEvent",
+        "PauseEvent",
+    ),
+    *("ConversationStateUpdateEvent", "Condensation"),
 )
 
 

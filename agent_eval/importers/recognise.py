@@ -38,6 +38,14 @@ class Recognised:
         }
 
 
+def match_of(candidate: Format, value: Any) -> Match | None:
+    """Ask a format whether a record is its own; one that breaks on it does not know it."""
+    try:
+        return candidate.detect(value)
+    except (TypeError, AttributeError, LookupError, ValueError, RecursionError):
+        return None
+
+
 class Recogniser:
     """Recognises the formats of records, and counts them.
 
@@ -56,7 +64,7 @@ class Recogniser:
 
     def is_one_record(self, items: list[Any]) -> bool:
         """Tell whether an array is one record of some format."""
-        matches = (candidate.detect(items) for candidate in self.formats)
+        matches = (match_of(candidate, items) for candidate in self.formats)
         return any(match is not None and match.confidence >= _ONE_RECORD for match in matches)
 
     def recognise(self, record: Record, diagnostics: Diagnostics) -> tuple[int, Match] | None:
@@ -70,7 +78,7 @@ class Recogniser:
         matches = [
             (match.confidence, number, match)
             for number, candidate in enumerate(self.formats)
-            if (match := candidate.detect(record.value)) is not None
+            if (match := match_of(candidate, record.value)) is not None
         ]
         if not matches:
             diagnostics.lost(record.place, "", self._not_recognised(record.value))
@@ -91,7 +99,7 @@ class Recogniser:
     def _not_recognised(self, value: Any) -> str:
         names = ", ".join(candidate.name for candidate in self.formats)
         for entry, candidate in load_others(self._family):
-            if candidate.detect(value) is not None:
+            if match_of(candidate, value) is not None:
                 command = f"agent-eval {COMMANDS[entry.family]} {entry.name}"
                 return f"is not of {names}; it looks like {entry.name}, which `{command}` imports"
         return f"is not of {names}"

@@ -269,7 +269,7 @@ class _Search:
         if key in CALLS_INSIDE or (isinstance(key, str) and plain(key).endswith(_LISTS_OF_CALLS)):
             return True
         if key in ("content", "parts", "blocks") and "role" in (above or ()):
-            return above["role"] in AGENTS
+            return str(above["role"]) in AGENTS
         kinds = [kind_of(above[name]) for name in KINDS if isinstance(above.get(name), str)] if above else []
         return any(kind.word == "function" or (kind.is_call and not kind.is_result) for kind in kinds)
 
@@ -414,7 +414,7 @@ def _words(fields: tuple[str, ...]) -> _Words:
     )
 
 
-_TOOLS = frozenset({"tool", "function", "toolResult"})
+_TOOLS = ("tool", "function", "toolResult")
 """Roles of those who answer a call."""
 _OF_ACTS = frozenset(
     {*NAMES, *CALL_IDS, *CALLS_INSIDE, *KINDS, "code_blocks", "state", "observation"}

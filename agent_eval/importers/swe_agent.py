@@ -82,6 +82,7 @@ class _HistoryReader:
         self.events: list[EventFields] = []
         self._seconds = [(step.get("action"), step.get("execution_time")) for step in steps]
         self._place, self._diagnostics = place, diagnostics
+        self._latency: float | None = None
         self._open: str | None = None
         """The action that no observation has answered yet, where actions are no tool calls."""
 

@@ -19,7 +19,7 @@ from agent_eval.importers.catalog import AUTO, COMMANDS, Family, load
 from agent_eval.importers.containers import STDIN
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.expectations import Expectations
-from agent_eval.importers.recognise import Recognised, Recogniser
+from agent_eval.importers.recognise import Recognised, Recogniser, match_of
 from agent_eval.importers.records import read_records
 from agent_eval.operations.environment import redactor_for
 from agent_eval.operations.packs import open_run
@@ -360,7 +360,7 @@ def _family_of(path: Path) -> tuple[Family, list[str]]:
             matches = [
                 (reader.name, match)
                 for reader in recogniser.formats
-                if (match := reader.detect(record.value))
+                if (match := match_of(reader, record.value))
             ]
             if matches:
                 name, best = max(matches, key=lambda inspected: inspected[1].confidence)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import AgentEvalError
-from agent_eval.importers.catalog import names_of
+from agent_eval.importers.catalog import FORMATS, Family, names_of
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from tests.extent import FULL
@@ -26,14 +26,23 @@ FIXTURES = sorted(
 )
 PARALLEL = 10_000 if FULL else 1_000
 CUTS = 200 if FULL else 12
-CHANGES = 200 if FULL else 12
+CHANGES = 100 if FULL else 6
 
 
-def attempt(source: Path, home: Path) -> Imported | None:
+EVERY_FORMAT = [
+    path
+    for entry in FORMATS
+    for path in sorted((ADAPTERS / entry.name).iterdir())
+    if path.suffix in (".json", ".jsonl", ".traj") and not path.name.endswith(".expected.json")
+]
+FAMILIES = {entry.name: entry.family for entry in FORMATS}
+
+
+def attempt(source: Path, home: Path, family: Family = "provider") -> Imported | None:
     """Import, or refuse with an error of agent-eval; anything else fails the test."""
     out = home / "out.jsonl"
     try:
-        imported = import_traces(ImportRequest((source,), out, "provider"))
+        imported = import_traces(ImportRequest((source,), out, family))
     except AgentEvalError:
         return None
     load_suite(out)
@@ -103,14 +112,14 @@ DOCUMENTS = [path for path in FIXTURES if path.suffix != ".sse"]
 LISTS = [path for path in DOCUMENTS if isinstance(value_of(path), list)]
 
 
-@pytest.mark.parametrize("fixture", DOCUMENTS, ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("fixture", EVERY_FORMAT, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_odd_values_anywhere_give_no_traceback(fixture, tmp_path):
     value = value_of(fixture)
     chance = random.Random(fixture.name)
     for _ in range(CHANGES):
         source = tmp_path / "odd.json"
         source.write_text(json.dumps(changed(value, chance)))
-        attempt(source, tmp_path)
+        attempt(source, tmp_path, FAMILIES[fixture.parent.name])
 
 
 @pytest.mark.parametrize("fixture", LISTS, ids=lambda path: f"{path.parent.name}-{path.name}")
