@@ -160,8 +160,9 @@ def comparison_file(path: Path) -> Path:
         InvalidInput: The path is a pack without a comparison, or an archive, of which none is read.
     """
     is_archive = False
-    with suppress(OSError), path.open("rb") as file:  # a file that cannot be read is no archive
-        is_archive = file.read(len(_ZIP)) == _ZIP
+    if path.is_file():  # reading a pipe would wait for a writer
+        with suppress(OSError), path.open("rb") as file:  # a file that cannot be read is no archive
+            is_archive = file.read(len(_ZIP)) == _ZIP
     if is_archive:
         raise InvalidInput(
             f"{path} is an archive of evidence, and a comparison is a file or a pack",

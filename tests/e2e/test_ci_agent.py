@@ -245,7 +245,7 @@ def test_token__of_the_job_is_let_through_to_nobody(
     [
         ({"trials": "3"}, "trials is for running an agent"),
         ({"setup_command": "true"}, "setup-command is for running an agent"),
-        ({"agent": "python:shop:agent"}, "holds the job's token"),
+        ({"agent": "python:shop:agent"}, "would see the job's token"),
         ({"agent_url": "ftp://agent.example.org"}, "ftp"),
         ({"agent_url": "https://agent.example.org", "agent_header": "A=NOT_SET"}, "NOT_SET"),
         ({"agent_command": "true", "agent_env": "NAME=value"}, "not the name of an environment variable"),
