@@ -49,6 +49,8 @@ class Assembly:
         except OSError as error:
             raise _no_space(error) from error
         self._links = _Links()
+        self._elsewhere: dict[int, str | None] = {}
+        """What the first record of a format looks like more than like that."""
 
     def add(self, record: Record, encoded: bytes) -> None:
         """Store a record, of which `encoded` is the canonical JSON, if it is of one of the formats.
@@ -65,6 +67,8 @@ class Assembly:
         if recognised is None:
             return
         number, match = recognised
+        if number not in self._elsewhere:
+            self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
         link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
         group = None
         if self._group_by is not None:
@@ -123,7 +127,7 @@ class Assembly:
         conversations: list[Conversation] = []
         with self._losing_what_breaks([part.place for part in parts]):
             conversations = list(reader.read(parts, self._diagnostics))
-        self._report_unread(stored, conversations)
+        self._report_unread(stored, conversations, self._elsewhere.get(self._formats[numbers[0]]))
         for conversation in conversations:
             conversation.records = conversation.records or [part.place for part in parts]
             if not conversation.events and not conversation.turns:
@@ -144,15 +148,19 @@ class Assembly:
                 reason = f"has a value that its format does not allow ({type(problem).__name__}: {problem})"
                 self._diagnostics.lost(place, "", reason[:300])
 
-    def _report_unread(self, stored: Sequence[list[Any]], conversations: Sequence[Conversation]) -> None:
+    def _report_unread(
+        self, stored: Sequence[list[Any]], conversations: Sequence[Conversation], elsewhere: str | None
+    ) -> None:
         """Report the calls, results and answers of the records that are in no conversation."""
+        hint = f"; {elsewhere}" if elsewhere is not None else ""
         events = [fields for conversation in conversations for fields in conversation.all_events]
         shapes = [(place, Shape(*shape)) for place, _, of_record, _ in stored for shape in of_record]
         places = {id(shape): place for place, shape in shapes}
         more = [[made.turns, made.expected_output, made.case, made.metadata] for made in conversations]
         for shape in unread([shape for _, shape in shapes], events, more):
             place = places.get(id(shape), stored[0][0])
-            self._diagnostics.lost(place, shape.path, f"is {shape.described} by its shape, and was not read")
+            reason = f"is {shape.described} by its shape, and was not read{hint}"
+            self._diagnostics.lost(place, shape.path, reason)
             for conversation in conversations:
                 if conversation.events and (place in conversation.records or not conversation.records):
                     for trial in (conversation.events, *conversation.trials):

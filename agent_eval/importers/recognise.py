@@ -98,11 +98,20 @@ class Recogniser:
 
     def _not_recognised(self, value: Any) -> str:
         names = ", ".join(candidate.name for candidate in self.formats)
-        for entry, candidate in load_others(self._family):
-            if match_of(candidate, value) is not None:
-                command = f"agent-eval {COMMANDS[entry.family]} {entry.name}"
-                return f"is not of {names}; it looks like {entry.name}, which `{command}` imports"
-        return f"is not of {names}"
+        elsewhere = self.elsewhere(value)
+        return f"is not of {names}" + (f"; {elsewhere}" if elsewhere is not None else "")
+
+    def elsewhere(self, value: Any, than: float = 0.0) -> str | None:
+        """Say which format of another family a record looks like, surer `than`; None where none does."""
+        matches = [
+            (match.confidence, entry)
+            for entry, candidate in load_others(self._family)
+            if (match := match_of(candidate, value)) is not None and match.confidence > than
+        ]
+        if not matches:
+            return None
+        _, entry = max(matches, key=lambda match: match[0])
+        return f"it looks like {entry.name}, which `agent-eval {COMMANDS[entry.family]} {entry.name}` imports"
 
     def _ambiguous(self, place: str, matches: Sequence[tuple[float, int, Match]]) -> InvalidInput:
         first, second = (self.formats[number].name for _, number, _ in matches[:2])
