@@ -22,7 +22,6 @@ from agent_eval.judges import (
     load_judges,
     validate_case,
 )
-from agent_eval.judges.catalog import default_configs
 from tests.unit.judges.traces import make_case, says, uses
 
 
@@ -377,18 +376,6 @@ def test_built_in_judges_say_what_they_read() -> None:
 def _class_of(spec: str) -> Any:
     module, _, name = spec.partition(":")
     return getattr(importlib.import_module(module), name)
-
-
-@pytest.mark.parametrize(
-    ("configs", "mode"),
-    [
-        ({}, "values"),
-        ({"final_output": {"tolerance": 1}}, "values"),
-        ({"final_output": {"mode": "exact"}}, "exact"),
-    ],
-)
-def test_without_named_judges_a_text_needs_a_mode(configs: dict[str, Any], mode: str) -> None:
-    assert default_configs(configs)["final_output"]["mode"] == mode
 
 
 def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> None:
