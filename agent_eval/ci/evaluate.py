@@ -45,7 +45,7 @@ from agent_eval.ci.trials import (
     runs_live,
     take_packs,
 )
-from agent_eval.ci.workspace import ARCHIVE_NAME, is_of_the_job
+from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import Reruns
@@ -66,6 +66,7 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.gate import refuse_unknown_judges
+from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.trust import Signer, attest_opened
 from agent_eval.storage.files import safe_name, sha256_bytes
