@@ -73,7 +73,7 @@ from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.paths import MAX_SUITES, any_of_conversations
+from agent_eval.suites.paths import MAX_SUITES, any_of_conversations, overlooked
 
 
 def evaluate(job: JobContext) -> Evaluation:
@@ -89,7 +89,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += [*lost_datasets(search), *defined.notes]
+    search.warnings += [*overlooked(job.settings.suite), *lost_datasets(search), *defined.notes]
     job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))
