@@ -69,7 +69,7 @@ def test_a_suite_that_a_glob_leaves_out_for_its_ending_is_said(cli: Shell, here:
     assert err == ""
     _, err = cli.run("run", "suites/suite_g*.json", "--out", "y")
     assert err == (
-        "`suites/suite_great.yaml` is a suite that `suites/suite_*.json` does not name. To include it: "
+        "`suites/suite_great.yaml` is a suite that `suites/suite_g*.json` does not name. To include it: "
         "`suites/suite_g*.{json,jsonl,yaml,yml}`.\n"
     )
 
