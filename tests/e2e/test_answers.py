@@ -85,6 +85,19 @@ def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
     assert "fields_not_judged" not in summary(path)
 
 
+def test_a_suite_that_expects_nothing_yet_says_so_with_what_to_add(tmp_path: Path) -> None:
+    call = {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "pay", "input": {}, "call_id": "1"}
+    paid = {"idx": 1, "actor": "tool", "type": "tool_result", "tool": "pay", "output": 1, "call_id": "1"}
+    said = {"idx": 2, "actor": "agent", "type": "message", "output": "Paid."}
+    nothing = {"output": None, "expected": None, "regex_patterns": [], "trace": [call, paid, said]}
+    path = write(tmp_path / "suite.json", **nothing)
+    lines = run(path, "--format", "text").out.splitlines()
+    assert lines[0] == "Nothing is expected of these cases yet; 1 of 1 cases ran without a fault."
+    assert lines[1].startswith("Say in the suite what each case must do (`expected_output`")
+    expecting = write(tmp_path / "expecting.json", **{**nothing, "policy": {"forbidden_tools": ["delete"]}})
+    assert run(expecting, "--format", "text").out.startswith("1 of 1 cases passed (100%).")
+
+
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path: Path, layout: str) -> None:
     path = write(tmp_path / "suite.json", output="Rome", expected="Paris")
