@@ -373,7 +373,7 @@ REGISTERED: tuple[Option, ...] = (
     Option("regression-key", "id", "Only the regression with this key, from a comparison.",
            goes_to="regression_key", commands=("registry waiver-add",)),
     Option("expires-at", "text",
-           "When the waiver ends: ISO 8601 with its offset. Default: 90 days from now.",
+           "When the waiver ends: a day, or ISO 8601 with its offset. Default: in 90 days.",
            goes_to="expires_at", commands=("registry waiver-add",), metavar="TIME"),
     Option("active-only", "switch", "Leave out revoked and expired ones.", goes_to="active_only",
            commands=("registry waiver-list",), default="false"),

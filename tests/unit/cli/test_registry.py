@@ -103,7 +103,7 @@ def test_a_waiver_is_revoked_and_no_longer_active(cli: Shell) -> None:
 
 
 def test_what_cannot_be_accepted_is_an_error_with_a_remedy(cli: Shell) -> None:
-    error = cli.error("registry", *WAIVER, "--expires-at", "2026-12-01")
+    error = cli.error("registry", *WAIVER, "--expires-at", "2026-12-01T10:00:00")
     assert "offset" in error["details"]["remedy"]
     assert cli.error("registry", "baseline-show", "--name", "nope")["code"] == "validation_error"
     cli.error("registry", "baseline-set", "--name", "main", "--run", "runs/none")

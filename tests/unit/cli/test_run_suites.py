@@ -49,6 +49,7 @@ def test_a_suite_needs_no_flag_and_its_evidence_no_place(cli: Shell) -> None:
         pytest.param(("--suite", BAD, GOOD), id="a glob that the shell expanded"),
         pytest.param(("--suite", BAD, "--suite", GOOD), id="flags"),
         pytest.param(("--suite", "suites/suite_[bg]*.json"), id="a quoted glob"),
+        pytest.param(("--suite", "suites/suite_{bad,good}.{json,yaml}"), id="a glob with alternatives"),
     ],
 )
 def test_several_suites_have_a_pack_each(words: tuple[str, ...], cli: Shell, here: Path) -> None:
@@ -59,6 +60,18 @@ def test_several_suites_have_a_pack_each(words: tuple[str, ...], cli: Shell, her
         GOOD: (f"runs/{AT}/suite_good", 3),
     }
     assert (here / "runs" / AT / "suite_good" / "manifest.json").is_file()
+
+
+def test_a_suite_that_a_glob_leaves_out_for_its_ending_is_said(cli: Shell, here: Path) -> None:
+    (here / "suites" / "suite_great.yaml").write_text("dataset_id: new\ncases: []\n")
+    (here / "suites" / "suite_gone.yaml").write_text("todo: more cases\n")
+    _, err = cli.run("run", "suites/suite_b*.json", "--out", "x")
+    assert err == ""
+    _, err = cli.run("run", "suites/suite_g*.json", "--out", "y")
+    assert err == (
+        "`suites/suite_great.yaml` is a suite that `suites/suite_g*.json` does not name. To include it: "
+        "`suites/suite_g*.{json,jsonl,yaml,yml}`.\n"
+    )
 
 
 def test_people_read_the_result_of_each_suite_under_its_name(cli: Shell) -> None:

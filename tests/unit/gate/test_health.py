@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.gate.health import FEWEST_TRIALS, GateHealth, Health
 from tests.factories import make_config, make_pack, make_result
 
@@ -144,11 +145,31 @@ def test_a_run_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "are the same run" in capsys.readouterr().err
 
 
-def test_runs_of_two_datasets_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["", "evidence.zip"], ids=["directory", "archive"])
+def test_the_datasets_of_one_job_are_told_apart(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packs = {
+        dataset: make_pack(tmp_path / dataset, [make_result("a")], config=make_config(dataset_id=dataset))
+        for dataset in ("bank", "shop")
+    }
+    write_bundle(packs, tmp_path / "evidence.zip")
+    assert main(["gate-health", str(tmp_path / name)]) == 0
+    datasets = json.loads(capsys.readouterr().out)["datasets"]
+    assert {dataset: counted["runs"] for dataset, counted in datasets.items()} == {"bank": 1, "shop": 1}
+    assert main(["gate-health", str(tmp_path / name), "--format", "text"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in ("bank:", "shop:")] == ["bank:", "shop:"]
+
+
+def test_a_suite_that_only_an_earlier_job_had_is_not_mixed_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop = make_pack(tmp_path / "shop", [make_result("a")])
-    bank = make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
-    assert main(["gate-health", str(shop), str(bank)]) == 2
-    assert "dataset" in capsys.readouterr().err
+    make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
+    write_bundle({"shop": shop}, tmp_path / "evidence.zip")
+    assert main(["gate-health", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 1
 
 
 def test_cases_that_often_end_in_an_error_are_named_first(

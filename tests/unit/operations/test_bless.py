@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
-from tests.factories import make_config, make_pack, make_result
+from tests.factories import make_case, make_config, make_pack, make_result
 from tests.unit.cli.shell import Shell
 
 COMMITTED = {"git_commit": "a" * 40, "git_dirty": False, "model": "gpt-x"}
@@ -108,6 +108,13 @@ def test_a_run_that_is_not_of_one_commit_and_model_is_no_baseline(
 ) -> None:
     new_run(**config)
     assert why in cli.err(*BLESS, code=4)
+
+
+def test_a_model_that_the_traces_name_is_known(cli: Shell) -> None:
+    said = {"idx": 0, "actor": "agent", "type": "message", "output": "Yes.", "model": "gpt-x"}
+    config = make_config(run_id="new", **{**COMMITTED, "model": "unknown"})
+    make_pack(Path("new"), cases=[make_case("case-1", trace=[said])], config=config)
+    assert cli.json(*BLESS)["run_id"] == "new"
 
 
 def test_a_run_with_an_error_is_no_baseline(cli: Shell) -> None:
