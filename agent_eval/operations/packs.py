@@ -111,7 +111,7 @@ def view(pack: Pack) -> RunView:
 
 @dataclass(frozen=True)
 class PackFacts:
-    """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
+    """A verified pack and its path, for `verify`, `dev expand` and `dev compact`.
 
     `left_behind` are files that were written into the source of a conversion after its run, and that the
     converted pack therefore does not have.

@@ -1,8 +1,8 @@
-"""`replay` and `replay-exec`: judge a pack again, or run its agent again, and compare with the pack.
+"""`replay` and `replay --run-agent`: judge a pack again, or run its agent again, and compare with the pack.
 
 A program, module or address that a pack names is never run on the pack's word alone. The user names it on the
 command line, or trusts the pack: for its signature (`replay`), or because it was made on this machine or has
-the digest that the user names (`replay-exec`).
+the digest that the user names (`replay --run-agent`).
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ COMMAND_LINE, MADE_HERE, NAMED_DIGEST, NOTHING_RUN = (
     "named digest",
     "nothing run",
 )
+
+EVERY_PIN = "all"
+"""Key of `allowed_drift` that covers every pin."""
 
 _OF_THE_AGENT = (
     *("agent_version", "model", "seed", "git_commit", "git_dirty", "dependency_lock_hash"),
@@ -154,9 +157,9 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
     """
     if request.trust_commands and not request.public_keys:
         raise UsageError(
-            "--trust-pack-commands runs what the pack names, so its signature must be verified first",
+            "--trust-pack signed runs what the pack names, so its signature must be verified first",
             remedy="Give the signer's public key with --public-key.",
-            field="trust_pack_commands",
+            field="trust_pack",
         )
     out = _report_path(request.pack, request.out, REPORT)
     if request.public_keys:
@@ -227,11 +230,11 @@ def _drift(
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:
-        if not any(_covers(key, pin) for pin in known):
+        if key != EVERY_PIN and not any(_covers(key, pin) for pin in known):
             raise UsageError(
                 f"--allow-env-drift {key}: there is no such pin",
                 remedy=f"Name one of {', '.join(sorted({pin.partition('.')[0] for pin in known}))}; "
-                "or one package or judge, as packages.orjson.",
+                "or one package or judge, as packages.orjson; or all.",
                 field="allow_env_drift",
             )
     for difference in environment_mismatches(dict(saved), dict(current)):
@@ -248,7 +251,7 @@ def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _covers(key: str, pin: str) -> bool:
-    return pin == key or pin.startswith(f"{key}.")
+    return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -325,7 +328,7 @@ def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDe
     if pack.config.execution_mode != LOOP_MODE:
         raise InvalidInput(
             f"{run} holds recorded traces: no agent was run, so none can be run again",
-            remedy="Name the pack of run-loop, or of run --agent.",
+            remedy="Name the pack of a run with --agent.",
             file=str(run),
         )
     execution = pack.config.execution_config

@@ -1,4 +1,4 @@
-"""Who vouches for a pack: keys, `attest`, `verify-attestation`, and packs that are opened only if one holds.
+"""Who vouches for a pack: keys, `attest`, `verify`, and packs that are opened only if one holds.
 
 An attestation is verified against the bytes of manifest.json that the pack is then opened with, and the pack
 that was opened is handed on. Nothing is verified in one place and read again in another.
@@ -308,7 +308,7 @@ class TrustedPack:
         return next((each.key_id for each in self.verified if each.key_id), "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `verify-attestation` prints, as JSON values."""
+        """Return what `verify` prints, as JSON values."""
         manifest = self.pack.manifest
         predicate: Mapping[str, Any] = next(
             (each.statement.predicate for each in self.verified if each.kind is RESULT), {}

@@ -1,4 +1,4 @@
-"""Validate a suite and report all of its problems, not only the first (`schema validate`)."""
+"""Validate a suite and report all of its problems, not only the first (`validate`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ RUN: tuple[Option, ...] = (
     Option("suite", "lines",
            "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml, or a quoted glob. "
            "Repeatable, and the same as a SUITE without a flag.",
-           goes_to="suite", commands=("run", "run-loop"), metavar="FILE"),
+           goes_to="suite", commands=("run",), metavar="FILE"),
     Option("suite", "lines",
            "Suites to score, one a line: paths or globs such as `suites/*.jsonl`. Each has its own evidence "
            "pack and its own baseline; the worst outcome counts.",
@@ -22,88 +22,84 @@ RUN: tuple[Option, ...] = (
     Option("out", "path",
            "The evidence pack to write; of several suites, the directory of their packs. Default: "
            "runs/SUITE-TIME.",
-           goes_to="output.pack", commands=("run", "run-loop"), metavar="DIRECTORY"),
+           goes_to="output.pack", commands=("run",), metavar="DIRECTORY"),
     Option("out", "path", "The evidence pack to write.", goes_to="output.pack", commands=("rejudge",),
            metavar="DIRECTORY", required=True),
     Option("judge", "list",
            "Judges, one a line or separated by commas: built-in names, entry points or `module:Class`. "
            "Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output.",
-           goes_to="judging.judges", commands=("run", "run-loop", "stability-check", "replay-exec", "ci"),
+           goes_to="judging.judges", commands=("run", "stability-check", "replay", "ci"),
            metavar="NAME", aliases=("judges",)),
     Option("judge", "list",
            "Judge to apply: a built-in or plug-in name, or `module:Class`. Repeat for several. Required "
            "unless the pack is of a suite of conversations, which `strict` and `llm` judge.",
            goes_to="judging.judges", commands=("rejudge",), metavar="NAME", aliases=("judges",)),
-    Option("judge", "list",
-           "Judge to apply in place of those that the pack names, which may then be a plug-in or run a "
-           "command.",
-           goes_to="judging.judges", commands=("replay",), metavar="NAME", aliases=("judges",)),
     Option("judge-config", "path", "JSON or YAML file with each judge's configuration, by judge name.",
            goes_to="judging.judge_config",
-           commands=("run", "run-loop", "stability-check", "replay", "replay-exec", "rejudge", "ci"),
+           commands=("run", "stability-check", "replay", "rejudge", "ci"),
            metavar="FILE"),
     Option("redact-pattern", "lines",
            "Text to replace by [redacted] in everything that is written: NAME=REGEX, an expression of RE2 "
            "and a name for messages. Repeat it for several.",
-           goes_to="redaction.patterns", commands=("run", "run-loop", "rejudge", "ci"), metavar="NAME=REGEX"),
+           goes_to="redaction.patterns", commands=("run", "rejudge", "ci"), metavar="NAME=REGEX"),
     Option("redact-field", "list",
            "Field of cases, events and answers whose value is replaced, also where a text repeats it: a "
            "name at any depth, as ssn, or with those above, as customer.ssn.",
-           goes_to="redaction.fields", commands=("run", "run-loop", "rejudge", "ci"), metavar="NAME"),
+           goes_to="redaction.fields", commands=("run", "rejudge", "ci"), metavar="NAME"),
     Option("redact-personal", "switch",
            "Replace e-mail addresses, card numbers, and the values of fields that hold the name of a person.",
-           goes_to="redaction.personal", commands=("run", "run-loop", "rejudge", "ci"), default="false"),
+           goes_to="redaction.personal", commands=("run", "rejudge", "ci"), default="false"),
     Option("executor", "choice",
            "Where recorded traces are judged or an agent is run: on this machine, or on a Dask cluster.",
-           goes_to="judging.executor", commands=("run", "run-loop"), default="local",
+           goes_to="judging.executor", commands=("run",), default="local",
            choices=("local", "dask")),
     Option("dask-scheduler", "text", "Scheduler of the cluster: tcp://host:8786.",
-           goes_to="judging.dask_scheduler", commands=("run", "run-loop"), metavar="ADDRESS"),
+           goes_to="judging.dask_scheduler", commands=("run",), metavar="ADDRESS"),
     Option("case", "lines", "Only this case. Repeatable.", goes_to="cases",
-           commands=("run", "run-loop", "stability-check", "replay-exec"), metavar="ID"),
+           commands=("run", "stability-check", "replay"), metavar="ID"),
     Option("shard", "text",
            "Only the cases of shard K of N, which `merge` joins with the others; such as 3/8.",
-           goes_to="shard", commands=("run", "run-loop"), metavar="K/N"),
+           goes_to="shard", commands=("run",), metavar="K/N"),
     Option("layout", "choice", "A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-           goes_to="output.layout", commands=("run", "run-loop", "rejudge"), default="auto",
+           goes_to="output.layout", commands=("run", "rejudge"), default="auto",
            choices=("auto", "files", "compact")),
     Option("fresh", "switch",
            "Start over: replace the evidence of an earlier run of an agent or of a registered baseline, and "
            "discard the journal of an unfinished run.",
-           goes_to="output.fresh", commands=("run", "run-loop", "rejudge"), default="false"),
+           goes_to="output.fresh", commands=("run", "rejudge"), default="false"),
     Option("registry-path", "path",
            "The registry, whose baselines are not replaced unless --fresh is set; need not exist.",
-           goes_to="output.registry", commands=("run", "run-loop", "rejudge"), default=REGISTRY,
+           goes_to="output.registry", commands=("run", "rejudge"), default=REGISTRY,
            metavar="FILE"),
     Option("run-id", "text", "Name of this run; made from the time when not given.",
-           goes_to="identity.run_id", commands=("run", "run-loop", "rejudge")),
+           goes_to="identity.run_id", commands=("run", "rejudge")),
     Option("agent-version", "text", "Version of the agent.", goes_to="identity.agent_version",
-           commands=("run", "run-loop"), default="unknown"),
+           commands=("run",), default="unknown"),
     Option("model", "text",
            "Model of the agent, which the evidence names; with `base-url` and no agent, the one that is "
            "asked there.",
-           goes_to="identity.model", commands=("run", "run-loop", "ci"), default="unknown",
+           goes_to="identity.model", commands=("run", "ci"), default="unknown",
            aliases=("agent-model",)),
-    Option("seed", "seed", "Seed of the run.", goes_to="identity.seed", commands=("run", "run-loop"),
+    Option("seed", "seed", "Seed of the run.", goes_to="identity.seed", commands=("run",),
            default="0", metavar="INTEGER"),
     Option("prompt-hash", "text",
            "Digest of the agent's prompts; that of the system prompt's file when not given.",
-           goes_to="identity.prompt_hash", commands=("run", "run-loop", "ci")),
+           goes_to="identity.prompt_hash", commands=("run", "ci")),
     Option("policy-hash", "text", "Digest of the agent's policy.", goes_to="identity.policy_hash",
-           commands=("run", "run-loop", "ci")),
+           commands=("run", "ci")),
     Option("container-image", "text", "Image the agent ran in, best with its digest.",
-           goes_to="identity.container_image", commands=("run", "run-loop", "ci")),
+           goes_to="identity.container_image", commands=("run", "ci")),
     Option("git-commit", "text", "Commit of the agent; read from the checkout when not given.",
-           goes_to="identity.git_commit", commands=("run", "run-loop")),
+           goes_to="identity.git_commit", commands=("run",)),
     Option("dependency-lock-hash", "text",
            "Digest of the agent's locked dependencies; that of the lock file in the working directory when "
            "not given.",
-           goes_to="identity.dependency_lock_hash", commands=("run", "run-loop", "ci")),
+           goes_to="identity.dependency_lock_hash", commands=("run", "ci")),
 )
 
-_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay-exec")
+_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay")
 """Commands that can name an agent."""
-_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "run-loop", "stability-check")
+_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "stability-check")
 
 _REPAIRS = "Attempts after a failed one, each told what the judges said, until one passes."
 
@@ -113,7 +109,7 @@ AGENT: tuple[Option, ...] = (
            "as JSON and writes its answer as JSON.",
            goes_to="agent.command", commands=_CONNECTS, metavar="COMMAND", aliases=("propose-command",)),
     Option("repair-command", "text", "With `agent-command`: what is run after a failed attempt instead.",
-           goes_to="agent.repair_command", commands=("run", "run-loop", "stability-check", "replay-exec"),
+           goes_to="agent.repair_command", commands=("run", "stability-check", "replay"),
            metavar="COMMAND"),
     Option("agent-url", "url", "Run the agent behind this address, which is sent the task by POST.",
            goes_to="agent.url", commands=_CONNECTS, in_file=False),
@@ -165,12 +161,12 @@ AGENT: tuple[Option, ...] = (
            bounds=SECONDS_BOUNDS),
     Option("trials", "integer",
            "How often the agent runs each case, at most 1000. More trials show smaller losses.",
-           goes_to="agent.trials", commands=("run", "run-loop", "ci"), default="1", bounds=(1, 1000),
+           goes_to="agent.trials", commands=("run", "ci"), default="1", bounds=(1, 1000),
            metavar="N", aliases=("loops",), recorded="trials"),
     Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs", commands=("run", "ci"), default="0",
            metavar="N", recorded="max_repairs"),
     Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs",
-           commands=("run-loop", "stability-check"), default="2", metavar="N", recorded="max_repairs"),
+           commands=("stability-check",), default="2", metavar="N", recorded="max_repairs"),
     Option("parallel", "parallel", "Cases at once, 1 to 256; `auto` adapts to what a hosted model takes.",
            goes_to="agent.parallel", commands=_CONNECTS, default="1", metavar="N|auto"),
     Option("strict-side-effects", "switch",
@@ -182,7 +178,7 @@ AGENT: tuple[Option, ...] = (
            goes_to="agent.share_expected_output", commands=_ON_THE_COMMAND_LINE, default="false",
            recorded="share_expected_output"),
     Option("tools", "text", "Live tools: an address, or `module:function`.", goes_to="agent.tools",
-           commands=("run", "run-loop", "stability-check", "replay-exec"), metavar="TOOLS",
+           commands=("run", "stability-check", "replay"), metavar="TOOLS",
            recorded="tool_server"),
     Option("record", "path", "Call live tools and write what they answer to this file.",
            goes_to="agent.record", commands=_ON_THE_COMMAND_LINE, metavar="FILE"),
@@ -196,10 +192,10 @@ AGENT: tuple[Option, ...] = (
            commands=_ON_THE_COMMAND_LINE, default="false"),
 )
 
-_KEEPS_REPLIES: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check")
+_KEEPS_REPLIES: tuple[Command, ...] = ("run", "rejudge", "stability-check")
 """Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
 
-_ASKS: tuple[Command, ...] = ("run", "run-loop", "rejudge", "replay-exec", "stability-check", "ci")
+_ASKS: tuple[Command, ...] = ("run", "rejudge", "replay", "stability-check", "ci")
 """Commands that may ask a model."""
 
 LLM: tuple[Option, ...] = (
@@ -239,9 +235,6 @@ LLM: tuple[Option, ...] = (
            choices=("auto", "record", "replay")),
     Option("run", "lines", "Evidence pack, or archive of one, with the judge's rulings. Repeatable.",
            goes_to="runs", commands=("judge-agreement",), metavar="PACK", required=True),
-    Option("labels", "path",
-           "File of labels: what people found, and how the labelled conversations were drawn.",
-           goes_to="labels", commands=("judge-agreement",), metavar="FILE", required=True),
     Option("out", "path",
            "Write the record to this file, for `--judge-agreement` of later runs; `-` for stdout.",
            goes_to="out", commands=("judge-agreement",), metavar="FILE"),
@@ -251,15 +244,15 @@ CONVERSATIONS: tuple[Option, ...] = (
     Option("test", "list",
            "Only tests, or cases, whose name has one of these texts, in any letter case. Separated by "
            "commas.",
-           goes_to="tests", commands=("run", "run-loop", "plan"), metavar="TEXT"),
+           goes_to="tests", commands=("run", "plan"), metavar="TEXT"),
     Option("tag", "list", "Only tests, or cases, with one of these tags. Separated by commas.",
-           goes_to="tags", commands=("run", "run-loop", "plan"), metavar="TAG"),
+           goes_to="tags", commands=("run", "plan"), metavar="TAG"),
     Option("pass-threshold", "amount",
            "Percent of the weights of a case's strict and LLM evaluations, together, that suffice to pass.",
-           goes_to="judging.pass_threshold", commands=("run", "run-loop", "rejudge", "stability-check", "ci"),
+           goes_to="judging.pass_threshold", commands=("run", "rejudge", "stability-check", "ci"),
            default="100", unit="percent", bounds=(0.001, 100)),
     Option("debug", "switch", "Show the agent's raw responses in the reports on conversations.",
-           goes_to="output.debug", commands=("run", "run-loop"), default="false"),
+           goes_to="output.debug", commands=("run",), default="false"),
     Option("suite-key-env", "variables",
            "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
            "Default: `AUI_API_KEY`.",
@@ -272,14 +265,10 @@ CONVERSATIONS: tuple[Option, ...] = (
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="llm_model", commands=("plan",), metavar="NAME"),
     Option("port", "count", "Port of this machine; 0 for a free one.", goes_to="port",
-           commands=("demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
+           commands=("dev demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
     Option("defect", "list",
-           "Make the agents worse in this way; may be given several times. `--list-defects` lists the names.",
-           goes_to="defects", commands=("demo-agent",), metavar="NAME"),
-    Option("list-defects", "switch", "List the defects, and serve nothing.", goes_to="list_defects",
-           commands=("demo-agent",), default="false"),
-    Option("conversations", "switch", "Show a suite of conversations instead of recorded traces.",
-           goes_to="conversations", commands=("demo",), default="false"),
+           "Make the agents worse in this way; `list` lists the names. Repeatable.",
+           goes_to="defects", commands=("dev demo-agent",), metavar="NAME"),
 )
 
 LIMITS: tuple[Option, ...] = (
