@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import specified
-from agent_eval.cli.output import emit, print_error, wants_json
+from agent_eval.cli.output import emit, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +165,7 @@ class Results:
             return
         suite = self._suites[len(self._payloads)]
         self._payloads.append({"suite": suite, **payload})
-        if not wants_json(self._output):
+        if self._output != "json":
             emit(self._output, {}, lambda colour: [f"{suite}:", *_lines(text(colour)), ""])
 
     def __enter__(self) -> Results:
@@ -175,7 +175,7 @@ class Results:
         if len(self._suites) == 1:
             return
         missing = list(self._suites[len(self._payloads) :])
-        if wants_json(self._output):
+        if self._output == "json":
             emit(self._output, {"runs": self._payloads, "not_run": missing}, lambda _colour: [])
         elif missing:
             emit(self._output, {}, lambda _colour: [f"Not run: {', '.join(missing)}"])

@@ -71,8 +71,8 @@ def not_judged(summary: RunSummary) -> list[str]:
 
 _FIELDS_SHOWN = 5
 _ADD_EXPECTATIONS = (
-    "Say in the suite what each case must do (`expected_output`, `regex_patterns`, `policy`), or import it "
-    "again with --expect FILE."
+    "Say in the suite what each case must do (`expected_output`, `regex_patterns`, `policy`), or import "
+    "it again with --expect FILE."
 )
 
 

@@ -27,7 +27,15 @@ def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
 
 def run(path: Path, *options: str) -> Ended:
     return agent_eval(
-        "run", "--suite", str(path), "--out", str(path.with_suffix("")), *options, cwd=path.parent
+        "run",
+        "--format",
+        "json",
+        "--suite",
+        str(path),
+        "--out",
+        str(path.with_suffix("")),
+        *options,
+        cwd=path.parent,
     )
 
 

@@ -394,8 +394,8 @@ FORMAT: tuple[Option, ...] = (
            goes_to="verbose", commands=("run", "run-loop"), aliases=("v",)),
     Option("quiet", "switch", "In prose, list no cases, only the totals. Short: -q.", goes_to="quiet",
            commands=("run", "run-loop"), aliases=("q",)),
-    Option("format", "choice", "Prose, JSON, or auto: prose on a terminal and JSON when piped.",
+    Option("format", "choice", "Text for people, or JSON for programs.",
            goes_to="output_format",
            commands=tuple(command for command in get_args(Command) if command not in _OF_ONE_FORM),
-           default="auto", choices=("auto", "text", "json")),
+           default="text", choices=("text", "json")),
 )

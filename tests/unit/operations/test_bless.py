@@ -50,7 +50,7 @@ def test_every_difference_is_shown_by_case_and_nothing_changes(cli: Shell) -> No
         ("case-4", "new", None, "passed"),
     ]
     assert registered() != "new"
-    assert f"--accept {shown['digest']} " in cli.text(*BLESS)
+    assert f"--accept {shown['digest']} " in cli.out(*BLESS)
 
 
 def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
@@ -139,4 +139,4 @@ def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(cli: Shell) -> 
     new_run()
     digest = cli.json(*BLESS)["digest"]
     words = ("--accept", digest, "--approved-by", "qa", "--rationale", "new flow")
-    assert "`baseline: main`" in cli.text(*BLESS, *words)
+    assert "`baseline: main`" in cli.out(*BLESS, *words)
