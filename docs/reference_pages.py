@@ -45,6 +45,14 @@ def pages() -> dict[str, str]:
     }
 
 
+def overview() -> str:
+    """Make the list of pages that assistants read first (llmstxt.org), from the first page."""
+    text = (Path(__file__).parent / "index.md").read_text(encoding="utf-8")
+    title, summary, *sections = re.sub(r"^!\[[^\n]*\n\n", "", text, flags=re.MULTILINE).split("\n\n")
+    quoted = "\n".join(f"> {line}" for line in summary.splitlines())
+    return re.sub(r"\]\(([\w/.-]+)\.md", r"](\1.html", "\n\n".join([title, quoted, *sections]))
+
+
 def inputs() -> str:
     """Make the page of the CI job's inputs and outputs."""
     lines = [

@@ -225,7 +225,7 @@ LLM: tuple[Option, ...] = (
            "two differ.",
            goes_to="judging.llm.votes", commands=_ASKS, default="1", bounds=(1, 9), metavar="N"),
     Option("judge-agreement", "path",
-           "Record of `agent-eval judge-agreement`; advisory criteria that have earned it there count.",
+           "Record of `agent-eval judge-agreement`: advisory criteria that agreed with people count.",
            goes_to="judging.llm.agreement", commands=_ASKS, metavar="FILE"),
     Option("reuse-rulings", "path",
            "Evidence pack whose rulings of LLM judges are used again, where the same judge is asked the "

@@ -225,10 +225,3 @@ def test_scaffold__an_action_is_pinned_by_commit(action: str, tmp_path: Path) ->
     with pytest.raises(UsageError, match="which commit of which repository"):
         scaffold(tmp_path, action=action)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_readme_shows_the_workflow_that_init_writes() -> None:
-    bundled = (files("agent_eval.demo") / "starter" / "workflow.yml").read_text(encoding="utf-8")
-    shown = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("<!-- workflow -->\n```yaml\n")[1]
-    assert shown.split("```\n")[0] == bundled
-    assert (REPOSITORY / "ci-templates" / "github.yml").read_text(encoding="utf-8") == bundled
