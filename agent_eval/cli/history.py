@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -69,6 +69,7 @@ def history_show(
     runs: int,
     recommend: bool,
     output_format: str,
+    **own_policy: Any,
 ) -> None:
     """Show the trend, the cases over the runs, and which cases are flaky.
 
@@ -80,7 +81,8 @@ def history_show(
     from agent_eval.text.escape import clean
 
     records = read_history_at(where, dataset_id)
-    quarantined, warnings = quarantine_at(policy, records)
+    stated = own_policy.get("own_policy__quarantine") or ()
+    quarantined, warnings = quarantine_at(policy, records, stated)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     table = board(records, runs=runs, quarantined=quarantined)

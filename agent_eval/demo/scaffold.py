@@ -55,7 +55,7 @@ _TO_BE_FILLED_IN = {
 _TO_FILL_IN = re.compile(
     r"^(?:#|//) Put in place of (?:[^\n]*\n(?:#|//) )*?[^\n]*name@sha256:\.\.\.\n", re.MULTILINE
 )
-_COMMAND_IN_SETTINGS = re.compile(r"^#agent-command: [^\n]*\n", re.MULTILINE)
+_COMMAND_IN_SETTINGS = re.compile(r"^#agent: [^\n]*\n", re.MULTILINE)
 _VARIABLES = re.compile(r"^(env:| +variables:| +environment:| +environment \{)\n( +)", re.MULTILINE)
 """Where a platform's file lists the variables of its job, up to the indent of the first."""
 _BEFORE_THE_STEPS = re.compile(r"^(?=# Buildkite replaces variables )", re.MULTILINE)
@@ -170,7 +170,7 @@ def _contents(platforms: Sequence[str], agent: StarterAgent | None, action: str 
         places["suites/starter_suite.json"] = SUITE_FOR_AN_AGENT
     contents = {place: _bundled(name) for place, name in places.items()}
     if agent is not None and agent.in_settings:
-        named = f"{agent.option}: {_quoted(agent.value)}\n"
+        named = f"agent: {_quoted(agent.value)}\n"
         contents["agent-eval.yml"] = _COMMAND_IN_SETTINGS.sub(lambda _: named, contents["agent-eval.yml"])
     for platform in platforms:
         place, name = PLATFORMS[platform]

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.cli.main import main
 from agent_eval.demo.scaffold import PLATFORMS
 from tests.unit.cli.shell import Shell, Terminal
@@ -51,7 +50,7 @@ def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.Mon
     assert main(["init"]) == 0
     step = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1]
     assert step["uses"] == f"acme/agent-eval@{COMMIT}"
-    assert yaml.safe_load(Path("agent-eval.yml").read_text())["agent-command"] == "python agent.py"
+    assert yaml.safe_load(Path("agent-eval.yml").read_text())["agent"] == "python agent.py"
     assert not Path("Jenkinsfile").exists()
     assert screen.getvalue().endswith(
         "Next: agent-eval run suites/starter_suite.json --agent 'python agent.py'\n"
@@ -121,9 +120,9 @@ def test_the_agent_is_named_once_by_the_input_of_its_kind_where_that_may_be(
     assert main(["init", "--agent", agent, "--ci", "github"]) == 0
     in_ci = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1].get("with", {})
     settings = yaml.safe_load(Path("agent-eval.yml").read_text())
-    in_settings = {name: value for name, value in settings.items() if name.startswith("agent")}
     [name] = inputs
-    assert (in_settings, in_ci) == ((inputs, {}) if INPUT_BY_NAME[name].in_file else ({}, inputs))
+    expected = (inputs[name], {}) if name == "agent-command" else (None, inputs)
+    assert (settings.get("agent"), in_ci) == expected
 
 
 def test_the_merge_base_is_in_the_checkout_of_every_job_that_runs_a_program() -> None:

@@ -182,10 +182,10 @@ def test_scaffold__a_program_is_named_in_the_settings_alone(platform: str, tmp_p
     agent = StarterAgent("agent-command", command, in_settings=True)
     *_, written = scaffold(tmp_path, platforms=[platform], agent=agent)
     assert yaml.safe_load((tmp_path / "agent-eval.yml").read_text()) == {
-        "suite": "suites/*.json",
-        "judge-config": "config/judges.json",
+        "suites": "suites/*.json",
+        "judges": "config/judges.json",
         "policy": "config/gate.yml",
-        "agent-command": command,
+        "agent": command,
     }
     assert "recorded traces" not in written.read_text()
     assert "agent.py" not in written.read_text()
