@@ -15,6 +15,7 @@ from typing import Any
 import agent_eval
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.config.options import Option
+from agent_eval.config.rows.file import KEYS
 from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES
 
 SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
@@ -77,7 +78,7 @@ def inputs() -> str:
 
 def _input(row: Option) -> str:
     default = f"`{_cell(row.default)}`" if row.default else ""
-    notes = "" if row.in_file else " Not in `agent-eval.yml`."
+    notes = "" if row.name in KEYS else " Not in `agent-eval.yml`."
     choices = f" One of {', '.join(f'`{choice}`' for choice in row.choices)}." if row.choices else ""
     return f"| `{row.name}` | {default} | {_cell(row.help)}{choices}{notes} |"
 

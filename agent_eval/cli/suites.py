@@ -25,12 +25,18 @@ _TESTS_SHOWN = 60
 @click.command(cls=TableCommand, path="validate")
 @click.argument("suite")
 def validate(suite: str, strict: bool, key_variables: tuple[str, ...], output_format: str) -> int:
-    """Check a suite of cases or of conversations: exit 0 when it is valid, 1 when not, 2 when unreadable.
+    """Check a suite, `agent-eval.yml` or a policy: exit 0 when it is valid, 1 when not, 2 when unreadable.
 
     All faults are listed at once, each with its place.
     """
+    from agent_eval.cli.project import validate_project
     from agent_eval.suites.validate import validate_suite
 
+    project = validate_project(_file_of(suite))
+    if project is not None:
+        passed, payload, lines = project
+        emit(output_format, payload, lambda _colour: lines)
+        return int(ExitCode.OK if passed else ExitCode.NO)
     validation = validate_suite(_file_of(suite), strict=strict, key_variables=allowed_keys(key_variables))
     emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
@@ -168,10 +174,10 @@ def schema() -> None:
 
 @schema.command("show", cls=TableCommand, path="schema show")
 def schema_show(suite_format: str) -> None:
-    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    """Print the JSON Schema of `agent-eval.yml` or a suite: draft 2020-12; for conversations draft-07."""
     from importlib.resources import files
 
-    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
+    name = {"cases": "suite", "aui": "aui_suite", "config": "project_file"}[suite_format]
     click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
 
 

@@ -62,7 +62,8 @@ PACKS: tuple[Option, ...] = (
            "In place of a comparison: evidence pack, or archive of one, of a run that is compared with none.",
            goes_to="run", commands=("gate", "report markdown", "report html"), metavar="PACK"),
     Option("config", "path",
-           "JSON or YAML file with the same names, such as min_pass_rate; flags override it.",
+           "Configuration file, or one of a policy alone; flags override it. Default: agent-eval.yml, where "
+           "there is one.",
            goes_to="config", commands=("gate",), metavar="FILE"),
     Option("apply-waivers", "switch", "Leave out regressions that the registry waives.",
            goes_to="apply_waivers", commands=("gate",), default="false"),
@@ -121,8 +122,9 @@ PACKS: tuple[Option, ...] = (
            "Default: `AUI_API_KEY`.",
            goes_to="key_variables", commands=("validate", "plan", "schema validate"), metavar="NAME"),
     Option("suite-format", "choice",
-           "Format whose JSON Schema is shown: suites of cases, or suites of conversations.",
-           goes_to="suite_format", commands=("schema show",), default="cases", choices=("cases", "aui")),
+           "File whose JSON Schema is shown: suites of cases, suites of conversations, or agent-eval.yml.",
+           goes_to="suite_format", commands=("schema show",), default="cases",
+           choices=("cases", "aui", "config")),
     Option("require-version", "text", "Schema version the suite must state.", goes_to="require_version",
            commands=("schema validate",), metavar="VERSION"),
     Option("output", "path", "The .json or .jsonl file to write.", goes_to="target",
@@ -321,7 +323,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("signing-key", "private key",
            "Private ECDSA P-256 key in PEM, from a secret of the CI system: the evidence is signed with it. "
            "No agent gets it, and no output has it.",
-           goes_to="signing_key", commands=("ci",), metavar="PEM", in_file=False),
+           goes_to="signing_key", commands=("ci",), metavar="PEM"),
     Option("attest", "switch",
            "Write the result, and a gate that passed, as in-toto predicates into the evidence even without "
            "a key, for a later step that signs them.",
@@ -329,7 +331,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("baseline-public-key", "path",
            "Public key in PEM with which the baseline must have been signed; evidence that was not is not "
            "used. Of several in the file one is enough, so that a key can be replaced.",
-           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE", in_file=False),
+           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE"),
     Option("candidate-public-key", "path",
            "Public key in PEM with which the candidate must have been signed, or several.",
            goes_to="candidate_public_key", commands=("compare", "gate"), metavar="FILE"),
