@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,7 @@ def show(
     runs: int,
     recommend: bool,
     output_format: str,
+    **own_policy: Any,
 ) -> None:
     """Show the trend of main's runs, the cases over them, and which are flaky: `history WHERE`.
 
@@ -44,7 +45,9 @@ def show(
     from agent_eval.text.escape import clean
 
     histories = read_histories_at(where, dataset_id)
-    quarantined, warnings = quarantine_at(policy, [row for rows in histories.values() for row in rows])
+    stated = own_policy.get("own_policy__quarantine") or ()
+    every_run = [record for records in histories.values() for record in records]
+    quarantined, warnings = quarantine_at(policy, every_run, stated)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     if recommend:

@@ -31,6 +31,14 @@ class TableCommand(click.Command):
             self.params = [*self.params, *self.flags()]
         return super().get_params(ctx)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Give the function what flags say, and what `agent-eval.yml` says in place of those not given."""
+        if "set_values" in ctx.params and self.path != "ci":
+            from agent_eval.cli.project import fill_in
+
+            fill_in(self.path, ctx, parameter)
+        return super().invoke(ctx)
+
     def flags(self) -> list[click.Parameter]:
         """Make the flags."""
         from agent_eval.config.table import options_of

@@ -76,8 +76,6 @@ def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> None:
 
 def _report_idle_judges(spec: RunSpec) -> None:
     """Print on stderr which configured judges did not run: they seem to guard something."""
-    if spec.judging.judge_config is None:
-        return
     from agent_eval.operations.run import idle_judges
     from agent_eval.text.escape import clean
 

@@ -32,24 +32,28 @@ def validate(
     key_variables: tuple[str, ...],
     output_format: str,
 ) -> int:
-    """Check suites of cases or of conversations: exit 0 when all are valid, 1 when not, 2 when unreadable.
+    """Check suites, `agent-eval.yml` or a policy: exit 0 when all are valid, 1 when not, 2 when unreadable.
 
     All faults are listed at once, each with its place.
     """
+    from agent_eval.cli.project import validate_project
     from agent_eval.suites.validate import validate_suite
 
     paths = [_file_of(suite) for suite in (*suites, *inputs)]
     if not paths:
         raise click.UsageError("Name a suite to check.")
     keys = allowed_keys(key_variables)
-    validations = [
-        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
-        for path in paths
-    ]
-    passed = all(validation.passed for validation in validations)
-    each = [validation.to_json() for validation in validations]
+    passed, each, lines = True, [], []
+    for path in paths:
+        project = validate_project(path)
+        if project is None:
+            suite = validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+            project = suite.passed, suite.to_json(), validation_text(suite)
+        passed &= project[0]
+        each.append(project[1])
+        lines.extend(project[2])
     payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
-    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
+    emit(output_format, payload, lambda _colour: lines)
     return int(ExitCode.OK if passed else ExitCode.NO)
 
 
@@ -181,15 +185,15 @@ def _problem_text(kind: str, problem: Problem) -> str:
 @click.command(cls=TableCommand, path="schema show")
 @click.argument(
     "suite_format",
-    metavar="[cases|conversations]",
+    metavar="[cases|conversations|config]",
     default="cases",
-    type=click.Choice(["cases", "conversations"]),
+    type=click.Choice(["cases", "conversations", "config"]),
 )
 def schema_show(suite_format: str) -> None:
-    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    """Print the JSON Schema of `agent-eval.yml` or a suite: draft 2020-12; for conversations draft-07."""
     from importlib.resources import files
 
-    name = {"cases": "suite", "conversations": "aui_suite"}[suite_format]
+    name = {"cases": "suite", "conversations": "aui_suite", "config": "project_file"}[suite_format]
     click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,8 +32,8 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
-from agent_eval.evidence.derived import clear_unfinished, write_output
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
+from agent_eval.evidence.derived import clear_unfinished, is_pack, write_output
 from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, written_results
 from agent_eval.evidence.redacted import without_secrets
@@ -146,11 +146,22 @@ class ReplayRequest:
     trust_commands: bool = False
 
 
+@contextmanager
+def _as_no_match(pack: Path) -> Iterator[None]:
+    """Give a pack that is there and does not verify the exit code of one that replays otherwise."""
+    try:
+        yield
+    except InvalidPack as error:
+        if pack.is_file() or is_pack(pack):
+            error.exit_code = ExitCode.NO
+        raise
+
+
 def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult[ReplayReport]:
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Raises:
-        InvalidPack: The pack does not verify, or its run is not complete.
+        InvalidPack: The pack does not verify, which is no match; or its run is not complete.
         UntrustedPack: None of the keys signed it.
         InvalidInput: A judge is unknown, or one of the pack runs code that is not trusted.
         UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
@@ -162,10 +173,11 @@ def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResul
             field="trust_pack",
         )
     out = _report_path(request.pack, request.out, REPORT)
-    if request.public_keys:
-        pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
-    else:
-        pack = open_run(request.pack)
+    with _as_no_match(request.pack):
+        if request.public_keys:
+            pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+        else:
+            pack = open_run(request.pack)
     refuse_incomplete(pack.name, pack.manifest)
     judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
     saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
@@ -290,7 +302,8 @@ def replay_exec(
         NotEvaluable: The agent cannot be run, or is never reached.
     """
     out = _report_path(request.pack, request.out, EXEC_REPORT)
-    pack = open_run(request.pack)
+    with _as_no_match(request.pack):
+        pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
     judges = judges_for(request.judging, pack, "pack")

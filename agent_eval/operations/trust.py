@@ -32,6 +32,7 @@ from agent_eval.attestations.predicates import (
 from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.evidence.archive import refuse_no_archive
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
@@ -145,6 +146,7 @@ def attest(
         UsageError: The pack is an archive.
     """
     if path.is_file():
+        refuse_no_archive(path)
         raise UsageError(
             f"{path} is an archive, into which nothing can be written",
             remedy="Attest the pack's directory, then archive it.",

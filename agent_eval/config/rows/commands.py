@@ -57,7 +57,8 @@ PACKS: tuple[Option, ...] = (
            "In place of a comparison: evidence pack, or archive of one, of a run that is compared with none.",
            goes_to="run", commands=("gate", "report markdown", "report html"), metavar="PACK"),
     Option("config", "path",
-           "JSON or YAML file with the same names, such as min_pass_rate; flags override it.",
+           "Configuration file, or one of a policy alone; flags override it. Default: agent-eval.yml, where "
+           "there is one.",
            goes_to="config", commands=("gate",), metavar="FILE"),
     Option("apply-waivers", "switch", "Leave out regressions that the registry waives.",
            goes_to="apply_waivers", commands=("gate",), default="false"),
@@ -180,19 +181,19 @@ BENCHMARKS: tuple[Option, ...] = (
 )
 
 CI_FILES = (
-    *("all", "github", "gitlab", "buildkite", "circleci", "jenkins"),
+    *("all", "none", "github", "gitlab", "buildkite", "circleci", "jenkins"),
     *("gitlab-pip", "buildkite-pip", "circleci-pip", "jenkins-pip"),
 )
-"""One name for each file of a CI platform, and `all` for those that run the image."""
+"""One name for each file of a CI platform; `all` for those that run the image."""
 
 STARTER_FILES: tuple[Option, ...] = (
     Option("agent", "text",
-           "The agent that CI runs: a command line, an address, `openai:MODEL` or `anthropic:MODEL`. "
-           "Without one, the recorded traces of the suite are judged.",
+           "The agent: a command line, an address, `openai:MODEL`, `anthropic:MODEL` or "
+           "`python:module:function`. Without one, a sample is written.",
            goes_to="agent", commands=("init",)),
     Option("ci", "lines",
            "CI platform to write a file for; repeatable. Its file runs the image; the one with `-pip` "
-           "installs agent-eval beside the job's own Python. Default: all, or github with --action.",
+           "installs agent-eval beside the job's own Python. Default: what the repository uses, else all.",
            goes_to="platforms", commands=("init",), choices=CI_FILES),
     Option("action", "text",
            "Where the action lives, pinned by a commit that you have reviewed: owner/repository@commit.",
@@ -293,7 +294,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("signing-key", "private key",
            "Private ECDSA P-256 key in PEM, from a secret of the CI system: the evidence is signed with it. "
            "No agent gets it, and no output has it.",
-           goes_to="signing_key", commands=("ci",), metavar="PEM", in_file=False),
+           goes_to="signing_key", commands=("ci",), metavar="PEM"),
     Option("attest", "switch",
            "Write the result, and a gate that passed, as in-toto predicates into the evidence even without "
            "a key, for a later step that signs them.",
@@ -301,7 +302,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("baseline-public-key", "path",
            "Public key in PEM with which the baseline must have been signed; evidence that was not is not "
            "used. Of several in the file one is enough, so that a key can be replaced.",
-           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE", in_file=False),
+           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE"),
     Option("candidate-public-key", "path",
            "Public key in PEM with which the candidate must have been signed, or several.",
            goes_to="candidate_public_key", commands=("compare", "gate"), metavar="FILE"),

@@ -8,7 +8,19 @@ from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 # fmt: off
 # A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
 
+_READS_THE_FILE: tuple[Command, ...] = (
+    *("run", "stability-check", "rejudge", "compare", "ci"),
+    *("history show", "report markdown", "report html"),
+)
+"""Commands that do what `agent-eval.yml` says; `gate` also takes a file of a policy alone."""
+
 RUN: tuple[Option, ...] = (
+    Option("config", "path", "Configuration file. Default: agent-eval.yml, where there is one.",
+           goes_to="config", commands=_READS_THE_FILE, metavar="FILE"),
+    Option("set", "lines",
+           "In place of a key of agent-eval.yml, such as limits.case.seconds=60; the value is YAML. "
+           "Repeatable.",
+           goes_to="set_values", commands=(*_READS_THE_FILE, "gate"), metavar="KEY=VALUE"),
     Option("suite", "path", "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml.",
            goes_to="suite", commands=("stability-check",), metavar="FILE", required=True),
     Option("suite", "lines",
@@ -112,15 +124,15 @@ AGENT: tuple[Option, ...] = (
            goes_to="agent.repair_command", commands=("run", "stability-check", "replay"),
            metavar="COMMAND"),
     Option("agent-url", "url", "Run the agent behind this address, which is sent the task by POST.",
-           goes_to="agent.url", commands=_CONNECTS, in_file=False),
+           goes_to="agent.url", commands=_CONNECTS),
     Option("agent", "text",
            "Run any kind of agent, written as its kind and what to run, such as `openai:MODEL`, or a "
            "command line, or an address. The guide to live agents lists every kind.",
-           goes_to="agent.name", commands=_CONNECTS, in_file=False),
+           goes_to="agent.name", commands=_CONNECTS),
     Option("base-url", "url",
            "Endpoint of a hosted model or an AUI agent. Where no agent is named, it is `model` behind this "
            "OpenAI-compatible endpoint; the key is `OPENAI_API_KEY` in the environment.",
-           goes_to="agent.base_url", commands=_CONNECTS, aliases=("agent-openai-base-url",), in_file=False),
+           goes_to="agent.base_url", commands=_CONNECTS, aliases=("agent-openai-base-url",)),
     Option("system-prompt", "path", "File with the system prompt of a hosted model.",
            goes_to="agent.system_prompt", commands=_CONNECTS, metavar="FILE"),
     Option("keep-agent-alive", "switch",
@@ -134,11 +146,11 @@ AGENT: tuple[Option, ...] = (
     Option("agent-env", "variables",
            "Names of environment variables that the agent's program may see, one a line or separated by "
            "commas. It sees `PATH`, `HOME` and the like, and no other; the job's own token is refused.",
-           goes_to="agent.environment", commands=_CONNECTS, metavar="NAME", in_file=False),
+           goes_to="agent.environment", commands=_CONNECTS, metavar="NAME"),
     Option("agent-header", "headers",
            "Headers for an agent behind an address, each from an environment variable: `NAME=VARIABLE`, one "
            "a line.",
-           goes_to="agent.headers", commands=_CONNECTS, metavar="NAME=VARIABLE", in_file=False),
+           goes_to="agent.headers", commands=_CONNECTS, metavar="NAME=VARIABLE"),
     Option("agent-gateway", "switch",
            "What answers at `agent-url` is a gateway or load balancer that the change does not build. Its "
            "429, 502, 503 and 504, and a connection that it breaks, are then infrastructure: sent again, "
@@ -149,13 +161,13 @@ AGENT: tuple[Option, ...] = (
            "`sh -e`. They see no variable but `PATH`, `HOME` and the like.",
            goes_to="setup.command", commands=("ci",), metavar="COMMANDS"),
     Option("setup-env", "variables", "Names of environment variables that `setup-command` may see as well.",
-           goes_to="setup.environment", commands=("ci",), metavar="NAME", in_file=False),
+           goes_to="setup.environment", commands=("ci",), metavar="NAME"),
     Option("setup-timeout-seconds", "amount", "How long `setup-command` may take.", goes_to="setup.seconds",
            commands=("ci",), default="900", unit="seconds", bounds=SECONDS_BOUNDS),
     Option("case-commands", "switch",
            "Run the `setup` and `teardown` commands of cases before and after each of their trials, in the "
            "agent's environment. Without it a suite that has such commands is refused.",
-           goes_to="agent.case_commands", commands=RUNS_AN_AGENT, default="false", in_file=False),
+           goes_to="agent.case_commands", commands=RUNS_AN_AGENT, default="false"),
     Option("case-command-timeout-seconds", "amount", "How long a `setup` or `teardown` command may take.",
            goes_to="agent.case_command_seconds", commands=RUNS_AN_AGENT, default="60", unit="seconds",
            bounds=SECONDS_BOUNDS),
@@ -163,10 +175,9 @@ AGENT: tuple[Option, ...] = (
            "How often the agent runs each case, at most 1000. More trials show smaller losses.",
            goes_to="agent.trials", commands=("run", "ci"), default="1", bounds=(1, 1000),
            metavar="N", aliases=("loops",), recorded="trials"),
-    Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs", commands=("run", "ci"), default="0",
-           metavar="N", recorded="max_repairs"),
     Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs",
-           commands=("stability-check",), default="2", metavar="N", recorded="max_repairs"),
+           commands=("run", "stability-check", "ci"), default="0",
+           metavar="N", recorded="max_repairs"),
     Option("parallel", "parallel", "Cases at once, 1 to 256; `auto` adapts to what a hosted model takes.",
            goes_to="agent.parallel", commands=_CONNECTS, default="1", metavar="N|auto"),
     Option("strict-side-effects", "switch",
@@ -202,25 +213,25 @@ LLM: tuple[Option, ...] = (
     Option("llm-key", "secret",
            "API key of the model that judges and plays users. Default: `LLM_API_KEY`, else the provider's "
            "own variable.",
-           goes_to="judging.llm.key", commands=_ASKS, metavar="KEY", in_file=False),
+           goes_to="judging.llm.key", commands=_ASKS, metavar="KEY"),
     Option("provider", "choice",
            "Provider of the model that judges and plays users. `scripted` replies from a file, without "
            "network.",
            goes_to="judging.llm.provider", commands=_ASKS, default=DEFAULT_PROVIDER,
-           choices=tuple(MODELS), in_file=False),
+           choices=tuple(MODELS)),
     Option("llm-model", "text",
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="judging.llm.model", commands=_ASKS, metavar="NAME"),
     Option("llm-base-url", "url", "Endpoint of that model, where it is not the provider's own.",
-           goes_to="judging.llm.base_url", commands=_ASKS, in_file=False),
+           goes_to="judging.llm.base_url", commands=_ASKS),
     Option("llm-script", "path", "File with the replies of a `scripted` model.", goes_to="judging.llm.script",
-           commands=_ASKS, metavar="FILE", in_file=False),
+           commands=_ASKS, metavar="FILE"),
     Option("judge-votes", "integer",
            "Votes of the `llm` judge on each criterion, at most 9. 2 asks twice, and a third time where the "
            "two differ.",
            goes_to="judging.llm.votes", commands=_ASKS, default="1", bounds=(1, 9), metavar="N"),
     Option("judge-agreement", "path",
-           "Record of `agent-eval judge-agreement`; advisory criteria that have earned it there count.",
+           "Record of `agent-eval judge-agreement`: advisory criteria that agreed with people count.",
            goes_to="judging.llm.agreement", commands=_ASKS, metavar="FILE"),
     Option("reuse-rulings", "path",
            "Evidence pack whose rulings of LLM judges are used again, where the same judge is asked the "
@@ -256,7 +267,7 @@ CONVERSATIONS: tuple[Option, ...] = (
     Option("suite-key-env", "variables",
            "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
            "Default: `AUI_API_KEY`.",
-           goes_to="agent.key_variables", commands=RUNS_AN_AGENT, metavar="NAME", in_file=False),
+           goes_to="agent.key_variables", commands=RUNS_AN_AGENT, metavar="NAME"),
     Option("loops", "integer", "How often each test would be run.", goes_to="loops", commands=("plan",),
            default="1", bounds=(1, 1000), metavar="N"),
     Option("provider", "choice", "Provider of the model that would judge and play users.", goes_to="provider",
