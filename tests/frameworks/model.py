@@ -32,11 +32,15 @@ class Answer:
     refusal: str | None = None
 
 
-def answer_to(model: str, said: list[str], step: int, tools: set[str], *, as_json: bool) -> Answer:
-    """Answer the user's last words, in the given step since then; `said` is all that the user said."""
+def answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, as_json: bool) -> Answer:
+    """Answer the user's last words, in the given step since then; `said` is all that the user said.
+
+    `tools` has the parameters of each tool.
+    """
     last, is_good = said[-1], "worse" not in model
     if "delegate" in model and "ask_orders" in tools:
-        return Answer(calls=[("ask_orders", {"question": last})]) if step == 0 else Answer("It is on its way.")
+        arguments = dict.fromkeys(tools["ask_orders"]["properties"], last)
+        return Answer(calls=[("ask_orders", arguments)]) if step == 0 else Answer("It is on its way.")
     if "for ever" in last:
         return Answer(calls=[("get_weather", {"city": "Lisbon"})])
     if step == 0 and is_good:
@@ -48,7 +52,7 @@ def answer_to(model: str, said: list[str], step: int, tools: set[str], *, as_jso
             return Answer(calls=[("lookup_order", {"number": int(found[1])})])
     if step == 0 and "Delete" in last and not is_good:
         return Answer(calls=[("delete_account", {})])
-    if final := tools & _ANSWER_TOOLS:
+    if final := _ANSWER_TOOLS & tools.keys():
         order = ORDER if is_good else {**ORDER, "status": "shipped"}
         name = final.pop()
         return Answer(calls=[(name, {"answer": json.dumps(order)} if name == "final_answer" else order)])
@@ -96,7 +100,7 @@ def _answer_to_messages(model: str, messages: list[dict[str, Any]], body: dict[s
     users = [number for number, message in enumerate(messages) if _is_users(message)]
     said = [_text(messages[number]["content"]) for number in users]
     step = sum(message["role"] == "assistant" for message in messages[users[-1] :])
-    tools = {tool["function"]["name"] for tool in body.get("tools") or []}
+    tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools") or []}
     return answer_to(model, said, step, tools, as_json=bool(body.get("response_format")))
 
 

@@ -104,7 +104,8 @@ class Run:
 
     def outcomes(self) -> dict[str, list[dict[str, str]]]:
         """By case, the outcome of each judge that had something to judge, for each trial."""
-        return {case: [_judged(trial) for trial in self._read(case)["trials"]] for case in self.cases()}
+        found = {case: self._read(case) for case in self.cases()}
+        return {case: [_judged(trial) for trial in row["trials"] or [row]] for case, row in found.items()}
 
     def cases(self) -> list[str]:
         return sorted(each.name for each in (self.out / "cases").iterdir())
@@ -246,7 +247,7 @@ def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
     assert re.search(problem, done.problem("c")), done.events("c")
     assert done.code == 4, done.text  # none of the cases could be judged
     if "raised" in problem:
-        assert "Traceback" in (done.out / "cases" / "c" / "stderr.txt").read_text()
+        assert "Traceback" in (done.out / "cases" / "c" / "artifacts" / "attempt-0-stderr.txt").read_text()
 
 
 def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -> None:

@@ -27,6 +27,7 @@ from agent_eval.agents.frameworks.conversation import CaseAnswer, CaseTools, Con
 from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json
 from agent_eval.contracts.event import AGENT, GUARDRAIL, HANDOFF, MODEL_CALL
 
+_FAILED = "An error occurred while running the tool"
 _MORE_TURNS_THAN_THE_LIMIT = 10_000
 _TRAJECTORY: ContextVar[Trajectory | None] = ContextVar("trajectory", default=None)
 
@@ -143,8 +144,11 @@ class _Watch(RunHooks):  # type: ignore[misc]  # of a package that may be missin
         answer = self._conversation.answers.get(call_id)
         if answer is not None:
             self._trajectory.result(call_id, answer.output, answer.error, answer.source)
-        else:
-            self._trajectory.result(call_id, read_json(result), self._conversation.errors.get(call_id))
+            return
+        error = self._conversation.errors.get(call_id)
+        if error is None and isinstance(result, str) and result.startswith(_FAILED):
+            error = result  # of an agent that is a tool, whose failure is told to the model alone
+        self._trajectory.result(call_id, read_json(result), error)
 
     @override
     async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:

@@ -48,7 +48,7 @@ class Trajectory:
         self.is_over = False
         self._steps, self._answer_tool = steps, answer_tool
         self._events: list[dict[str, Any]] = []
-        self._ids: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = {}
         """Ids in the evidence by those of the framework: some models number each answer's calls anew."""
         self._tools: dict[str, str] = {}
         self._results: set[str] = set()
@@ -90,7 +90,8 @@ class Trajectory:
         call_id, count = call.call_id, 2
         while call_id in self._tools:
             call_id, count = f"{call.call_id}-{count}", count + 1
-        self._ids[call.call_id], self._tools[call_id] = call_id, call.tool
+        self._ids.setdefault(call.call_id, []).append(call_id)
+        self._tools[call_id] = call.tool
         self.add(
             AGENT,
             TOOL_CALL,
@@ -103,7 +104,7 @@ class Trajectory:
 
     def result(self, call_id: str, output: Any = None, error: Any = None, source: str | None = None) -> None:
         """Record the result of a call. An exception is told by type and text."""
-        known = self._ids.get(call_id, call_id)
+        known = self._known(call_id)
         self._results.add(known)
         if isinstance(error, BaseException):
             error = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
@@ -118,9 +119,14 @@ class Trajectory:
             **fields,
         )
 
+    def _known(self, call_id: str) -> str:
+        """The id in the evidence: of several calls with the same, the latest without a result."""
+        ids = self._ids.get(call_id, [call_id])
+        return next((each for each in reversed(ids) if each not in self._results), ids[-1])
+
     def lacks_result(self, call_id: str) -> bool:
         """Whether a call of this turn has no result yet."""
-        known = self._ids.get(call_id, call_id)
+        known = self._known(call_id)
         return known in self._tools and known not in self._results
 
     def unread(self, sentence: str) -> None:
@@ -133,7 +139,7 @@ class Trajectory:
 
     def is_the_answer(self, call_id: str) -> None:
         """Record that a call is no tool's: by it, a model gives a structured answer to the framework."""
-        known = self._ids.get(call_id, call_id)
+        known = self._known(call_id)
         if self._tools.get(known) in (None, self._answer_tool):
             return
         for event in self._events:

@@ -59,7 +59,8 @@ async def structured_by_hand(task: dict[str, Any]) -> dict[str, Any]:
 async def run(agent: Any, task: dict[str, Any]) -> dict[str, Any]:
     said = [{"role": "user", "content": turn["input"]} for turn in task.get("history", [])]
     result = await Runner.run(agent, [*said, {"role": "user", "content": task["input"]}])
-    outputs = {item.raw_item["call_id"]: item.output for item in result.new_items if "output" in item.type}
+    answers = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    outputs = {item.raw_item["call_id"]: item.output for item in answers}
     calls = [item.raw_item for item in result.new_items if item.type == "tool_call_item"]
     output = result.final_output
     return {

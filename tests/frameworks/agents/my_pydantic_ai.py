@@ -15,15 +15,15 @@ class OrderStatus(BaseModel):
     celsius: int
 
 
-def make(model: str = "good", **options: Any) -> Agent[Any, Any]:
+def build(model: str = "good", **options: Any) -> Agent[Any, Any]:
     return Agent(OpenAIChatModel(model), name="support", tools=options.pop("tools", ALL), **options)
 
 
-good = make()
-worse = make("worse")
-structured = make(output_type=OrderStatus)
-broken = make("broken")
-with_deps = make(deps_type=dict)
+good = build()
+worse = build("worse")
+structured = build(output_type=OrderStatus)
+broken = build("broken")
+with_deps = build(deps_type=dict)
 
 
 async def ask_orders(question: str) -> str:
@@ -31,15 +31,19 @@ async def ask_orders(question: str) -> str:
     return str((await good.run(question)).output)
 
 
-def ask_orders_twice(question: str) -> str:
+async def ask_orders_twice(question: str) -> str:
     """Ask about orders."""
-    good.run_sync("Hello")
-    return str(good.run_sync(question).output)
+    await good.run("Hello")
+    return str((await good.run(question)).output)
 
 
 ask_orders_twice.__name__ = "ask_orders"
-nested = make("delegate", tools=[ask_orders])
-nested_in_a_tool = make("delegate", tools=[ask_orders_twice])
+nested = build("delegate", tools=[ask_orders])
+nested_in_a_tool = build("delegate", tools=[ask_orders_twice])
+
+
+def make() -> Agent[Any, Any]:
+    return good
 
 
 async def by_hand(task: dict[str, Any]) -> dict[str, Any]:
