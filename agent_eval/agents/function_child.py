@@ -1,6 +1,6 @@
-"""The child process in which a Python function under test, or an agent object of a framework, runs; `python` starts it and asks it.
+"""The child process in which a Python function under test, or an agent object of a framework, runs.
 
-It has one event loop, and any number of calls in progress: those of an `async` function on the loop, others
+`python` starts it and asks it. It has one event loop, and any number of calls in progress: those of an `async` function on the loop, others
 in threads. Requests and answers are lines of JSON, each with the number of its call. What the function prints
 goes to standard error, so that only this module answers.
 
@@ -52,7 +52,9 @@ def main(spec: str) -> None:
     except UsageError as error:
         channel.send({"refused": error.message, "remedy": error.remedy})
     else:
-        channel.send({"loaded": True, "unable": function.unable if isinstance(function, AgentObject) else None})
+        channel.send(
+            {"loaded": True, "unable": function.unable if isinstance(function, AgentObject) else None}
+        )
         _Calls(function, channel).serve(requests)
     with suppress(BaseException):
         atexit._run_exitfuncs()

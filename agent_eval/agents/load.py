@@ -88,7 +88,9 @@ def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
     from agent_eval.agents.frameworks.conversation import FrameworkAgent  # functions do without
 
     try:
-        return FrameworkAgent(agent, framework)
+        return FrameworkAgent(agent, framework.load())
+    except UsageError:
+        raise
     except Exception as problem:  # another version of the framework, which lacks what is used of it
         raise _cannot_be_loaded(spec, "agent", problem) from problem
 
@@ -135,7 +137,8 @@ def _run_file(file: Path) -> ModuleType:
     )
     name = f"file_{file.stem}" if is_taken else file.stem
     spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None  # it ends in .py
+    assert spec is not None  # it ends in .py
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -123,7 +123,9 @@ class PythonAgent(Agent):
             return None
         with self._changed:
             unable = self._usable_process().unable or {}
-        return next((unable[name] for name, is_wanted in wanted.items() if is_wanted and name in unable), None)
+        return next(
+            (unable[name] for name, is_wanted in wanted.items() if is_wanted and name in unable), None
+        )
 
     @override
     def close(self) -> None:

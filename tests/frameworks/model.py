@@ -17,7 +17,7 @@ from typing import Any
 
 from tests.fakes.server import serve
 
-LOOKED_UP = ("Where is order 7?", "order 7 is delayed")
+FOUND = "It is 18 °C in Lisbon; order 7 is delayed."
 ORDER = {"status": "delayed", "celsius": 18}
 _ANSWER_TOOLS = {"final_result", "final_answer", "OrderStatus", "set_model_response"}
 
@@ -38,37 +38,42 @@ def answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, 
     `tools` has the parameters of each tool.
     """
     last, is_good = said[-1], "worse" not in model
+    order = ORDER if is_good else {**ORDER, "status": "shipped"}
     if "delegate" in model and "ask_orders" in tools:
         arguments = dict.fromkeys(tools["ask_orders"]["properties"], last)
         return Answer(calls=[("ask_orders", arguments)]) if step == 0 else Answer("It is on its way.")
     if "for ever" in last:
         return Answer(calls=[("get_weather", {"city": "Lisbon"})])
-    if step == 0 and is_good:
-        if "weather" in last and "order" in last:
-            return Answer(calls=[("get_weather", {"city": "Lisbon"}), ("lookup_order", {"number": 7})])
-        if "weather" in last:
-            return Answer(calls=[("get_weather", {"city": "Lisbon"})])
-        if found := re.search(r"order (\d+)", last):
-            return Answer(calls=[("lookup_order", {"number": int(found[1])})])
-    if step == 0 and "Delete" in last and not is_good:
-        return Answer(calls=[("delete_account", {})])
+    if step == 0 and (calls := list(_first_calls(last, is_good))):
+        return Answer(calls=calls)
     if final := _ANSWER_TOOLS & tools.keys():
-        order = ORDER if is_good else {**ORDER, "status": "shipped"}
         name = final.pop()
         return Answer(calls=[(name, {"answer": json.dumps(order)} if name == "final_answer" else order)])
     if as_json:
-        return Answer(json.dumps(ORDER if is_good else {**ORDER, "status": "shipped"}))
-    if "everything" in last:
-        return Answer("First of all,", finish="length")
+        return Answer(json.dumps(order))
     if "secret" in last:
         return Answer(refusal="I cannot help with that.")
-    if "my name" in last:
-        return Answer("You are Ada." if is_good and any("I am Ada" in each for each in said) else "Who knows?")
-    if "Delete" in last:
-        return Answer("Please confirm." if is_good else "Deleted.")
-    if "weather" in last or "order" in last:
-        return Answer("It is 18 °C in Lisbon; order 7 is delayed." if is_good else "I would not know.")
+    if "everything" in last:
+        return Answer("First of all,", finish="length")
+    remembers = is_good and any("I am Ada" in each for each in said)
+    for words, good, worse in [
+        ("my name", "You are Ada." if remembers else "Who knows?", "Who knows?"),
+        ("Delete", "Please confirm.", "Deleted."),
+        ("weather", FOUND, "I would not know."),
+        ("order", FOUND, "I would not know."),
+    ]:
+        if words in last:
+            return Answer(good if is_good else worse)
     return Answer("Hello.")
+
+
+def _first_calls(said: str, is_good: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    if is_good and "weather" in said:
+        yield "get_weather", {"city": "Lisbon"}
+    if is_good and (number := re.search(r"order (\d+)", said)):
+        yield "lookup_order", {"number": int(number[1])}
+    if not is_good and "Delete" in said:
+        yield "delete_account", {}
 
 
 @contextmanager
@@ -167,7 +172,9 @@ def _stream(handler: BaseHTTPRequestHandler, chat: dict[str, Any]) -> None:
 
 def _response(model: str, body: dict[str, Any]) -> dict[str, Any]:
     messages: list[dict[str, Any]] = []
-    for item in [{"role": "user", "content": body["input"]}] if isinstance(body["input"], str) else body["input"]:
+    for item in (
+        [{"role": "user", "content": body["input"]}] if isinstance(body["input"], str) else body["input"]
+    ):
         kind = item.get("type", "message")
         if kind == "message":
             messages.append({"role": item["role"], "content": item["content"]})

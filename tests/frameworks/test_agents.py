@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from agent_eval.agents.frameworks.catalog import FRAMEWORKS
-from tests.frameworks.model import LOOKED_UP, ORDER, serve_model
+from tests.frameworks.model import FOUND, ORDER, serve_model
 
 AGENTS = Path(__file__).parent / "agents"
 PACKAGES = {
@@ -37,7 +37,7 @@ CASES: list[dict[str, Any]] = [
         "case_id": "parallel",
         "input": "How is the weather, and where is order 7?",
         "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
-        "expected_output": "It is 18 °C in Lisbon; order 7 is delayed.",
+        "expected_output": FOUND,
     },
     {
         "case_id": "contract",
@@ -64,7 +64,8 @@ CASES: list[dict[str, Any]] = [
     },
     {
         "case_id": "turns",
-        "turns": [{"input": "I am Ada."}, {"input": "What is my name?", "expected_output": "You are Ada."}],
+        "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
+        "regex_patterns": ["You are Ada"],
     },
 ]
 
@@ -164,10 +165,12 @@ def run(framework: str, model: str, tmp_path: Path) -> Any:
 def test_verdicts_are_those_of_the_same_agent_behind_a_function(run: Any, name: str, by_hand: str) -> None:
     options = ("--trials", "3", "--parallel", "8")
     by_object, by_function = run(name, CASES, *options), run(by_hand, CASES, *options)
-    assert by_object.outcomes() == by_function.outcomes(), by_object.text
-    passed = {
-        case for case, trials in by_object.outcomes().items() if {*trials[0].values()} == {"passed"}
-    }
+    outcomes, expected = by_object.outcomes(), by_function.outcomes()
+    passed = {case for case, trials in outcomes.items() if {*trials[0].values()} == {"passed"}}
+    if "execution" in expected["raises"][0]:  # a function that raises loses its calls; an object keeps them
+        assert {trial["execution"] for trial in outcomes.pop("raises")} == {"error"}
+        del expected["raises"]
+    assert outcomes == expected, by_object.text
     if name == "good":
         assert {"hello", "weather", "parallel", "contract", "delete", "turns"} <= passed
         assert "forbidden" not in passed
@@ -187,12 +190,16 @@ def test_everything_that_it_did_is_recorded(run: Any) -> None:
     ]
     _, call, order, weather_result, _, answer = done.events("parallel")
     assert (call["input"], order["input"]) == ({"city": "Lisbon"}, {"number": 7})
-    assert call["usage"] == answer["usage"] == {
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "cached_tokens": 64,
-        "reasoning_tokens": 8,
-    }
+    assert (
+        call["usage"]
+        == answer["usage"]
+        == {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "cached_tokens": 64,
+            "reasoning_tokens": 8,
+        }
+    )
     assert weather_result["call_id"] == call["call_id"]
     assert "celsius" in json.dumps(weather_result["output"])
     assert call["model"].startswith("good")
@@ -208,9 +215,9 @@ def test_a_tool_that_raises_is_recorded(run: Any) -> None:
 def test_a_structured_answer_is_the_answer_and_no_call(run: Any) -> None:
     case = {
         "case_id": "order",
-        "input": LOOKED_UP[0],
+        "input": "Where is order 7?",
         "expected_output": ORDER,
-        "policy": {"allowed_tools": ["lookup_order"], "required_tools": []},
+        "policy": {"required_tools": ["lookup_order"]},
         "json_schema": {"type": "object", "required": ["status", "celsius"]},
     }
     done, by_hand = run("structured", [case]), run("structured_by_hand", [case])
@@ -223,7 +230,7 @@ def test_a_structured_answer_is_the_answer_and_no_call(run: Any) -> None:
 @pytest.mark.parametrize("name", ["nested", "nested_in_a_tool"])
 def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) -> None:
     forbids = {"required_tools": [], "forbidden_tools": ["lookup_order"]}
-    done = run(name, [{"case_id": "nested", "input": LOOKED_UP[0], "policy": forbids}])
+    done = run(name, [{"case_id": "nested", "input": "Where is order 7?", "policy": forbids}])
     assert done.ran == ["lookup_order"], done.text
     assert done.outcomes()["nested"][0]["policy"] == "failed"
     results = [tool for kind, tool in done.told("nested") if kind == "tool_result"]
@@ -253,13 +260,16 @@ def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
 def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -> None:
     case = {
         "case_id": "c",
-        "input": LOOKED_UP[0],
+        "input": "Where is order 7?",
         "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
     }
     done = run("good", [case])
     if framework == "langgraph":
         assert done.code == 2
-        assert "answers of tools, which can take the place of a graph's tools only where it is built" in done.text
+        assert (
+            "answers of tools, which can take the place of a graph's tools only where it is built"
+            in done.text
+        )
         return
     assert (done.code, done.ran) == (0, []), done.text
     result = next(event for event in done.events("c") if event["type"] == "tool_result")

@@ -16,7 +16,6 @@ from typing import Any, ClassVar, Protocol
 from typing_extensions import override
 
 from agent_eval.agents.frameworks import AgentObject, Unfinished
-from agent_eval.agents.frameworks.catalog import Framework
 from agent_eval.agents.frameworks.trajectory import Trajectory, plain
 from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
 from agent_eval.errors import FailureKind
@@ -78,8 +77,8 @@ class _ToolCaller(Protocol):
 class FrameworkAgent(AgentObject):
     """An agent object with its conversations in progress."""
 
-    def __init__(self, agent: Any, framework: Framework) -> None:
-        self._agent, self._kind = agent, framework.load()
+    def __init__(self, agent: Any, kind: type[Conversation]) -> None:
+        self._agent, self._kind = agent, kind
         self.leaves_threads, self.unable = self._kind.leaves_threads, dict(self._kind.unable(agent))
         self._conversations: dict[str, Conversation] = {}
 

@@ -62,7 +62,7 @@ class LangGraphConversation(Conversation):
         return structured if structured is not None else str(last.text) or None
 
 
-class _Watch(BaseCallbackHandler):  # type: ignore[misc]  # of a package that may be missing
+class _Watch(BaseCallbackHandler):
     """Records what the graph, and everything that it runs, tells of its models and tools."""
 
     run_inline = True  # in the order in which it happens

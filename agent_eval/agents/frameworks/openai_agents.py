@@ -99,7 +99,7 @@ class OpenAIAgentsConversation(Conversation):
         self.errors[told.call_id] = words
 
 
-class _Watch(RunHooks):  # type: ignore[misc]  # of a package that may be missing
+class _Watch(RunHooks):
     """Records the models and tools of the run itself, and of the agents that it hands over to."""
 
     def __init__(self, conversation: OpenAIAgentsConversation) -> None:
@@ -161,7 +161,7 @@ class _Watch(RunHooks):  # type: ignore[misc]  # of a package that may be missin
         self._trajectory.add(AGENT, HANDOFF, agent_name=from_agent.name, output=to_agent.name)
 
 
-class _NestedCalls(TracingProcessor):  # type: ignore[misc]  # of a package that may be missing
+class _NestedCalls(TracingProcessor):
     """Records what agents did that were run by a tool: the spans below the span of a function."""
 
     OF_THE_PROCESS: _NestedCalls

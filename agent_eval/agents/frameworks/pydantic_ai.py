@@ -1,4 +1,4 @@
-"""pydantic-ai. Hooks record, also of the agents that a tool runs: each run in the turn's context gets them."""
+"""pydantic-ai. Hooks record, also of the agents that a tool runs: each run in a turn's context gets them."""
 
 from __future__ import annotations
 
@@ -59,61 +59,65 @@ class PydanticAIConversation(Conversation):
 
     def hooks(self, agent_name: str | None) -> Hooks[Any]:
         """What records a run of the agent, or of one that its tools run."""
-        hooks, trajectory = Hooks[Any](), self.trajectory
+        hooks = Hooks[Any]()
 
-        @hooks.on.after_model_request  # type: ignore[misc]  # of a package that may be missing
-        async def answered(ctx: Any, *, request_context: Any, response: Any) -> Any:
-            calls, texts = [], []
-            for part in response.parts:
-                if part.part_kind == "thinking":
-                    trajectory.thought(part.content, agent_name=agent_name)
-                elif part.part_kind == "text":
-                    texts.append(part.content)
-                elif part.part_kind == "tool-call":
-                    calls.append(Call(part.tool_name, read_json(part.args), part.tool_call_id))
-            usage = response.usage
-            trajectory.answered(
-                "".join(texts),
-                calls,
-                agent_name=agent_name,
-                model=response.model_name,
-                stop_reason={"tool_call": "tool_calls"}.get(response.finish_reason, response.finish_reason),
-                usage={
-                    "input_tokens": usage.input_tokens,
-                    "output_tokens": usage.output_tokens,
-                    "cached_tokens": usage.cache_read_tokens,
-                    "reasoning_tokens": usage.output_reasoning_tokens,
-                },
-            )
-            for part in response.parts:
-                if part.part_kind == "builtin-tool-call":
-                    call = Call(part.tool_name, read_json(part.args), part.tool_call_id)
-                    trajectory.call(call, ran_on="server", agent_name=agent_name)
-                elif part.part_kind == "builtin-tool-return":
-                    trajectory.result(part.tool_call_id, part.content)
-            names = {tool.name for tool in request_context.model_request_parameters.output_tools}
-            for call in calls:
-                if call.tool in names:
-                    trajectory.is_the_answer(call.call_id)
+        @hooks.on.after_model_request
+        async def answered(_: Any, *, request_context: Any, response: Any) -> Any:
+            parameters = request_context.model_request_parameters
+            self._record(response, {tool.name for tool in parameters.output_tools}, agent_name)
             return response
 
-        @hooks.on.tool_execute  # type: ignore[misc]
-        async def executed(ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
-            if tool_def.kind == "output":
-                return await handler(args)
-            if self.tools is not None:
-                answer = await self.tools(call.tool_name, args)
-                trajectory.result(call.tool_call_id, answer.output, answer.error, answer.source)
-                return answer.for_the_model
-            try:
-                output = await handler(args)
-            except Exception as error:
-                trajectory.result(call.tool_call_id, error=error)
-                raise
-            trajectory.result(call.tool_call_id, output)
-            return output
+        @hooks.on.tool_execute
+        async def executed(_: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+            return (
+                await handler(args) if tool_def.kind == "output" else await self._execute(call, args, handler)
+            )
 
         return hooks
+
+    def _record(self, response: Any, answer_tools: set[str], agent_name: str | None) -> None:
+        calls, texts, usage = [], [], response.usage
+        for part in response.parts:
+            if part.part_kind == "thinking":
+                self.trajectory.thought(part.content, agent_name=agent_name)
+            elif part.part_kind == "text":
+                texts.append(part.content)
+            elif part.part_kind == "tool-call":
+                calls.append(Call(part.tool_name, read_json(part.args), part.tool_call_id))
+            elif part.part_kind == "builtin-tool-call":
+                call = Call(part.tool_name, read_json(part.args), part.tool_call_id)
+                self.trajectory.call(call, ran_on="server", agent_name=agent_name)
+            elif part.part_kind == "builtin-tool-return":
+                self.trajectory.result(part.tool_call_id, part.content)
+        self.trajectory.answered(
+            "".join(texts),
+            calls,
+            agent_name=agent_name,
+            model=response.model_name,
+            stop_reason={"tool_call": "tool_calls"}.get(response.finish_reason, response.finish_reason),
+            usage={
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cached_tokens": usage.cache_read_tokens,
+                "reasoning_tokens": usage.output_reasoning_tokens,
+            },
+        )
+        for call in calls:
+            if call.tool in answer_tools:
+                self.trajectory.is_the_answer(call.call_id)
+
+    async def _execute(self, call: Any, args: Any, handler: Any) -> Any:
+        if self.tools is not None:
+            answer = await self.tools(call.tool_name, args)
+            self.trajectory.result(call.tool_call_id, answer.output, answer.error, answer.source)
+            return answer.for_the_model
+        try:
+            output = await handler(args)
+        except Exception as error:
+            self.trajectory.result(call.tool_call_id, error=error)
+            raise
+        self.trajectory.result(call.tool_call_id, output)
+        return output
 
 
 _CONVERSATION: ContextVar[PydanticAIConversation | None] = ContextVar("conversation", default=None)

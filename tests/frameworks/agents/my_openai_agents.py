@@ -66,7 +66,12 @@ async def run(agent: Any, task: dict[str, Any]) -> dict[str, Any]:
     return {
         "assistant_output": output if isinstance(output, str) else output.model_dump(),
         "tool_calls": [
-            {"tool": each.name, "arguments": each.arguments, "id": each.call_id, "output": outputs[each.call_id]}
+            {
+                "tool": each.name,
+                "arguments": each.arguments,
+                "id": each.call_id,
+                "output": outputs[each.call_id],
+            }
             for each in calls
         ],
     }

@@ -1,4 +1,4 @@
-"""The tools of all agents, as plain functions. Each call leaves a line in `RAN`, so that tests see real runs."""
+"""The tools of all agents, as plain functions. Each run of one leaves a line in the file that `RAN` names."""
 
 from __future__ import annotations
 
