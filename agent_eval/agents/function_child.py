@@ -1,8 +1,9 @@
 """The child process in which a Python function under test, or an agent object of a framework, runs.
 
-`python` starts it and asks it. It has one event loop, and any number of calls in progress: those of an `async` function on the loop, others
-in threads. Requests and answers are lines of JSON, each with the number of its call. What the function prints
-goes to standard error, so that only this module answers.
+`python` starts it and asks it. It has one event loop, and any number of calls in progress: those of an
+`async` function and of an agent object on the loop, others in threads. Requests and answers are lines of
+JSON, each with the number of its call. What the function prints goes to standard error, so that only this
+module answers.
 
     {"id": 1, "task": {…}, "most": 8388608, …}         calls the function
     {"id": 1, "tool": "lookup", "arguments": {…}}      the function calls a tool …

@@ -29,7 +29,7 @@ _LONGEST_ERROR = 2000
 
 
 class Call(NamedTuple):
-    """A tool call in a model's answer; `problem` is why it cannot be made, as with arguments that are no JSON."""
+    """A tool call in a model's answer; `problem` is why it cannot be made, such as bad arguments."""
 
     tool: str
     arguments: Any
