@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click

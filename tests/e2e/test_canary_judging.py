@@ -210,9 +210,7 @@ def test_no_secret_of_evidence_from_elsewhere_is_in_what_is_made_of_it(session: 
     assert session("show", "p", "a", "--format", "text").code == 0
     assert session("diff", "p", "r", "--format", "text").code in (0, 1)
     assert session("inspect", "p").code == 0
-    assert (
-        session("judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json").code == 0
-    )
+    assert session("judge-agreement", "labels.json", "--run", "p", "--out", "agreed.json").code == 0
     assert session.telling(recorded) == {}
 
 
