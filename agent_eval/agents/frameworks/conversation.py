@@ -61,7 +61,7 @@ class Conversation(ABC):
         return {}
 
     @abstractmethod
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         """Say a case's input, or that of its next turn; return the agent's answer, which may be None.
 
         Whatever the agent raises is its failure.
@@ -126,8 +126,8 @@ class FrameworkAgent(AgentObject):
 
 def _answering(call_tool: _ToolCaller) -> CaseTools:
     async def answer(tool: str, arguments: Any) -> CaseAnswer:
-        told = await asyncio.to_thread(call_tool.answer, tool, plain(arguments))
-        return CaseAnswer(told["output"], told["error"], told["source"])
+        answer = await asyncio.to_thread(call_tool.answer, tool, plain(arguments))
+        return CaseAnswer(answer["output"], answer["error"], answer["source"])
 
     return answer
 
@@ -138,13 +138,13 @@ def _input_of(task: Mapping[str, Any]) -> Any:
         return task["input"]
     from agent_eval.agents.hosted import feedback_on  # few runs repair
 
-    said = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
-    return "\n\n".join([as_text(task["input"]), *said])
+    feedback = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
+    return "\n\n".join([as_text(task["input"]), *feedback])
 
 
-def as_text(given: Any) -> str:
+def as_text(message: Any) -> str:
     """Return a case's input as the words of a user: what is no text as JSON."""
-    return given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+    return message if isinstance(message, str) else json.dumps(message, sort_keys=True)
 
 
 def _no_answer(trajectory: Trajectory) -> tuple[FailureKind, str] | None:

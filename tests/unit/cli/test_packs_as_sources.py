@@ -47,7 +47,8 @@ def test_a_file_of_a_pack_is_told_from_a_pack_with_which_to_give(words: tuple[st
     error = cli.error(*words, "good/run/summary.json")
     assert error["message"].startswith("good/run/summary.json is not a pack, but a file of the pack ")
     assert error["details"]["remedy"] == f"Give {Path('good').resolve()}."
-    assert "is not a pack" in cli.error(*words, str(EXAMPLES / "suite_good.json"))["message"]
+    if words != ("show",):  # it tells what any file is
+        assert "is not a pack" in cli.error(*words, str(EXAMPLES / "suite_good.json"))["message"]
 
 
 def test_a_pack_stands_for_the_comparison_in_it(cli: Shell) -> None:
