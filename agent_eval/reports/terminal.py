@@ -79,16 +79,11 @@ def _failing_case(row: CaseResultRow, path: str, colour: bool) -> list[str]:
     )
     more = f" (and {count(len(objections) - 1, 'more judge')})" if len(objections) > 1 else ""
     text = f"{shown_name(row['case_id'], 70)}{why}{more}"
-    first, *rest = wrapped([text], first=" " * len(_word(row)) + " ", rest="  ")
-    return [
-        f"{painted(_word(row), RED, colour)}{first[len(_word(row)) :]}",
-        *rest,
-        f"  {shown_name(path, 1000)}",
-    ]
-
-
-def _word(row: CaseResultRow) -> str:
-    return _WORDS.get(row["outcome"], "FAILED")
+    word = _WORDS.get(row["outcome"], "FAILED")
+    first, *rest = wrapped([text], first=" " * len(word) + " ", rest="  ")
+    is_open = row["outcome"] in ("inconclusive", "skipped")
+    sign = painted(word, YELLOW if is_open else RED, colour)
+    return [f"{sign}{first[len(word) :]}", *rest, f"  {shown_name(path, 1000)}"]
 
 
 _WORDS = {"error": "ERROR", "inconclusive": "UNSURE", "skipped": "SKIPPED"}
