@@ -99,7 +99,7 @@ JOB: tuple[Option, ...] = (
            goes_to="junit", commands=("ci",), default="auto", choices=("auto", "always", "never")),
     Option("comment-id", "text",
            "Tells several evaluations of one change apart: each id has its own comment. By default it "
-           "derives from the job's own inputs, such as `suite` and `agent`. Letters, digits, dots, hyphens and "
-           "underscores, at most 64.",
+           "derives from the job's own inputs, such as `suite` and `agent`. Letters, digits, dots, hyphens "
+           "and underscores, at most 64.",
            goes_to="comment_id", commands=("ci",), default="default"),
 )

@@ -19,7 +19,6 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.run import JudgingUse
 from agent_eval.reports.detail import characters
-from agent_eval.reports.model import BaselineInfo
 from agent_eval.reports.terminal_comparison import gate_text
 from tests.extent import examples
 from tests.factories import make_index_row
