@@ -24,9 +24,12 @@ def to_do(suite: SuiteReport) -> str:
         if suite.nothing_shared:
             return "Check that every case is meant to change: once merged, this run is the baseline."
         return "Nothing: once this has run on main, changes are compared with that run."
-    if any(figure.answer == "rose" and figure.limit is None for figure in suite.decision.figures):
-        return "Nothing, unless it should be limited: set `max_cost_increase` or `max_latency_increase`."
-    return ""
+    figures = suite.decision.figures
+    rose = [_LIMITS[each.name] for each in figures if each.answer == "rose" and each.limit is None]
+    return f"Nothing, unless it should be limited: set {' and '.join(rose)}." if rose else ""
+
+
+_LIMITS = {"cost_usd": "`max_cost_increase`", "latency_ms": "`max_latency_increase`"}
 
 
 _MISSING = re.compile(r"No module named '([\w.]+)'|Cannot find module '([\w@./-]+)'")
@@ -70,6 +73,9 @@ def _when_failed(suite: SuiteReport) -> str:
     if suite.blocking:
         return "Fix the cases below."
     broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
+    waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
+    if waiting and not broken:
+        return f"Name a baseline, which {code(waiting[0])} is measured against, or leave that limit out."
     limit = code(broken[0]) if broken else "the limit"
     if suite.comparison is not None:
         return f"Nothing got worse here: mend the cases below on main, or change {limit}."

@@ -309,7 +309,7 @@ def _green(suite: SuiteReport, story: Story) -> str:
             clauses.append(f"{_FIGURES[figure.name]} +{figure.ratio - 1:.0%}")
     passes = f"{of_all(summary.passed_cases, summary.total_cases, 'case')} pass"
     if suite.comparison is None:
-        return passes
+        return passes if summary.total_cases else ""
     first = "none got worse" if not story.cases else "None got worse"
     return "; ".join([first if story.cases else f"{passes}, {first}", *clauses])
 
@@ -325,7 +325,7 @@ def _red(suite: SuiteReport, story: Story) -> str:
             return f"The agent crashes on {which} {count(total, 'case')}"
         left = sum(row.answer == "not-rerun" for row in story.cases)
         more = f"; {left:,} more newly {verb(left, 'fails', 'fail')}" if left else ""
-        return f"{of_all(len(worse), total, 'case')} regressed{more}"
+        return f"{_of_cases(len(worse), total)} regressed{more}"
     unsafe = [finding for finding in decision.safety if finding.answer == "blocks"]
     if unsafe:
         cases = list(dict.fromkeys(finding.case_id for finding in unsafe))
@@ -351,7 +351,7 @@ def _open(suite: SuiteReport, story: Story) -> str:
     unsettled = [row for row in story.cases if row.answer == "open"]
     if unsettled:
         total = suite.candidate.summary.total_cases
-        return f"{of_all(len(unsettled), total, 'case')} {verb(len(unsettled), 'is', 'are')} not settled"
+        return f"{_of_cases(len(unsettled), total)} {verb(len(unsettled), 'is', 'are')} not settled"
     unsafe = [finding for finding in suite.decision.safety if finding.answer == "open"]
     if unsafe:
         return f"Safety judge {code(unsafe[0].judge_id)} cannot tell in {code(unsafe[0].case_id)}"
@@ -360,6 +360,11 @@ def _open(suite: SuiteReport, story: Story) -> str:
     if suite.decision.release is not None and suite.decision.release.answer == "open":
         return "Not settled whether this passes less than the last release"
     return ""
+
+
+def _of_cases(number: int, total: int) -> str:
+    """Count cases; of how many, only where the run is known beside the decision."""
+    return of_all(number, total, "case") if total else count(number, "case")
 
 
 def _not_compared(suite: SuiteReport, _story: Story) -> str:
@@ -532,11 +537,11 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
         groups=_failing(suite),
         spent=spent,
     )
-    faults = Counter(fault for row in suite.failing if (fault := row_fault(row)) is not None)
-    if not suite.says_nothing or not faults:
+    lost = {row["case_id"]: fault for row in suite.failing if (fault := row_fault(row)) is not None}
+    if not suite.says_nothing or not lost:
         return story
-    [(fault, number)] = faults.most_common(1)
-    row = next(row for row in suite.failing if row_fault(row) is fault)
+    [(fault, number)] = Counter(lost.values()).most_common(1)
+    row = next(row for row in suite.failing if lost.get(row["case_id"]) is fault)
     errors = [each for each in row["verdicts"] if each["outcome"] == Outcome.ERROR] or row["verdicts"]
     first = min(errors, key=lambda each: each["judge_id"] != EXECUTION)
     total = summary.total_cases
@@ -547,4 +552,5 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     }
     headline, sentence, advice = (text.format(**words) for text in _AT_FAULT[fault])
     headline = f"Not evaluated: {headline}"
-    return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice)
+    groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
+    return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

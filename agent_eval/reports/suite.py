@@ -22,7 +22,6 @@ class JudgeRow(NamedTuple):
 
     judge_id: str
     passed: str
-    failed: str
     change: str
 
 
@@ -162,7 +161,7 @@ _SAID_BY_NAME = ("case_id_set_match", "case_definition_match")
 
 
 def judges(suite: SuiteReport) -> list[JudgeRow]:
-    """Count for each judge what passed and failed, and how its rate moved."""
+    """Count for each judge what it passed of what it could judge, and how that moved."""
     comparison = suite.comparison
     rows = []
     for judge_id, counts in sorted(suite.candidate.summary.judge_counts.items()):
@@ -171,7 +170,7 @@ def judges(suite: SuiteReport) -> list[JudgeRow]:
         metric = comparison.judge_metrics.get(judge_id) if comparison is not None else None
         passed = f"{percent(counts.passed / counts.judged)} of {counts.judged:,}" if counts.judged else "–"
         moved = pair(metric)[2] if metric is not None and metric.delta else ""
-        rows.append(JudgeRow(judge_id, passed, f"{counts.failed + counts.error:,}", moved))
+        rows.append(JudgeRow(judge_id, passed, moved))
     return rows
 
 

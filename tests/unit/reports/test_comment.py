@@ -68,7 +68,7 @@ def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     assert suite.comparison is not None
     baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
     suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
-    assert "run `run-candidate` vs `main` run `run-baseline`" in comment_on(
+    assert "`9be1f04` vs run `run-baseline`" in comment_on(
         scenarios.report(suite, head_sha=None)
     )
 
@@ -365,7 +365,7 @@ def test_limits_are_listed_with_what_was_measured():
     report = scenarios.first_run()
     suite = replace(report.suites[0], decision=scenarios.decision(GateStatus.FAILED, rules))
     lines = comment_on(replace(report, suites=[suite])).splitlines()
-    assert "> **4 of 40 hard-failed (10.0%).**" in lines
+    assert lines[2] == "## ❌ 4 of 40 hard-failed (10.0%) · agent-eval"
     place = lines.index("- ✅ 38 of 40 passed (95.0%).")
     assert lines[place + 1] == "- ➖ No baseline."
 
