@@ -44,26 +44,7 @@ def _when_failed(suite: SuiteReport) -> str:
             "case and judge lets it pass."
         )
     if suite.worse:
-        if are_all_of(suite.causes, "service"):
-            return "Check network, quotas and the machine, then run again."
-        if are_all_of(suite.causes, "judge"):
-            return "Mend the judge, then run again: what the agent did was not judged."
-        if crashed(suite.worse):
-            again = "with the command below" if suite.suite_path else "(`--case`)"
-            missing = _MISSING.search(suite.worse[0].judges[0].reason) if suite.worse[0].judges else None
-            install = (
-                f"Install {code(missing[1] or missing[2])} in `setup-command`, or repeat"
-                if missing
-                else "Repeat"
-            )
-            return f"{install} one of them {again}, and read what the agent writes to stderr."
-        number, causes = len(suite.worse), len(suite.causes)
-        what = verb(number, "it", "them")
-        if number > NAMED:
-            what = "the cause" if causes == 1 else f"the {causes:,} causes"
-        return (
-            f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."
-        )
+        return _about_cases(suite)
     if decision.suite is not None and decision.suite.answer == "worse":
         return "Look at what touches every case a little: model, prompt, tools. What fails now is below."
     if decision.release is not None and decision.release.answer == "worse":
@@ -72,6 +53,32 @@ def _when_failed(suite: SuiteReport) -> str:
         return "Find what takes longer or costs more, or change the limit in the policy."
     if suite.blocking:
         return "Fix the cases below."
+    return _about_limits(suite)
+
+
+def _about_cases(suite: SuiteReport) -> str:
+    """Say what to do about cases that got worse, by their causes."""
+    if are_all_of(suite.causes, "service"):
+        return "Check network, quotas and the machine, then run again."
+    if are_all_of(suite.causes, "judge"):
+        return "Mend the judge, then run again: what the agent did was not judged."
+    number, causes = len(suite.worse), len(suite.causes)
+    if crashed(suite.worse):
+        again = "with the command below" if suite.suite_path else "(`--case`)"
+        missing = _MISSING.search(suite.worse[0].judges[0].reason) if suite.worse[0].judges else None
+        install = (
+            f"Install {code(missing[1] or missing[2])} in `setup-command`, or repeat" if missing else "Repeat"
+        )
+        which = verb(number, "it", "one of them")
+        return f"{install} {which} {again}, and read what the agent writes to stderr."
+    what = verb(number, "it", "them")
+    if number > NAMED:
+        what = "the cause" if causes == 1 else f"the {causes:,} causes"
+    return f"Fix {what}: what changed is below. Intended? Change what the case expects, or have it waived."
+
+
+def _about_limits(suite: SuiteReport) -> str:
+    decision = suite.decision
     broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
     waiting = [rule.rule for rule in decision.rules if not rule.applied and not rule.passed]
     if waiting and not broken:

@@ -286,10 +286,18 @@ def _lead(story: Story) -> str:
     return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
 
 
-def _clause(sentence: str, limit: int = 160) -> str:
-    """Cut a text to its first sentence, without the full stop."""
-    first = sentence.partition(". ")[0].rstrip(".")
+_END = re.compile(r"[.:] ")
+
+
+def _clause(text: str, limit: int = 160) -> str:
+    """Cut a text to its first clause, without what ends it, to be read after other words."""
+    first = _END.split(text, maxsplit=1)[0].rstrip(".")
     return one_line(re.sub(r"^(The|No|Nothing)\b", lambda word: word[0].lower(), first), limit=limit)
+
+
+def _rest(text: str) -> str:
+    rest = "".join(_END.split(text, maxsplit=1)[1:])
+    return f"{rest[:1].upper()}{rest[1:]}"
 
 
 def _green(suite: SuiteReport, story: Story) -> str:
@@ -522,18 +530,22 @@ _AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
     ),
 }
 """By whose fault: the headline, the first sentence, and the remedy that fits."""
+_NOTHING_RECORDED = (
+    "nothing to judge is recorded in {cases}",
+    "{reason}.",
+    "Record traces in the suite, or name the agent to run: `agent-command`, `agent-url`.",
+)
 
 
 def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     summary = suite.candidate.summary
     told = " ".join(suite.decision.not_evaluated) or problem or passing(summary)
-    headline, _, rest = told.partition(". ")
     story = Story(
         state="error",
         word=NOT_EVALUATED,
-        headline=f"Not evaluated: {_clause(headline)}",
+        headline=f"Not evaluated: {_clause(told)}",
         sentence=told,
-        lead=rest,
+        lead=_rest(told),
         groups=_failing(suite),
         spent=spent,
     )
@@ -550,7 +562,9 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
         "cases": f"all {count(number, 'case')}" if number == total else of_all(number, total, "case"),
         "reason": code(first["reason"].rstrip("."), limit=200),
     }
-    headline, sentence, advice = (text.format(**words) for text in _AT_FAULT[fault])
+    has_agent = suite.execution is None or suite.execution.agent is not None
+    texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
+    headline, sentence, advice = (text.format(**words) for text in texts)
     headline = f"Not evaluated: {headline}"
     groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
     return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)
