@@ -254,7 +254,9 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "retries": progress.retries,
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
+        "costs": None if result.was_complete else progress.costs.to_json(),
         "cases_with_unknown_cost": progress.unknown_cost,
+        **({"notes": list(progress.notes)} if progress.notes else {}),
         **_redactions(execution),
     }
     scores: list[str] = []

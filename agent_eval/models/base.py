@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 from agent_eval.contracts import TokenUsage
 from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.usage import Prices
 
 Purpose = Literal["judge", "compare", "simulate"]
 """What a request is for. Cassettes and reports keep the calls of each purpose apart."""
@@ -139,6 +140,7 @@ class ModelOptions:
     """Which model is asked, and how. They come from the command line and the environment, never from a suite.
 
     `environ` is for variables that a provider's own program needs. `seconds` limits one attempt at a request.
+    `prices` are the user's own.
     """
 
     model: str | None = None
@@ -147,6 +149,7 @@ class ModelOptions:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     script: Path | None = None
     seconds: float = 120.0
+    prices: Prices = field(default_factory=dict)
 
 
 class Model(ABC):

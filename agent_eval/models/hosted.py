@@ -24,8 +24,8 @@ from typing_extensions import override
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.models import base, sdk
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
-from agent_eval.models.retries import Reply, account_name
-from agent_eval.models.usage import NO_FACTS, AnswerFacts, cost_of
+from agent_eval.models.retries import Reply, account_name, time_left
+from agent_eval.models.usage import NO_FACTS, NO_PRICES, AnswerFacts, Prices, cost_of
 
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
@@ -127,6 +127,7 @@ class HostedModel(Model):
     """
 
     account: str
+    prices: Prices = NO_PRICES
     agent_defaults: ClassVar[Mapping[str, Any]] = {}
     """Parameters of an agent that names none of its own."""
     other_names: ClassVar[Mapping[str, str]] = {}
@@ -159,7 +160,11 @@ class HostedModel(Model):
                 f"there is no key for the {cls.kind} model",
                 remedy="Set LLM_API_KEY, or name an endpoint that needs no key with --llm-base-url.",
             )
-        return cls(options.model, base_url=options.base_url, api_key=options.api_key, seconds=options.seconds)
+        model = cls(
+            options.model, base_url=options.base_url, api_key=options.api_key, seconds=options.seconds
+        )
+        model.prices = options.prices
+        return model
 
     @abstractmethod
     def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
@@ -210,7 +215,8 @@ class HostedModel(Model):
         return self._send({**self.body(question), **question.parameters}, seconds, max_bytes)
 
     def _send(self, body: Mapping[str, Any], seconds: float | None, max_bytes: int) -> Reply[Turn]:
-        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=seconds, max_bytes=max_bytes)
+        limit = time_left(seconds)
+        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=limit, max_bytes=max_bytes)
         if reply.value is None:
             return reply.without_value()
         try:
@@ -244,7 +250,7 @@ class HostedModel(Model):
                     stop_reason=turn.finish,
                     model=model,
                     usage=turn.facts.usage,
-                    cost_usd=cost_of(model, turn.facts),
+                    cost_usd=cost_of(model, turn.facts, self.prices),
                     rung=rung,
                     dropped=tuple(name for name in habits.dropped if name in request.parameters),
                     seconds=time.monotonic() - began,
