@@ -313,7 +313,8 @@ class _AgentRun:
             self._count_ended(done)
         self._count(done)
         self._slots.put(done.number, offset, record_digest(done.line))
-        self._check_ceiling(done.costs)
+        if done.loss is None:
+            self._check_ceiling(done.costs)
 
     def _check_ceiling(self, costs: Costs) -> None:
         """Say at once where a limit of cost does not count all that is spent; refuse one that counts nothing.
@@ -335,7 +336,7 @@ class _AgentRun:
             )
         spenders = " and ".join(f"the {who.replace('_', ' ')}" for who in costs.unpriced)
         without = f" ({models}: no published price, and no reported cost)" if models else ""
-        self._notes = (f"The limit of cost does not count what {spenders} spend{without}. {STATE_A_PRICE}.",)
+        self._notes = (f"The limit of cost leaves out what {spenders} cost{without}. {STATE_A_PRICE}.",)
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
         self._plan.keep_calls(done.calls)

@@ -193,7 +193,7 @@ def test_a_limit_that_misses_what_one_of_them_costs_is_told_at_once(
     provider.costs = {"agent": 0.02, "judge": 0.10}
     conversations(tmp_path, 2)
     ended = run(tmp_path, provider, "--max-run-cost", "10")
-    assert "The limit of cost does not count what the simulated users spend ('small'" in ended.err
+    assert "The limit of cost leaves out what the simulated users cost ('small'" in ended.err
     assert printed(ended)["notes"]
 
 
