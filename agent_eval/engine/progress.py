@@ -183,12 +183,14 @@ class RunUse:
             return f"the run's time limit of {self.limits.seconds:g} s is reached"
         if not self.is_spent():
             return ""
-        words = f"the run's cost limit of {self.limits.cost_usd:g} US dollars is reached"
+        words = f"{COST_LIMIT} of {self.limits.cost_usd:g} US dollars is reached"
         another = (
             "" if self.cost_usd >= (self.limits.cost_usd or 0) else f", and a trial costs {self.average:.4g}"
         )
         return f"{words} ({self.cost_usd:.4g} spent{another})"
 
 
+COST_LIMIT = "the run's cost limit"
+"""How the reason of a run begins that its limit of cost ended."""
 _ROUNDING = 1 + 1e-9
 """Three times 0.1 are not more than 0.3."""
