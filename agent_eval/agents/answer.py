@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from agent_eval.agents.base import AttemptEnded, AttemptResult, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Event
-from agent_eval.contracts.conversation import CONVERSATION_END
+from agent_eval.contracts.conversation import CONVERSATION_END, CONVERSATION_RESTART
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
 from agent_eval.models.usage import facts_of, figure_of
@@ -222,7 +222,7 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
         if event.get("parts"):
             event["parts"] = [_without_bytes(part) for part in event["parts"]]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
-        if kind == CONVERSATION_END:
+        if kind in (CONVERSATION_END, CONVERSATION_RESTART):
             continue  # only the loop of turns says why a conversation ended
         if kind == TOOL_CALL and actor != "user":
             recorder.count_call(str(event.get("tool") or ""), event.get("input"))

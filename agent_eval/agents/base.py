@@ -184,6 +184,8 @@ class AttemptResult:
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
         conversation: What the agent needs to continue the conversation in a further turn.
         turns: Of a conversation, the output and tool calls of each turn.
+        is_uncertain: Whether the agent keeps a state that may have the last message, which no answer tells:
+            the conversation cannot go on, but it can begin anew.
     """
 
     events: list[Event]
@@ -198,6 +200,7 @@ class AttemptResult:
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     conversation: Sequence[Any] = ()
     turns: Sequence[Mapping[str, Any]] = ()
+    is_uncertain: bool = False
 
     def response(self) -> dict[str, Any]:
         """Return the attempt's response as plain JSON, for later attempts and the evidence."""

@@ -172,6 +172,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
         AgentEvalError: As `run_agent`, and if the agent was never reached, or no case could be judged.
     """
     from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.engine.progress import COST_LIMIT
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
     from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged, refuse_unreachable
@@ -193,8 +194,8 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     remember_pack(result.pack, os.environ)
     _print(result, results, most, debug=spec.output.debug)
     if result.stopped:
-        done, limit = result.progress, spec.limits.run.cost_usd
-        hint = _resume_hint(result.pack, raise_cost=limit is not None and done.cost_usd >= limit)
+        done = result.progress
+        hint = _resume_hint(result.pack, raise_cost=result.stopped.startswith(COST_LIMIT))
         counts = f"{done.done:,} of {done.total:,} trials were run"
         _report_stop(f"{result.stopped}. {counts}, and the pack says that it is not complete", hint)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
@@ -233,7 +234,9 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "retries": progress.retries,
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
+        "costs": None if result.was_complete else progress.costs.to_json(),
         "cases_with_unknown_cost": progress.unknown_cost,
+        **({"notes": list(progress.notes)} if progress.notes else {}),
         **_redactions(execution),
     }
     scores: list[str] = []

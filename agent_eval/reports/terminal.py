@@ -209,9 +209,18 @@ def _effort(progress: RunProgress) -> list[str]:
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:
-        unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known"
-        sentences.append(f"Spent: ${progress.cost_usd:,.4f}{unknown if progress.unknown_cost else ''}.")
-    return [" ".join(sentences)] if sentences else []
+        unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known in full"
+        sentences.append(f"Spent: {_spent(progress)}{unknown if progress.unknown_cost else ''}.")
+    return [*([" ".join(sentences)] if sentences else []), *progress.notes]
+
+
+def _spent(progress: RunProgress) -> str:
+    """Write what a run cost, and by whom it was spent where that is not the agent alone."""
+    costs = progress.costs
+    parts = {"agent": costs.agent, "LLM judges": costs.judges, "simulated users": costs.simulated_users}
+    known = [f"{who} ${cost:,.4f}" for who, cost in parts.items() if cost]
+    of_each = f" ({', '.join(known)})" if costs.judges or costs.simulated_users else ""
+    return f"${progress.cost_usd:,.4f}{of_each}"
 
 
 _BAR = 24
