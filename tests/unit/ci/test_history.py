@@ -109,5 +109,3 @@ def test_a_history_that_was_put_into_another_pack_is_refused(nights: Nights) -> 
     write_output(OUT / "shop" / HISTORY, encode(made_run(1, {"order-1": (1, 1)})))
     with pytest.raises(InvalidInput, match="not that of the run in this pack"):
         read_history(open_pack(OUT / "shop"))
-
-

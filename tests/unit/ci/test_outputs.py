@@ -168,9 +168,7 @@ def test_the_line_of_a_job_with_many_failed_suites_counts_those_that_it_does_not
 def test_the_line_of_an_inconclusive_job_says_what_is_undecided() -> None:
     found = evaluated(baseline=evidence(orders(8)))
     assert outcome_of(found) == "inconclusive"
-    assert verdict_line(report_of(found, job()), "inconclusive").startswith(
-        "agent-eval: inconclusive. "
-    )
+    assert verdict_line(report_of(found, job()), "inconclusive").startswith("agent-eval: inconclusive. ")
 
 
 def test_the_log_has_a_line_for_each_suite_its_reasons_its_baseline_and_the_evidence() -> None:

@@ -68,9 +68,7 @@ def test_it_names_the_run_where_the_baselines_commit_is_unknown():
     assert suite.comparison is not None
     baseline = suite.comparison.baseline.model_copy(update={"git_commit": None})
     suite = replace(suite, comparison=suite.comparison.model_copy(update={"baseline": baseline}))
-    assert "`9be1f04` vs run `run-baseline`" in comment_on(
-        scenarios.report(suite, head_sha=None)
-    )
+    assert "`9be1f04` vs run `run-baseline`" in comment_on(scenarios.report(suite, head_sha=None))
 
 
 def test_cases_come_before_the_suites_own_changes_and_the_whole_runs():
