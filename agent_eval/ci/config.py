@@ -272,7 +272,16 @@ def gather(
     return _with_own_comment(values, flags, environ)
 
 
-_OWN_OF_AN_EVALUATION = ("suite", "agent", "agent-command", "model", "judge")
+def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
+    """Add to the flags what the input `set` states, by key; also return the file that `config` names."""
+    named, stated = (
+        parse_value(INPUT_BY_NAME[name], first_stated(INPUT_BY_NAME[name], flags, environ, {}, CONFIG_FILE))
+        for name in OF_THE_FILE
+    )
+    return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
+
+
+_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model", "judge")
 """No addresses: that of a preview differs from push to push."""
 
 
@@ -294,15 +303,6 @@ def _with_own_comment(
     digest = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:8]
     suite = re.sub(r"[^A-Za-z0-9]+", "-", own.get("suite", "").partition("\n")[0]).strip("-")[:40]
     return {**values, "comment-id": StatedValue("-".join(filter(None, [suite, digest])), DEFAULT)}
-
-
-def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
-    """Add to the flags what the input `set` states, by key; also return the file that `config` names."""
-    named, stated = (
-        parse_value(INPUT_BY_NAME[name], first_stated(INPUT_BY_NAME[name], flags, environ, {}, CONFIG_FILE))
-        for name in OF_THE_FILE
-    )
-    return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
 
 
 OWN_VARIABLES = frozenset(

@@ -260,13 +260,13 @@ def _broke(facts: Facts) -> str:
         where = "on main"
         if facts.is_rerun and case.alone:
             before, where = case.main, "in main's last runs"
-        told = (
+        counted = (
             f"passed {now.passed} of {now.trials} times here and {before.passed} of {before.trials} {where}"
         )
-        counts.setdefault(told, []).append(name)
+        counts.setdefault(counted, []).append(name)
     if len(counts) == 1 and len(names) > 1:
         return say("broke", len(names), cases=f"{listed(names)} each {next(iter(counts))}")
-    each = ", ".join(f"{quoted(name)} {told}" for told, alike in counts.items() for name in alike)
+    each = ", ".join(f"{quoted(name)} {counted}" for counted, alike in counts.items() for name in alike)
     return say("broke", len(names), cases=each + (", …" if len(names) > NAMED else ""))
 
 

@@ -66,23 +66,23 @@ class Cause:
         if self.reason.template not in (_OBJECTION, _CRASH):
             return self.reason.words(quote)
         judge_id, kind = self.reason.names
-        told = dict.fromkeys(
-            _told(judge.reason)
+        sentences = dict.fromkeys(
+            _sentence(judge.reason)
             for row in self.cases
             for judge in row.judges
             if judge.judge_id == judge_id and _kind(judge.reason) == kind
         )
-        sentence = one_line(next(iter(told), kind), limit=KIND_LIMIT)
+        sentence = one_line(next(iter(sentences), kind), limit=KIND_LIMIT)
         begin = "the agent crashed" if self.reason.template == _CRASH else quote(judge_id)
-        return f"{begin}: {'such as ' if len(told) > 1 else ''}{quote(sentence)}"
+        return f"{begin}: {'such as ' if len(sentences) > 1 else ''}{quote(sentence)}"
 
 
-def _told(reason: str) -> str:
+def _sentence(reason: str) -> str:
     return reason.strip().removeprefix("the agent ").rstrip(".")
 
 
 def _kind(reason: str) -> str:
-    return normalise(_told(reason))
+    return normalise(_sentence(reason))
 
 
 def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:

@@ -167,17 +167,19 @@ class _Section:
         if comparison is None or not self.is_evaluated:
             return
         firsts = [cause.cases[0] for cause in self.suite.causes]
-        shown = {row.case_id for row in firsts}
-        others = [row for row in self.suite.regressed if row.case_id not in shown] if detail.is_whole else []
+        first_ids = {row.case_id for row in firsts}
+        others = (
+            [row for row in self.suite.regressed if row.case_id not in first_ids] if detail.is_whole else []
+        )
         rows = [*firsts, *others][: detail.cases]
         for row in rows:
             command = self.report.reproduce_command(self.suite, row.case_id) if self.suite.suite_path else ""
             yield from map(Markdown, in_full(row, comparison, command if detail.folded else "", detail))
-        kept, total = len(comparison.behaviour_changes), len(self.suite.regressed)
-        if detail.is_whole and len(rows) > kept >= DETAIL_LIMIT:
+        with_behaviour, total = len(comparison.behaviour_changes), len(self.suite.regressed)
+        if detail.is_whole and len(rows) > with_behaviour >= DETAIL_LIMIT:
             yield Markdown(
-                f"A comparison keeps how the behaviour changed of {kept:,} cases; both traces of the others "
-                "are in the evidence of the two runs."
+                f"A comparison keeps how the behaviour changed of {with_behaviour:,} cases; both traces of "
+                "the others are in the evidence of the two runs."
             )
         if detail.is_whole and total > len(rows):
             where = "`case_regressions` in `compare/baseline_delta.json`"

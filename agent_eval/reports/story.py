@@ -331,8 +331,8 @@ def _red(suite: SuiteReport, story: Story) -> str:
         if crashed([row for row in suite.worse if row.case_id in worse]):
             which = "all" if len(suite.worse) == total else f"{len(suite.worse):,} of"
             return f"The agent crashes on {which} {count(total, 'case')}"
-        left = sum(row.answer == "not-rerun" for row in story.cases)
-        more = f"; {left:,} more newly {verb(left, 'fails', 'fail')}" if left else ""
+        not_rerun = sum(row.answer == "not-rerun" for row in story.cases)
+        more = f"; {not_rerun:,} more newly {verb(not_rerun, 'fails', 'fail')}" if not_rerun else ""
         return f"{_of_cases(len(worse), total)} regressed{more}"
     unsafe = [finding for finding in decision.safety if finding.answer == "blocks"]
     if unsafe:
@@ -514,9 +514,9 @@ _AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
         "Check the judge's key, address and quota, then run the job again.",
     ),
     Fault.AGENT: (
-        "the agent crashes on {cases}",
+        "the agent {crashes} {cases}",
         "{reason}.",
-        "Check how the agent is started, with the command below: it must run before anything can be judged.",
+        "Check how the agent is started: it must run before it can be judged. The evidence has each error.",
     ),
     Fault.INFRASTRUCTURE: (
         "the agent could not be reached in {cases}",
@@ -539,13 +539,13 @@ _NOTHING_RECORDED = (
 
 def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     summary = suite.candidate.summary
-    told = " ".join(suite.decision.not_evaluated) or problem or passing(summary)
+    reason = " ".join(suite.decision.not_evaluated) or problem or passing(summary)
     story = Story(
         state="error",
         word=NOT_EVALUATED,
-        headline=f"Not evaluated: {_clause(told)}",
-        sentence=told,
-        lead=_rest(told),
+        headline=f"Not evaluated: {_clause(reason)}",
+        sentence=reason,
+        lead=_rest(reason),
         groups=_failing(suite),
         spent=spent,
     )
@@ -557,7 +557,10 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     errors = [each for each in row["verdicts"] if each["outcome"] == Outcome.ERROR] or row["verdicts"]
     first = min(errors, key=lambda each: each["judge_id"] != EXECUTION)
     total = summary.total_cases
+    if number == len(suite.failing):
+        number = max(number, summary.error_cases)  # the failing cases at hand may be a bounded number
     words = {
+        "crashes": "crashes on" if first["failure"] == "agent_error" else "gives nothing to judge in",
         "judge": code(first["judge_id"]),
         "cases": f"all {count(number, 'case')}" if number == total else of_all(number, total, "case"),
         "reason": code(first["reason"].rstrip("."), limit=200),

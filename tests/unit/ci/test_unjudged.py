@@ -38,7 +38,7 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
             (
                 "the agent crashes on all 4 cases",
                 "**the agent exited with code 3.**",
-                "Check how the agent is started, with the command below",
+                "Check how the agent is started: it must run",
             ),
         ),
     ],
