@@ -281,6 +281,10 @@ def _record(
         failed = result.failure is FailureKind.AGENT_ERROR
         words = last_line(result.stderr, limit=_LAST_LINE_LIMIT) if failed else ""
         failure, problem = result.failure, result.problem + words
+        if failure is FailureKind.TIMEOUT:
+            with suppress(UnusableAnswer):
+                read_answer(result.stdout, what="standard output")
+                problem += ", though it had given its answer: the program must end after it"
     except UnusableAnswer as unusable:
         failure, problem = unusable.failure, unusable.problem
     if result.stdout:

@@ -300,7 +300,8 @@ def _command() -> str:
     words = [*_program(), *resuming, *out, RESUME]
     command = " ".join(map(shell_word, words))
     key = context.params.get("judging__llm__key")
-    if redactor_for(os.environ, *filter(None, [key])).finds(command.encode("utf-8", "surrogateescape")):
+    is_named = bool(key) and any(word == key or word.endswith(f"={key}") for word in words)
+    if is_named or redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
         return f"the same command with {RESUME}"  # a log must not have a secret
     return command
 
