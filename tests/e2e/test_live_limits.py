@@ -305,12 +305,14 @@ time.sleep(float(sys.argv[1]))
 """
 
 
-def run_program(place: Path, seconds: float, *more: str) -> Ended:
+def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
     (place / "agent.py").write_text(PROGRAM)
     cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["ok"]} for each in range(2)]
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     command = f"{sys.executable} agent.py {seconds}"
-    return agent_eval("run", "suite.json", "--out", "out", "--agent-command", command, *more, cwd=place)
+    return agent_eval(
+        "run", "suite.json", "--out", "out", "--agent-command", command, *more, cwd=place, **how
+    )
 
 
 def test_the_tokens_that_a_program_reports_count_towards_the_limit_of_an_attempt(tmp_path: Path) -> None:
@@ -330,3 +332,19 @@ def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tup
     assert ended.code == 4
     assert "the same command with --resume" in ended.err
     assert "abc12" not in ended.out + ended.err
+
+
+def test_variables_that_look_like_the_agents_and_do_not_reach_it_are_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("export SHOP_TIER=gold\nUNSET_TIER=1\n")
+    environ = {"SUPPORT_MODEL": "small", "SHOP_TIER": "gold", "SEEN_KEY": "k" * 9, "LLM_API_KEY": "k" * 9}
+    ended = run_program(tmp_path, 0, "--agent-env", "SEEN_KEY", environ=environ)
+    assert ended.code == 0
+    note = (
+        "The agent's program does not see SHOP_TIER, SUPPORT_MODEL, which are set here. If it needs them: "
+        "--agent-env SHOP_TIER,SUPPORT_MODEL"
+    )
+    assert note in ended.err.splitlines()
+    passed = run_program(
+        *(tmp_path, 0, "--fresh", "--agent-env", "SHOP_TIER,SUPPORT_MODEL,SEEN_KEY"), environ=environ
+    )
+    assert (passed.code, passed.err) == (0, "")
