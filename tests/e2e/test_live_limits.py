@@ -348,3 +348,19 @@ def test_variables_that_look_like_the_agents_and_do_not_reach_it_are_named(tmp_p
         *(tmp_path, 0, "--fresh", "--agent-env", "SHOP_TIER,SUPPORT_MODEL,SEEN_KEY"), environ=environ
     )
     assert (passed.code, passed.err) == (0, "")
+
+
+def test_a_traceback_of_the_agent_is_shown_below_its_case_and_by_show(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def order(number):\n    raise ValueError('no ' + number)\n\norder('7')\n"
+    )
+    cases = [{"case_id": "a", "input": "Hello", "regex_patterns": ["ok"]}]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    command = f"{sys.executable} agent.py"
+    ended = agent_eval("run", "suite.json", "--out", "out", "--agent-command", command, cwd=tmp_path)
+    shown = agent_eval("show", "out", "a", cwd=tmp_path)
+    for text in (ended.out, shown.out):
+        lines = [line.strip() for line in text.splitlines()]
+        begin = lines.index("Traceback (most recent call last):")
+        assert "order('7')" in lines[begin:]
+        assert "ValueError: no 7" in lines[begin:]
