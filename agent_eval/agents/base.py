@@ -276,6 +276,8 @@ class Agent(ABC):
     """Names the account whose limit its requests count against, whichever agent or model sends them."""
     replays: ClassVar[bool] = False
     """Whether the agent only repeats what was recorded, so that it takes a case with turns as a whole."""
+    unseen: Sequence[str] = ()
+    """Names of environment variables that look like the agent's, are set, and are kept from it."""
 
     def refuse(self, case: Case) -> str | None:  # noqa: ARG002 - most agents refuse nothing
         """Return what a case asks for that this kind of agent cannot carry; None for nothing."""

@@ -18,13 +18,14 @@ from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import print_error
 from agent_eval.cli.run_suites import OUT, Results, requested_runs
-from agent_eval.errors import ExitCode, NotEvaluable
+from agent_eval.errors import AgentEvalError, ExitCode, FailureKind, NotEvaluable
 
 if TYPE_CHECKING:
     from agent_eval.config.spec import RunSpec
     from agent_eval.contracts import CaseResultRow, ExecutionConfig, RunSummary
     from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
+    from agent_eval.reports.terminal import Failing
     from agent_eval.suites.select import EmptyShard
 
 
@@ -117,13 +118,32 @@ def _most(verbose: bool, quiet: bool) -> int:
     return sys.maxsize if verbose else 0 if quiet else CASES_SHOWN
 
 
-def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseResultRow, str]]:
-    """Read the first cases that did not pass, each with the path of its trajectory."""
+def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
+    """Read the first cases that did not pass, each with the path of its trajectory and a traceback."""
     if summary.passed_cases == summary.total_cases or not most:
         return ()
     from agent_eval.evidence.reader import failing_cases
 
-    return [(row, str(pack / path)) for row, path in islice(failing_cases(pack), most)]
+    rows = islice(failing_cases(pack), most)
+    return [(row, str(pack / path), *_traceback(row, pack / path)) for row, path in rows]
+
+
+def _traceback(row: CaseResultRow, path: Path) -> list[str]:
+    """Read the traceback with which the agent ended, where it crashed and the case has a file of its own."""
+    if not any(verdict["failure"] == FailureKind.AGENT_ERROR for verdict in row["verdicts"]):
+        return []
+    from agent_eval.reports.trajectory import traceback_lines
+    from agent_eval.storage.files import read_bytes
+    from agent_eval.storage.json import Limits, parse
+
+    try:
+        trajectory = parse(read_bytes(path, max_bytes=_MOST_READ), source=str(path), limits=Limits())
+    except AgentEvalError:
+        return []
+    return traceback_lines(trajectory.get("metadata") or {}) if isinstance(trajectory, dict) else []
+
+
+_MOST_READ = 8 << 20
 
 
 def _print_recorded(result: RunResult, results: Results, most: int) -> None:
@@ -300,7 +320,8 @@ def _command() -> str:
     words = [*_program(), *resuming, *out, RESUME]
     command = " ".join(map(shell_word, words))
     key = context.params.get("judging__llm__key")
-    if redactor_for(os.environ, *filter(None, [key])).finds(command.encode("utf-8", "surrogateescape")):
+    is_named = bool(key) and any(word == key or word.endswith(f"={key}") for word in words)
+    if is_named or redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
         return f"the same command with {RESUME}"  # a log must not have a secret
     return command
 

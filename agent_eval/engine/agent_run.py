@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -180,7 +180,8 @@ class _AgentRun:
         )
         self._stopped = ""
         self._is_ended_by_caller = False
-        self._notes: tuple[str, ...] = ()
+        self._notes: tuple[str, ...] = (_unseen_note(agent.unseen),) if agent.unseen else ()
+        self._is_ceiling_checked = False
 
     def load_journal(self) -> None:
         """Count the trials that the journal has; those that were lost are run again."""
@@ -323,8 +324,9 @@ class _AgentRun:
             UsageError: Only models are paid for, and none has a price.
         """
         limits = (self._plan.limits.cost_usd, self._plan.trial.limits.cost_usd)
-        if limits == (None, None) or self._notes or not costs.unpriced:
+        if limits == (None, None) or self._is_ceiling_checked or not costs.unpriced:
             return
+        self._is_ceiling_checked = True
         named = dict.fromkeys(repr(model) for model in costs.unpriced.values() if model)
         models = " and ".join(named)
         if costs.total is None and named:
@@ -336,7 +338,7 @@ class _AgentRun:
             )
         spenders = " and ".join(f"the {who.replace('_', ' ')}" for who in costs.unpriced)
         without = f" ({models}: no published price, and no reported cost)" if models else ""
-        self._notes = (f"The limit of cost leaves out what {spenders} cost{without}. {STATE_A_PRICE}.",)
+        self._notes += (f"The limit of cost leaves out what {spenders} cost{without}. {STATE_A_PRICE}.",)
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
         self._plan.keep_calls(done.calls)
@@ -361,6 +363,20 @@ class _AgentRun:
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""
         return self._stopped if self._is_ended_by_caller else self._use.reached() or self._stopped
+
+
+_MOST_NAMED = 8
+
+
+def _unseen_note(names: Sequence[str]) -> str:
+    """Say which variables the agent does not get that may be its own, and how it gets them."""
+    shown, more = names[:_MOST_NAMED], len(names) - _MOST_NAMED
+    and_more = f" and {more} more" if more > 0 else ""
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"The agent's program does not see {', '.join(shown)}{and_more}, which {verb} set here. If it needs "
+        f"them: --agent-env {','.join(shown)}"
+    )
 
 
 def _lost_by_cluster(error: Exception) -> AgentEvalError:

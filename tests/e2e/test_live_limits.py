@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import Counter
@@ -296,3 +297,70 @@ def test_a_message_that_was_refused_before_it_was_read_is_posted_again(tmp_path:
     assert [text for _, text in messages] == ["hi", "thanks", "thanks"]
     assert {task for task, _ in messages} == {"task-1"}
     assert trace["first"]["type"] == "message"
+
+
+PROGRAM = """import json, sys, time
+print(json.dumps({"output": "ok", "usage": {"input_tokens": 5000, "output_tokens": 900}}), flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
+    (place / "agent.py").write_text(PROGRAM)
+    cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["ok"]} for each in range(2)]
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    command = f"{sys.executable} agent.py {seconds}"
+    return agent_eval(
+        "run", "suite.json", "--out", "out", "--agent-command", command, *more, cwd=place, **how
+    )
+
+
+def test_the_tokens_that_a_program_reports_count_towards_the_limit_of_an_attempt(tmp_path: Path) -> None:
+    ended = run_program(tmp_path, 0, "--max-attempt-tokens", "100", "--format", "json")
+    assert ended.unjudged()["summary"]["error_cases"] == 2
+    assert "used 5900 tokens, more than 100" in ended.err
+
+
+def test_a_program_that_has_answered_and_does_not_end_is_told_so(tmp_path: Path) -> None:
+    ended = run_program(tmp_path, 60, "--command-timeout-seconds", "2", "--parallel", "2")
+    assert "did not end within 2 s, though it had given its answer" in ended.err
+
+
+@pytest.mark.parametrize("key", [("--llm-key", "abc12"), ("--llm-key=abc12",)])
+def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tuple[str, ...]) -> None:
+    ended = run_program(tmp_path, 0, "--max-run-seconds", "0.001", "--provider", "openai", *key)
+    assert ended.code == 4
+    assert "the same command with --resume" in ended.err
+    assert "abc12" not in ended.out + ended.err
+
+
+def test_variables_that_look_like_the_agents_and_do_not_reach_it_are_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("export SHOP_TIER=gold\nUNSET_TIER=1\n")
+    environ = {"SUPPORT_MODEL": "small", "SHOP_TIER": "gold", "SEEN_KEY": "k" * 9, "LLM_API_KEY": "k" * 9}
+    ended = run_program(tmp_path, 0, "--agent-env", "SEEN_KEY", environ=environ)
+    assert ended.code == 0
+    note = (
+        "The agent's program does not see SHOP_TIER, SUPPORT_MODEL, which are set here. If it needs them: "
+        "--agent-env SHOP_TIER,SUPPORT_MODEL"
+    )
+    assert note in ended.err.splitlines()
+    passed = run_program(
+        *(tmp_path, 0, "--fresh", "--agent-env", "SHOP_TIER,SUPPORT_MODEL,SEEN_KEY"), environ=environ
+    )
+    assert (passed.code, passed.err) == (0, "")
+
+
+def test_a_traceback_of_the_agent_is_shown_below_its_case_and_by_show(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def order(number):\n    raise ValueError('no ' + number)\n\norder('7')\n"
+    )
+    cases = [{"case_id": "a", "input": "Hello", "regex_patterns": ["ok"]}]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    command = f"{sys.executable} agent.py"
+    ended = agent_eval("run", "suite.json", "--out", "out", "--agent-command", command, cwd=tmp_path)
+    shown = agent_eval("show", "out", "a", cwd=tmp_path)
+    for text in (ended.out, shown.out):
+        lines = [line.strip() for line in text.splitlines()]
+        begin = lines.index("Traceback (most recent call last):")
+        assert "order('7')" in lines[begin:]
+        assert "ValueError: no 7" in lines[begin:]
