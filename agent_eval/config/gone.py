@@ -52,6 +52,7 @@ OPTIONS: Mapping[str, str] = {
     "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
+    "render-markdown": "Remove it: the page has a switch, `Messages as Markdown`.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }

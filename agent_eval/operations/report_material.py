@@ -73,8 +73,13 @@ def material_of(source: Path) -> ReportMaterial:
     """
     if source.is_dir() or not source.name.endswith(".json"):
         return run_material(source)
-    decision = source.with_name(DECISION_NAME)
-    return with_packs(comparison_material(source, decision=decision if decision.exists() else None), source)
+    return with_packs(comparison_material(source, decision=decision_beside(source)), source)
+
+
+def decision_beside(comparison: Path) -> Path | None:
+    """Find the decision of `gate` in the directory of a comparison; None where there is none."""
+    decision = comparison.with_name(DECISION_NAME)
+    return decision if decision.exists() else None
 
 
 def run_material(path: Path, *, decision: Path | None = None) -> ReportMaterial:

@@ -232,8 +232,6 @@ HTML: tuple[Option, ...] = (
            goes_to="baseline", commands=("report html",), metavar="PACK"),
     Option("candidate", "path", "Evidence pack of the candidate. Default: the same.", goes_to="candidate",
            commands=("report html",), metavar="PACK"),
-    Option("render-markdown", "switch", "Show messages as Markdown, without links, images and HTML.",
-           goes_to="render_markdown", commands=("report html", "view"), default="false"),
     Option("out", "path", "HTML file to write; `-` for stdout.", goes_to="out", commands=("report html",),
            metavar="FILE", required=True),
     Option("out", "path", "HTML file to write; a temporary one when not given.", goes_to="out",
