@@ -58,9 +58,9 @@ JUDGES: dict[str, str] = {
 
 VERSIONS = {
     "cost_budget": 2,
-    "final_output": 3,
+    "final_output": 4,
     "json_schema": 2,
-    "latency_slo": 2,
+    "latency_slo": 3,
     "loop_guard": 3,
     "policy": 2,
     "prompt_injection": 3,

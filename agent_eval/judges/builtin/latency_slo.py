@@ -14,10 +14,11 @@ from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
-from agent_eval.contracts.trace import TOOL_RESULT
+from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, SoftJudgeConfig, at_events, display_name, listed
 from agent_eval.judges.matching.values import exact
+from agent_eval.text.numbers import count
 
 
 class LatencySloConfig(SoftJudgeConfig):
@@ -40,7 +41,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
 
     An event's latency is its `latency_ms`, or the attribute of that name. A tool call's latency is its
     own, its result's, or the time between the two. Where some latencies are recorded, those of other turns
-    and results are taken from the time stamps. A limit without data is an error verdict, not a pass;
+    and results are taken from the time stamps, and so is the time before a tool call of which only the tool's
+    latency is recorded; the verdict says how many are. A limit without data is an error verdict, not a pass;
     the limit of a tool that was not called is not checked. The score is the share of limits kept.
     """
 
@@ -69,6 +71,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
             words = listed(
                 f"{check.name} {check.value:.6g} ms exceeds {check.limit:.6g} ms" for check in exceeded
             )
+            words += measured.mixed
             refs = [check.event for check in exceeded if check.event is not None]
             score = 1 - len(exceeded) / len(checks)
             return self.failed(case, words, failure, score=score, refs=refs, evidence=evidence)
@@ -79,6 +82,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
         if not checks:
             return self.skipped(case, "none of the tools with a latency limit was called")
         words = listed(f"{check.name} {check.value:.6g} ms of {check.limit:.6g} ms" for check in checks)
+        words += measured.mixed
         return self.passed(case, words, evidence=evidence)
 
     def _event_checks(self, trace: Trace, measured: _Latencies) -> Iterator[_LatencyCheck]:
@@ -151,35 +155,53 @@ def _call_latency(pair: ToolCall) -> float | None:
 
 @dataclass(slots=True)
 class _Latencies:
-    """Latencies of a trace as `(milliseconds, event)`, and events of the agent or a tool without any."""
+    """Latencies of a trace as `(milliseconds, event)`, and events of the agent or a tool without any.
+
+    `derived` is how many are taken from time stamps beside recorded ones.
+    """
 
     known: list[tuple[float, int]]
     unknown: list[int]
+    derived: int = 0
+
+    @property
+    def mixed(self) -> str:
+        """Say in brackets that not all latencies are recorded ones; empty where they are."""
+        total = count(len(self.known), "latency", "latencies")
+        return f" ({self.derived} of {total} taken from time stamps)" if self.derived else ""
 
 
 def _measure(trace: Trace) -> _Latencies:
     """Collect the latencies; where only some are recorded, take the others from the time stamps.
 
     One recorded latency must not hide the rest. An agent's turn (its messages and calls in a row) counts as
-    recorded if one of its events has a latency, and a tool's result if its call has.
+    recorded if one of its events has a latency, and a tool's result if its call has. Where that is only the
+    latency of tools, what the turn took beyond the longest of them is added.
     """
     events = trace.events
     known = [(value, event.idx) for event in events if (value := _latency(event)) is not None]
     if not known or len(known) == len(events):
         return _Latencies(known, [])
-    unknown = []
-    for first, last in _unrecorded(trace):
+    unknown: list[int] = []
+    recorded = len(known)
+    for first, last, of_tools in _unrecorded(trace):
         value = _elapsed(events[first - 1 : first] + events[last : last + 1])
+        if of_tools is not None:
+            value = max(0.0, value - of_tools) if value is not None else 0.0
         if value is None:
             unknown.append(events[last].idx)
-        else:
+        elif value or of_tools is None:
             known.append((value, events[last].idx))
-    return _Latencies(known, unknown)
+    return _Latencies(known, unknown, len(known) - recorded)
 
 
-def _unrecorded(trace: Trace) -> Iterator[tuple[int, int]]:
-    """Yield the first and last position of turns and results without a latency of their own."""
-    recorded = {id(event) for event in trace.events if _latency(event) is not None}
+def _unrecorded(trace: Trace) -> Iterator[tuple[int, int, float | None]]:
+    """Yield the first and last position of turns and results without a latency of their own.
+
+    Of turns in which only tools have one, the third is the longest that a call states; it is None for others.
+    """
+    own = {id(event): value for event in trace.events if (value := _latency(event)) is not None}
+    recorded = {*own}
     for pair in trace.calls:
         events = [event for event in (pair.call, pair.result) if event is not None]
         if any(id(event) in recorded for event in events):
@@ -188,12 +210,15 @@ def _unrecorded(trace: Trace) -> Iterator[tuple[int, int]]:
     for is_turn, group in groupby(trace.events, key=lambda event: event.is_act):
         events = list(group)
         if is_turn:
+            last = position + len(events) - 1
             if not any(id(event) in recorded for event in events):
-                yield position, position + len(events) - 1
+                yield position, last, None
+            elif position and all(event.type == TOOL_CALL for event in events if id(event) in recorded):
+                yield position, last, max(own.get(id(event), 0.0) for event in events)
         else:
             for offset, event in enumerate(events):
                 if event.type == TOOL_RESULT and id(event) not in recorded:
-                    yield position + offset, position + offset
+                    yield position + offset, position + offset, None
         position += len(events)
 
 

@@ -63,8 +63,9 @@ class Violation:
 def check_schema(schema: Any, *, case_id: str, field: str) -> None:
     """Refuse a schema that is invalid, has an unusable pattern, or refers to something outside of it."""
     try:
-        _inspect_once(canonical_json(schema))
-        _refuse_without_effect(schema, "")
+        inner, wrapper = unwrapped(schema)
+        _inspect_once(canonical_json(inner))
+        _refuse_without_effect(inner, f"/{wrapper}" if wrapper else "")
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
         words = f"{field} is not a usable JSON Schema{place}: {problem}"
@@ -109,6 +110,26 @@ _WRAPPERS = ("parameters", "input_schema", "inputSchema", "schema", "json_schema
 """Fields in which APIs put the schema of a tool's arguments or of an answer."""
 
 
+_BESIDE = frozenset({"name", "description", "strict", "type"})
+"""Fields that APIs put beside it."""
+
+
+def unwrapped(schema: Any) -> tuple[Any, str]:
+    """Take the schema out of the definition of a tool or of an answer's format, where nothing else is meant.
+
+    Returns also the field it stands under, such as `function/parameters`; empty where it is not wrapped.
+    """
+    if not isinstance(schema, dict) or schema.get("type", "function") not in ("function", "json_schema"):
+        return schema, ""
+    wrappers = [name for name in _WRAPPERS if isinstance(schema.get(name), dict)]
+    if len(wrappers) != 1 or not schema.keys() <= {*_BESIDE, *wrappers}:
+        return schema, ""
+    inner, below = unwrapped(schema[wrappers[0]])
+    if not isinstance(inner, dict) or _CHECKS.isdisjoint(inner):
+        return schema, ""
+    return inner, "/".join(filter(None, (wrappers[0], below)))
+
+
 def _refuse_without_effect(schema: Any, place: str) -> None:
     """Refuse a schema that checks nothing: its keywords are misspelt, or are those of something else."""
     if not isinstance(schema, dict) or not schema:
@@ -148,7 +169,7 @@ def _members(value: Any) -> list[tuple[str, Any]]:
 
 def violations(schema: Any, value: Any) -> list[Violation]:
     """Return at most `EVIDENCE_LIMIT` places where the value breaks the schema; none if it is valid."""
-    return apply(_validator_for(canonical_json(schema)), value)
+    return apply(_validator_for(canonical_json(unwrapped(schema)[0])), value)
 
 
 def apply(validator: Any, value: Any) -> list[Violation]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent_eval.errors import InvalidInput
-from tests.unit.judges.traces import Row, answers, asks, calls, judge, says
+from tests.unit.judges.traces import Row, answers, asks, calls, judge, says, uses
 
 UNKNOWN, EXCEEDED = "error missing_output", "failed budget_exceeded"
 KEYS = ("max_event_latency_ms", "max_total_latency_ms", "max_p95_latency_ms", "max_p99_latency_ms")
@@ -35,6 +35,14 @@ TEN_SECONDS = [
     answers("search", **at(2)),
     says(**at(12)),
 ]
+THINKS = [asks("?", **at(0)), uses("search", latency_ms=1, **at(10)), says(latency_ms=1, **at(10))]
+BY_TOOL = [
+    asks("?", **at(0)),
+    calls("search", **at(10)),
+    answers("search", latency_ms=1, **at(10)),
+    says(latency_ms=1),
+]
+OWN = [asks("?", **at(0)), calls("search", latency_ms=9_900, **at(10)), answers("search", latency_ms=2)]
 TURNS = [asks("?"), says("Hm.", latency_ms=7), calls("search"), answers("search", latency_ms=2)]
 
 ROWS = [
@@ -112,10 +120,10 @@ ROWS = [
             f"one latency hides no {key}",
             *TEN_SECONDS,
             config=limit(key, 5000),
-            gives=f"{EXCEEDED}: {words} exceeds 5000 ms",
+            gives=f"{EXCEEDED}: {words} exceeds 5000 ms (2 of 3 latencies taken from time stamps)",
         )
         for key, words in (
-            ("total", "total 10005 ms"),
+            ("total", "total 11000 ms"),
             ("event", "slowest event 10000 ms"),
             ("p95", "p95 10000 ms"),
         )
@@ -140,6 +148,25 @@ ROWS = [
         gives=EXCEEDED,
     ),
     Row("one latency of a turn and of a call", *TURNS, config=limit("total", 9), gives="passed"),
+    *(
+        Row(
+            f"thinking before a tool call counts, {number}",
+            *events,
+            config=limit("total", 20_000),
+            gives=f"passed: total {total} ms of 20000 ms (1 of {known} latencies taken from time stamps)",
+        )
+        for number, events, total, known in (
+            ("beside both events' latency", THINKS, 10_002, 4),
+            ("beside the tool's", BY_TOOL, 10_002, 3),
+            ("beyond what the call states", OWN, 10_002, 3),
+        )
+    ),
+    Row(
+        "thinking is the slowest event",
+        *THINKS,
+        config=limit("event", 5_000),
+        gives=f"{EXCEEDED}: slowest event 9999 ms exceeds 5000 ms (1 of 4 latencies taken from time stamps)",
+    ),
     Row("decimals", *slow(0.1, 0.1, 0.1), config=limit("total", 0.3), gives="passed"),
 ]
 
