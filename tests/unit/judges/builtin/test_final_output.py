@@ -9,6 +9,7 @@ from agent_eval.judges.builtin.final_output import last_number
 from tests.unit.judges.traces import Events, Row, asks, judge, says, uses
 
 WRONG, NOTHING, REFUSED = "failed contract_violation", "error missing_output", "refused expected_output"
+EXACTLY = " (expected_output without a mode: compared exactly)"
 VALUES, FIELD = {"mode": "values"}, "refused metadata.final_output"
 
 
@@ -107,7 +108,13 @@ ROWS = [
     final("x", None, "skipped", mode="contains"),
     final(" Paris\n", "Paris", "passed"),
     final(
-        "Paris, France", "Paris", f'{WRONG}: the final output is "Paris, France" instead of "Paris" (event 1)'
+        "Paris, France",
+        "Paris",
+        f'{WRONG}: the final output is "Paris, France" instead of "Paris"{EXACTLY} (event 1)',
+    ),
+    *(
+        final("Rome", "Paris", f'{WRONG}: the final output is "Rome" instead of "Paris" (event 1)', **stated)
+        for stated in ({"mode": "exact"}, {"config": {"mode": "exact"}})
     ),
     *(
         final(output, wanted, WRONG, has=f", which differs only in {words} (event 1)")
@@ -119,7 +126,12 @@ ROWS = [
         )
     ),
     final('{"a": "it\u2019s"}', {"a": "it's"}, WRONG, has="which differs only in quotes"),
-    final("\u201chi\u201d", '"ho"', f'{WRONG}: the final output is "“hi”" instead of "\\"ho\\"" (event 1)'),
+    final(
+        "\u201chi\u201d",
+        '"ho"',
+        f'{WRONG}: the final output is "“hi”" instead of "\\"ho\\"" (event 1)',
+        mode="exact",
+    ),
     final(
         "```\n[1]\n```",
         [1],
@@ -242,7 +254,7 @@ OF_TURNS = [
         "one is wrong",
         *TWO,
         wanted=["1", "3"],
-        gives=f'{WRONG}: turn 2: the output is "2" instead of "3" (event 3)',
+        gives=f'{WRONG}: turn 2: the output is "2" instead of "3"{EXACTLY} (event 3)',
         score=0.5,
         refs=[3],
         evidence={
