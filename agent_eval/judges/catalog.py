@@ -196,6 +196,19 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
             ) from problem
 
 
+def judges_of_metadata() -> list[tuple[str, Judge]]:
+    """List built-in judges beside those of every run by the member of a case's metadata that each reads."""
+    judges = []
+    for name, spec in JUDGES.items():
+        fields: frozenset[str] = getattr(import_judge(spec), "reads", None) or frozenset()
+        members = [
+            field.removeprefix("metadata.") for field in sorted(fields) if field.startswith("metadata.")
+        ]
+        if members and name not in DEFAULT_JUDGES:
+            judges += [(member, _always(name)) for member in members]
+    return judges
+
+
 @cache
 def _always(name: str) -> Judge:
     return build_judge(name, import_judge(JUDGES[name]), None)

@@ -1,19 +1,20 @@
-"""Write suites: in another schema version (`schema migrate`), or generated (`benchmark-generate`)."""
+"""Check suites as a run does; write them in another schema version (`schema migrate`), or generated."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.contracts import SCHEMA_VERSION
+from agent_eval.contracts import SCHEMA_VERSION, Case
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.judges.base import quoted
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.suites.migrate import migrate_to
 from agent_eval.suites.reader import read_payload
-from agent_eval.suites.validate import ValidationReport, validate_suite
+from agent_eval.suites.validate import Check, ValidationReport, validate_suite
 from agent_eval.text.escape import shell_word
 
 if TYPE_CHECKING:
@@ -39,6 +40,31 @@ class Migration:
             "schema_version": self.version,
             "validation": self.validation.to_json(),
         }
+
+
+def validate_for_run(path: Path, **how: Any) -> ValidationReport:
+    """Do what `validate_suite` does, and say what a run of the suite will refuse.
+
+    What the judges of a run that names none refuse is an error, what further judges of the case's metadata
+    would refuse is a warning.
+    """
+    from agent_eval.judges.catalog import DEFAULT_JUDGES, judges_of_metadata, load_judges, validate_case
+
+    usual, others = load_judges(DEFAULT_JUDGES), judges_of_metadata()
+
+    def check(case: Case) -> Iterator[Check]:
+        for judge in (*usual, *(judge for name, judge in others if case.metadata.get(name) is not None)):
+            try:
+                validate_case([judge], case)
+            except UsageError:
+                continue  # it has no model here
+            except InvalidInput as error:
+                is_usual = judge.judge_id in DEFAULT_JUDGES
+                words = error.message.removeprefix(f"case {quoted(case.case_id)}: ")
+                words += "" if is_usual else f", which a run with the judge {judge.judge_id} refuses"
+                yield is_usual, (str(error.details.get("field") or ""), words, error.remedy)
+
+    return validate_suite(path, check=check, **how)
 
 
 def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> Migration:
