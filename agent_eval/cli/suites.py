@@ -29,9 +29,11 @@ def validate(suite: str, strict: bool, key_variables: tuple[str, ...], output_fo
 
     All faults are listed at once, each with its place.
     """
-    from agent_eval.operations.suites import validate_for_run
+    from agent_eval.operations.suites import refused_by_judges
+    from agent_eval.suites.validate import validate_suite
 
-    validation = validate_for_run(_file_of(suite), strict=strict, key_variables=allowed_keys(key_variables))
+    keys = allowed_keys(key_variables)
+    validation = validate_suite(_file_of(suite), strict=strict, key_variables=keys, check=refused_by_judges)
     emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
     return int(ExitCode.OK if validation.passed else ExitCode.NO)
 
@@ -189,14 +191,21 @@ def schema_validate(
 
     Takes any number of suites, as pre-commit passes them, or one with --input.
     """
-    from agent_eval.operations.suites import validate_for_run
+    from agent_eval.operations.suites import refused_by_judges
+    from agent_eval.suites.validate import validate_suite
 
     paths = (*((suite,) if suite else ()), *suites)
     if not paths:
         raise click.UsageError("Name a suite to check.")
     keys = allowed_keys(key_variables)
     validations = [
-        validate_for_run(path, strict=strict, require_version=require_version, key_variables=keys)
+        validate_suite(
+            path,
+            strict=strict,
+            require_version=require_version,
+            key_variables=keys,
+            check=refused_by_judges,
+        )
         for path in paths
     ]
     passed = all(validation.passed for validation in validations)

@@ -1,15 +1,17 @@
-"""Check suites as a run does; write them in another schema version (`schema migrate`), or generated."""
+"""Find what judges refuse in a suite; write suites in another schema version, or generated ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.contracts import SCHEMA_VERSION, Case
 from agent_eval.errors import InvalidInput, UsageError
-from agent_eval.judges.base import quoted
+from agent_eval.judges.base import Judge, quoted
+from agent_eval.judges.catalog import DEFAULT_JUDGES, judges_of_metadata, load_judges, validate_case
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.suites.migrate import migrate_to
@@ -42,29 +44,33 @@ class Migration:
         }
 
 
-def validate_for_run(path: Path, **how: Any) -> ValidationReport:
-    """Do what `validate_suite` does, and say what a run of the suite will refuse.
+def refused_by_judges(case: Case) -> Iterator[Check]:
+    """Find what judges refuse in a case, as a check of `validate_suite`.
 
-    What the judges of a run that names none refuse is an error, what further judges of the case's metadata
-    would refuse is a warning.
+    What those of a run that names none refuse is an error. What others that read the case's metadata would
+    refuse is a warning, since it may be there for something else.
     """
-    from agent_eval.judges.catalog import DEFAULT_JUDGES, judges_of_metadata, load_judges, validate_case
+    judges, of_metadata = _judges()
+    others = [judge for member, judge in of_metadata if case.metadata.get(member) is not None]
+    faults = set()
+    for judge in (*judges, *others):
+        try:
+            validate_case([judge], case)
+        except UsageError:
+            continue  # it has no model here
+        except InvalidInput as error:
+            words = error.message.removeprefix(f"case {quoted(case.case_id)}: ")
+            if words in faults:
+                continue  # two judges read this
+            faults.add(words)
+            if is_warning := judge not in judges:
+                words += f", which a run with the judge {judge.judge_id} refuses"
+            yield not is_warning, (str(error.details.get("field") or ""), words, error.remedy)
 
-    usual, others = load_judges(DEFAULT_JUDGES), judges_of_metadata()
 
-    def check(case: Case) -> Iterator[Check]:
-        for judge in (*usual, *(judge for name, judge in others if case.metadata.get(name) is not None)):
-            try:
-                validate_case([judge], case)
-            except UsageError:
-                continue  # it has no model here
-            except InvalidInput as error:
-                is_usual = judge.judge_id in DEFAULT_JUDGES
-                words = error.message.removeprefix(f"case {quoted(case.case_id)}: ")
-                words += "" if is_usual else f", which a run with the judge {judge.judge_id} refuses"
-                yield is_usual, (str(error.details.get("field") or ""), words, error.remedy)
-
-    return validate_suite(path, check=check, **how)
+@cache
+def _judges() -> tuple[list[Judge], list[tuple[str, Judge]]]:
+    return load_judges(DEFAULT_JUDGES), judges_of_metadata()
 
 
 def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> Migration:
