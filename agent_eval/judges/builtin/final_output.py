@@ -28,7 +28,13 @@ from agent_eval.judges.base import (
     quoted,
 )
 from agent_eval.judges.matching.re2 import Globs, check_pattern, is_found
-from agent_eval.judges.matching.values import Rules, alike_but_for, differences, is_within, searchable_text
+from agent_eval.judges.matching.values import (
+    Rules,
+    differences,
+    is_within,
+    searchable_text,
+    unseen_difference,
+)
 from agent_eval.judges.reading import UnreadableText, is_fenced, read_answer, read_expectation, refusal
 
 FIELD = "final_output"
@@ -247,8 +253,7 @@ class _Check:
     def _problems(self, output: Any, what: str) -> Iterator[str]:
         text = self._folded(_text(output))
         for part in self.expected.contains:
-            if self._folded(part) not in text:
-                yield f"{what} does not contain {quoted(part)}"
+            yield from self._contained_in(text, part, what)
         for part in self.expected.not_contains:
             if self._folded(part) in text:
                 yield f"{what} contains {quoted(part)}"
@@ -258,8 +263,7 @@ class _Check:
     def _differences(self, output: Any, text: str, what: str) -> Iterator[str]:
         wanted, mode = self.wanted, self.mode
         if mode == "contains":
-            if self._folded(_text(wanted)) not in text:
-                yield f"{what} does not contain {quoted(wanted)}"
+            yield from self._contained_in(text, wanted, what)
         elif mode == "regex":
             pattern = f"(?i:{wanted})" if self.ignore_case else wanted
             if not is_found(pattern, _text(output).encode("utf-8", "replace")):
@@ -268,14 +272,21 @@ class _Check:
             yield from self._number_problems(output, what)
         elif mode == "exact" and isinstance(wanted, str):
             if text.strip() != self._folded(wanted).strip():
-                alike = alike_but_for(text.strip(), self._folded(wanted).strip())
-                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{alike or self.note}"
+                unseen = unseen_difference(self._folded(wanted).strip(), text.strip())
+                note = f", which differs only in {unseen}" if unseen else self.note
+                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{note}"
         else:
             in_fence = self.expected.code_fence
             value = read_answer(output, in_fence=in_fence) if isinstance(output, str) else output
             rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
             for difference in differences(wanted, value, rules):
                 yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
+
+    def _contained_in(self, text: str, part: Any, what: str) -> Iterator[str]:
+        wanted = self._folded(_text(part))
+        if wanted not in text:
+            unseen = unseen_difference(wanted, text, lambda part, text: part in text)
+            yield f"{what} does not contain {quoted(part)}{f'; it does but for {unseen}' if unseen else ''}"
 
     def _number_problems(self, output: Any, what: str) -> Iterator[str]:
         expected, actual = _expected_number(self.wanted), _number(output)

@@ -5,9 +5,10 @@ Numbers are compared as the decimals that were written, without rounding.
 
 from __future__ import annotations
 
+import operator
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -106,10 +107,10 @@ def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> It
         if not is_within(expected, actual, rules.tolerance):
             yield f"{where} is {quoted(actual)} instead of {quoted(expected)}"
     elif type(expected) is not type(actual) or expected != actual:
-        alike = (
-            alike_but_for(expected, actual) if isinstance(expected, str) and isinstance(actual, str) else ""
-        )
-        yield f"{where} is {quoted(actual)} instead of {quoted(expected)}{alike}"
+        texts = isinstance(expected, str) and isinstance(actual, str)
+        unseen = unseen_difference(expected, actual) if texts else None
+        only = f", which differs only in {unseen}" if unseen else ""
+        yield f"{where} is {quoted(actual)} instead of {quoted(expected)}{only}"
 
 
 def _differences_in_any_order(
@@ -176,7 +177,7 @@ def _where(place: str) -> str:
 _QUOTES = str.maketrans(
     "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\xab\xbb\u2039\u203a`\xb4'", '"' * 15
 )
-_ALIKE: Mapping[str, Callable[[str], str]] = {
+_UNSEEN: Mapping[str, Callable[[str], str]] = {
     "the normal form of Unicode": partial(unicodedata.normalize, "NFC"),
     "quotes": lambda text: text.translate(_QUOTES),
     "spaces": lambda text: " ".join(text.split()),
@@ -184,25 +185,24 @@ _ALIKE: Mapping[str, Callable[[str], str]] = {
 """What readers do not see of a difference between two texts, and what makes texts equal that differ so."""
 
 
-def alike_but_for(first: str, second: str) -> str:
-    """Say in a clause that two texts differ in nothing but Unicode's normal form, quotes or spaces.
-
-    Empty where they differ in more.
+def unseen_difference(
+    expected: str, actual: str, fits: Callable[[str, str], bool] = operator.eq
+) -> str | None:
+    """Name what readers do not see without which a text would fit; None where it would not, or fits already.
 
     Example:
-        >>> alike_but_for("\u201cyes\u201d,\xa0he said", '"yes", he said')
-        ', which differs only in quotes and spaces'
+        >>> unseen_difference("\u201cyes\u201d,\xa0he said", '"yes", he said')
+        'quotes and spaces'
     """
 
-    def without(*names: str) -> bool:
-        alike = [(first, second)]
-        for name, same in _ALIKE.items():
-            if name not in names:
-                alike.append((same(alike[-1][0]), same(alike[-1][1])))
-        return alike[-1][0] == alike[-1][1]
+    def fits_without(names: Collection[str]) -> bool:
+        texts = [expected, actual]
+        for name in names:
+            texts = [_UNSEEN[name](text) for text in texts]
+        return fits(*texts)
 
-    needed = [name for name in _ALIKE if not without(name)]
-    return f", which differs only in {listed(needed)}" if without() and needed else ""
+    needed = [name for name in _UNSEEN if not fits_without([other for other in _UNSEEN if other != name])]
+    return listed(needed) if needed and fits_without(_UNSEEN) else None
 
 
 Fits = Callable[[int, int], bool]

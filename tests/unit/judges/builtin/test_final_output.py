@@ -125,6 +125,13 @@ ROWS = [
             ("\u2018a\u2019\u202fb", "'a' b", "quotes and spaces"),
         )
     ),
+    *(
+        final(f"So: {output}!", wanted, WRONG, mode="contains", has=f"; it does but for {words} (event 1)")
+        for output, wanted, words in (
+            ("caf\u00e9", "cafe\u0301", "the normal form of Unicode"),
+            ("I can\u2019t,\nI said", "can't, I", "quotes and spaces"),
+        )
+    ),
     final('{"a": "it\u2019s"}', {"a": "it's"}, WRONG, has="which differs only in quotes"),
     final(
         "\u201chi\u201d",
