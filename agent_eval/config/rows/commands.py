@@ -163,6 +163,9 @@ IMPORTS: tuple[Option, ...] = (
            "Field whose value makes records one conversation, such as metadata.session_id. Without it their "
            "own ids and repeated histories decide.",
            goes_to="group_by", commands=IMPORTING, metavar="PATH"),
+    Option("id-from", "text",
+           "Field whose value is the case id, such as metadata.ticket. Without it the source's own id.",
+           goes_to="id_from", commands=IMPORTING, metavar="PATH"),
     Option("expect", "path", "JSON or CSV of expected outputs and labels, joined by id.", goes_to="expect",
            commands=IMPORTING, metavar="FILE"),
     Option("strict", "switch",
