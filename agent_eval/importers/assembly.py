@@ -217,9 +217,9 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def _id_at(value: Any, path: str) -> str | None:
-    found = value_at(value, path)
-    is_id = isinstance(found, str | int) and not isinstance(found, bool) and found != ""
-    return str(found) if is_id else None
+    stated = value_at(value, path)
+    is_id = isinstance(stated, str | int) and not isinstance(stated, bool) and stated != ""
+    return str(stated) if is_id else None
 
 
 class _Links:
