@@ -19,6 +19,7 @@ from agent_eval.operations.packs import (
     comparison_file,
     open_to_show,
     pack_around,
+    paired,
     parse_decision,
     read_comparison,
     read_decision,
@@ -149,7 +150,7 @@ def with_packs(
     return replace(
         material,
         candidate_pack=now,
-        baseline_pack=before,
+        baseline_pack=paired(before, now) if before is not None and now is not None else before,
         place=place,
         missing=tuple(
             f"The evidence of the {side} is not at hand, so its steps are not shown; --{side} names it."
