@@ -78,38 +78,21 @@ _APPLIED = (
     *("items", "additionalProperties", "additionalItems", "propertyNames", "contains", "not", "if", "then"),
     *("else", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
-_CHECKS = frozenset(
-    {
-        *_APPLIED_TO_MANY,
-        *_APPLIED_IN_LISTS,
-        *_APPLIED,
-        *(
-            "type",
-            "enum",
-            "const",
-            "multipleOf",
-            "maximum",
-            "exclusiveMaximum",
-            "minimum",
-            "exclusiveMinimum",
-        ),
-        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains"),
-        *("minContains", "maxProperties", "minProperties", "required", "dependentRequired", "dependencies"),
-        *("$ref", "$dynamicRef", "$recursiveRef"),
-    }
+_LIMITS = (
+    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength "
+    "pattern maxItems minItems uniqueItems maxContains minContains maxProperties minProperties required "
+    "dependentRequired dependencies $ref $dynamicRef $recursiveRef"
 )
+_CHECKS = frozenset({*_LIMITS.split(), *_APPLIED_TO_MANY, *_APPLIED_IN_LISTS, *_APPLIED})
 """Keywords that can refuse a value, or apply schemas that can."""
-_ANNOTATIONS = frozenset(
-    {
-        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"),
-        *("$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
-        *("contentEncoding", "contentMediaType", "nullable", "example", "name", "strict", "discriminator"),
-    }
+_NOTES = (
+    "title description default examples deprecated readOnly writeOnly format $schema $id id $comment $anchor "
+    "$dynamicAnchor $recursiveAnchor $vocabulary contentEncoding contentMediaType nullable example name "
+    "strict discriminator"
 )
+_ANNOTATIONS = frozenset(_NOTES.split())
 _WRAPPERS = ("parameters", "input_schema", "inputSchema", "schema", "json_schema", "function")
 """Fields in which APIs put the schema of a tool's arguments or of an answer."""
-
-
 _BESIDE = frozenset({"name", "description", "strict", "type"})
 """Fields that APIs put beside it."""
 
