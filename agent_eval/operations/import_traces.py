@@ -49,6 +49,7 @@ class ImportRequest:
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
         group_by: Path of the field whose value groups records; None to go by their ids.
+        id_from: Path of the field whose value is the case's id; None for the source's.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
         diagnostics_out: Written as JSON Lines.
@@ -61,6 +62,7 @@ class ImportRequest:
     dataset_id: str | None = None
     case_prefix: str | None = None
     group_by: str | None = None
+    id_from: str | None = None
     expect: Path | None = None
     strict: bool = False
     diagnostics_out: Path | None = None
@@ -199,7 +201,7 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
     ids = CaseIds()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly:
+    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))

@@ -114,6 +114,30 @@ def test_a_record_without_the_field_to_group_by_is_a_conversation_of_its_own(tmp
     assert result.diagnostics.counts == {"note": 2}
 
 
+@pytest.mark.parametrize(
+    ("options", "ids", "notes"),
+    [
+        ({"id_from": "metadata.ticket"}, ["7", "s2"], {}),
+        ({"id_from": "metadata.ticket", "group_by": "metadata.session"}, ["7", "s2"], {}),
+        ({"id_from": "metadata.ticket", "case_prefix": "prod-"}, ["prod-7", "prod-s2"], {}),
+        ({"id_from": "metadata.nothing"}, ["run-1", "run-3"], {"note": 2}),
+    ],
+)
+def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids, notes):
+    (tmp_path / "labels.json").write_text('[{"id": "run-1", "expected_output": "A"}]')
+    records = [
+        {
+            **chat([user(text)], {"content": text.upper()}),
+            "metadata": {"session_id": run, "session": run, "ticket": ticket},
+        }
+        for text, run, ticket in (("a", "run-1", None), ("b", "run-3", "s2"), ("c", "run-1", 7))
+    ]
+    cases, result = imported(tmp_path, *records, expect=tmp_path / "labels.json", **options)
+    assert [case.case_id for case in cases] == ids
+    assert cases[0].expected_output == "A"  # found by the source's id as well
+    assert result.diagnostics.counts == notes
+
+
 def test_importing_twice_gives_the_same_bytes(tmp_path):
     imported(tmp_path, *TWO_TURNS)
     first = (tmp_path / "suite.jsonl").read_bytes()
