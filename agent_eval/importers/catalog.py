@@ -33,13 +33,13 @@ FORMATS: tuple[Entry, ...] = (
     Entry("framework", "openai_agents", "agent_eval.importers.openai_agents:OpenAIAgents"),
     Entry("framework", "autogen", "agent_eval.importers.autogen:AutoGen"),
     Entry("framework", "crewai", "agent_eval.importers.crewai:CrewAI"),
-    Entry("framework", "semantic_kernel", "agent_eval.importers.semantic_kernel:SemanticKernel"),
-    Entry("framework", "ai_sdk", "agent_eval.importers.messages:AiSdk"),
-    Entry("framework", "pydantic_ai", "agent_eval.importers.messages:PydanticAI"),
-    Entry("framework", "strands", "agent_eval.importers.messages:Strands"),
-    Entry("framework", "haystack", "agent_eval.importers.messages:Haystack"),
-    Entry("framework", "llama_index", "agent_eval.importers.messages:LlamaIndex"),
-    Entry("framework", "agent_framework", "agent_eval.importers.messages:AgentFramework"),
+    Entry("framework", "semantic_kernel", "agent_eval.importers.message_formats:SEMANTIC_KERNEL"),
+    Entry("framework", "ai_sdk", "agent_eval.importers.message_formats:AI_SDK"),
+    Entry("framework", "pydantic_ai", "agent_eval.importers.message_formats:PYDANTIC_AI"),
+    Entry("framework", "strands", "agent_eval.importers.message_formats:STRANDS"),
+    Entry("framework", "haystack", "agent_eval.importers.message_formats:HAYSTACK"),
+    Entry("framework", "llama_index", "agent_eval.importers.message_formats:LLAMA_INDEX"),
+    Entry("framework", "agent_framework", "agent_eval.importers.message_formats:AGENT_FRAMEWORK"),
     Entry("framework", "smolagents", "agent_eval.importers.smolagents:Smolagents"),
     Entry("transcript", "otel", "agent_eval.importers.telemetry:OpenTelemetry"),
     Entry("transcript", "openinference", "agent_eval.importers.telemetry:OpenInference"),
@@ -84,7 +84,8 @@ def load_others(family: Family) -> list[tuple[Entry, Format]]:
 
 def _made(entry: Entry) -> Format:
     module, _, name = entry.target.partition(":")
-    made = getattr(importlib.import_module(module), name)()
+    made = getattr(importlib.import_module(module), name)
+    made = made() if isinstance(made, type) else made
     if not isinstance(made, Format):
         raise TypeError(f"{entry.target} is not a format")
     return made

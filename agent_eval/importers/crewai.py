@@ -29,7 +29,7 @@ from agent_eval.importers.framework_spans import (
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.openai_chat import chat_message
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
@@ -108,7 +108,7 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
         return [*made, agent_message(answered, agent_name=agent)] if answered else made
     events: list[EventFields] = []
     for number, message in enumerate(messages):
-        for fields in chat_message(message, place, f"messages[{number}]", diagnostics).events:
+        for fields in MessageReader(place, diagnostics).events(message, f"messages[{number}]"):
             if fields["actor"] == "agent" and agent is not None:
                 fields["agent_name"] = agent
             events.append(fields)

@@ -12,16 +12,9 @@ from agent_eval.importers.dialogue import Dialogue, message_of
 from agent_eval.importers.dialogue_format import Turn, link_of
 from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.langchain_chunks import Chunks
-from agent_eval.importers.langchain_messages import (
-    fields_of,
-    is_chunk,
-    is_message,
-    is_messages,
-    read_message,
-    read_messages,
-)
+from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
 from agent_eval.importers.langsmith import is_run, run_spans, thread_of, trace_of
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_tree import SpanTree
 
@@ -60,7 +53,7 @@ class LangGraph(Format):
             return Link(ids=tuple(ids), time=seconds_of(value.get("created_at")))
         if variant == "values":
             # States repeat the dialogue, so a file may hold those of several.
-            history = read_messages(value.get("messages"), "", "", Diagnostics())
+            history = MessageReader("", Diagnostics()).messages(value.get("messages"), "")
             return link_of(Turn(history=history), record.source)
         if variant == "messages" or record.position is None:
             return ALONE
@@ -154,9 +147,12 @@ class _StreamReader:
         self._timed: set[int] = set()
         self._errors: set[str] = set()
 
+    def _reader(self, place: str) -> MessageReader:
+        return MessageReader(place, self._diagnostics)
+
     def conversation(self) -> Conversation:
         for message in self._chunks.messages():
-            self._dialogue.add(read_message(message, "", "chunks", self._diagnostics))
+            self._dialogue.add(self._reader("").message(message, "chunks"))
         return Conversation(self._dialogue.events, id=self._thread)
 
     def add(self, variant: str, value: Any, place: str) -> None:
@@ -184,7 +180,7 @@ class _StreamReader:
             self._add_event(value, place)
 
     def _history(self, messages: Any, place: str) -> None:
-        read = read_messages(messages, place, "messages", self._diagnostics)
+        read = self._reader(place).messages(messages, "messages")
         if any(message.id is None for message in read):
             self._dialogue.add_history(read)
         else:
@@ -198,8 +194,8 @@ class _StreamReader:
             self._chunks.add(message)
             return
         for whole in self._chunks.messages():
-            self._dialogue.add(read_message(whole, place, "chunks", self._diagnostics))
-        self._dialogue.add(read_message(message, place, "messages", self._diagnostics))
+            self._dialogue.add(self._reader(place).message(whole, "chunks"))
+        self._dialogue.add(self._reader(place).message(message, "messages"))
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
@@ -210,7 +206,7 @@ class _StreamReader:
             messages = mapping(part).get("messages")
             for message in messages if isinstance(messages, list) else [messages]:
                 if message is not None:
-                    self._dialogue.add(read_message(message, place, f"{node}.messages", self._diagnostics))
+                    self._dialogue.add(self._reader(place).message(message, f"{node}.messages"))
 
     def _add_debug(self, value: Mapping[str, Any], place: str) -> None:
         payload = mapping(value.get("payload"))
@@ -257,7 +253,7 @@ class _StreamReader:
         if kind == "on_chat_model_start":
             self._history(_only(mapping(data.get("input")).get("messages")), place)
         elif kind in ("on_chat_model_end", "on_tool_end") and is_message(data.get("output")):
-            self._dialogue.add(read_message(data["output"], place, "data.output", self._diagnostics))
+            self._dialogue.add(self._reader(place).message(data["output"], "data.output"))
         elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
             self._add_error(data.get("error") or kind, text(value.get("name")) or place)
 

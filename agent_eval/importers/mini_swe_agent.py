@@ -24,7 +24,7 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.format import Conversation, Format, Match, Part
-from agent_eval.importers.openai_chat import chat_message
+from agent_eval.importers.messages import MessageReader
 
 _COMMAND = re.compile(r"```(?:mswea_bash_command|bash)\s*\n(.*?)\n```", re.DOTALL)
 _SUBMITS = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -95,7 +95,7 @@ class _Reader:
         elif role == "system":
             self.events.append(system_message(content))
         else:
-            made = chat_message(message, self._place, field, self._diagnostics).events
+            made = MessageReader(self._place, self._diagnostics).events(message, field)
             code = extra.get("returncode")
             for fields in made:
                 if fields["type"] == "tool_result" and isinstance(code, int) and code != 0:

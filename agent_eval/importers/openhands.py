@@ -25,8 +25,8 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.messages import usage_in
 from agent_eval.importers.records import Record
+from agent_eval.importers.usage import usage_in
 
 _OWN_ACTIONS = ("system", "recall", "change_agent_state", "message")
 """Actions of the first version that are no call of a tool."""

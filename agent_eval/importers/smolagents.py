@@ -21,7 +21,7 @@ from agent_eval.importers.events import (
     user_message,
 )
 from agent_eval.importers.format import Conversation, Format, Match, Part
-from agent_eval.importers.messages import usage_in
+from agent_eval.importers.usage import usage_in
 
 
 class Smolagents(Format):

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from agent_eval.importers.content import content_of
 from agent_eval.importers.events import items, mapping, text, text_or_none, total, usage_of
-from agent_eval.importers.langchain_messages import fields_of
+from agent_eval.importers.langchain import fields_of
 from agent_eval.importers.span_records import SpanFields, json_or_text
 
 Kind = Literal["model", "tool", "agent", "handoff", "guardrail", "other"]

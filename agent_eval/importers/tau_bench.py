@@ -23,7 +23,7 @@ from agent_eval.importers.events import (
     usage_of,
 )
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.openai_chat import chat_message
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.recorded_verdicts import as_metadata, recorded
 from agent_eval.importers.records import Record
 from agent_eval.importers.trials import RecordedRun, conversations_of
@@ -73,7 +73,7 @@ class TauBench(Format):
 def _trial(value: Any, place: str, diagnostics: Diagnostics) -> RecordedRun:
     events: list[EventFields] = []
     for number, message in enumerate(items(value.get("traj"))):
-        made = chat_message(message, place, f"traj[{number}]", diagnostics).events
+        made = MessageReader(place, diagnostics).events(message, f"traj[{number}]")
         for fields in made:
             _mark_error(fields)
         events += made

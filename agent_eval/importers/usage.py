@@ -1,0 +1,85 @@
+"""The tokens that an answer states, whatever its API calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent_eval.importers.events import mapping, total, usage_of
+
+_WORDS: Mapping[str, tuple[str, ...]] = {
+    "input_tokens": (
+        *("input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "input_token_count"),
+        *("promptTokenCount", "prompt_token_count", "InputTokenCount", "inputTokenCount", "prompt"),
+    ),
+    "output_tokens": (
+        *("output_tokens", "outputTokens", "completion_tokens", "completionTokens", "output_token_count"),
+        *("candidatesTokenCount", "candidates_token_count", "OutputTokenCount", "outputTokenCount"),
+        "completion",
+    ),
+    "cached": (
+        *("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_input_tokens"),
+        *("cached_tokens", "cached_prompt_tokens", "cachedContentTokenCount", "cached_content_token_count"),
+        *("cacheReadTokens", "input_tokens_cache_read", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
+        "cached",
+    ),
+    "cache_write": (
+        *("cache_write_tokens", "cacheWriteInputTokens", "cache_write_input_tokens"),
+        *("input_tokens_cache_write", "cache_creation_input_tokens"),
+    ),
+    "reasoning": (
+        *("reasoning_tokens", "reasoningTokens", "reasoning_output_tokens", "thoughtsTokenCount"),
+        "thoughts_token_count",
+    ),
+}
+_DETAILS = {
+    "cached": (
+        *("input_tokens_details", "prompt_tokens_details", "prompt_token_details", "input_token_details"),
+        "inputTokenDetails",
+    ),
+    "reasoning": (
+        *("output_tokens_details", "completion_tokens_details", "output_token_details", "outputTokenDetails"),
+    ),
+}
+_OF_DETAILS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "cached": ("cached", ("cached_tokens", "cache_read", "cacheReadTokens")),
+    "cache_write": ("cached", ("cache_creation", "cache_write_tokens", "cacheWriteTokens")),
+    "reasoning": ("reasoning", ("reasoning_tokens", "reasoning", "reasoningTokens", "thinking_tokens")),
+}
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Tokens that Anthropic counts beside its input, and not within."""
+
+
+def usage_in(stated: Any) -> dict[str, Any] | None:
+    """Return the tokens by the names of `TokenUsage`; None if none is stated.
+
+    Input has what came from a cache, output has what was thought, wherever an API leaves these out.
+
+    Example:
+        >>> usage_in({"promptTokenCount": 57, "candidatesTokenCount": 15, "thoughtsTokenCount": 124})
+        {'input_tokens': 57, 'output_tokens': 139, 'reasoning_tokens': 124}
+        >>> usage_in({"input_tokens": 3, "cache_read_input_tokens": 11, "output_tokens": 2})
+        {'input_tokens': 14, 'output_tokens': 2, 'cached_tokens': 11}
+    """
+    fields = mapping(stated)
+    if not fields:
+        return None
+    tokens = {
+        name: next((fields[word] for word in words if fields.get(word) is not None), None)
+        for name, words in _WORDS.items()
+    }
+    for name, (side, words) in _OF_DETAILS.items():
+        for place in _DETAILS[side]:
+            details = mapping(fields.get(place))
+            value = next((details[word] for word in words if details.get(word) is not None), None)
+            if value is not None:
+                tokens[name] = value
+    if any(name in fields for name in _APART):
+        tokens["input_tokens"] = total(tokens["input_tokens"], *(fields.get(name) for name in _APART))
+    thoughts = fields.get("thoughtsTokenCount", fields.get("thoughts_token_count"))
+    if thoughts is not None:
+        tokens["output_tokens"] = total(tokens["output_tokens"], thoughts)
+    tools = fields.get("toolUsePromptTokenCount", fields.get("tool_use_prompt_token_count"))
+    if tools is not None:
+        tokens["input_tokens"] = total(tokens["input_tokens"], tools)
+    return usage_of(**tokens)
