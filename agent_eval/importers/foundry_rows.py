@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    items,
-    mapping,
-    seconds_of,
-    system_message,
-    text,
-    text_or_none,
-    timestamp_of,
-    tool_call,
-    tool_result,
-    user_message,
-)
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.facts import conversation_of as conversation_id_of
 from agent_eval.importers.facts import tool_name
 from agent_eval.importers.format import Conversation, Match
+from agent_eval.importers.messages import MessageReader
 
 _COLUMNS = {
     "query": ("query", "question", "user_query", "prompt"),
@@ -33,7 +22,6 @@ _COLUMNS = {
     "conversation": ("conversation",),
 }
 """Columns by what they mean: the SDK's own name first, then names that its column mappings usually map."""
-
 _PREFIXES = ("", "inputs.", "outputs.", "line.", "data.", "item.", "sample.")
 _FULL_NAMES = {
     meaning: tuple(f"{prefix}{column}" for column in columns for prefix in _PREFIXES)
@@ -59,7 +47,7 @@ def is_messages(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     messages = [mapping(message) for message in value[:50]]
-    if not all("role" in message for message in messages):
+    if not all("role" in message and "parts" not in message for message in messages):
         return False
     stamped = any("createdAt" in message or "run_id" in message for message in messages)
     blocks = [mapping(block) for message in messages for block in items(message.get("content"))]
@@ -74,92 +62,39 @@ def _column(row: Mapping[str, Any], name: str) -> Any:
 
 def conversation_of(row: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
     """Read a row: `query` holds the earlier turns, `response` what the agent did then."""
-    conversation = mapping(_column(row, "conversation"))
+    reader = MessageReader(place, diagnostics)
+    conversation, response = mapping(_column(row, "conversation")), _column(row, "response")
+    sides = (("conversation", conversation.get("messages")), ("query", _column(row, "query")))
     events: list[EventFields] = []
-    for name, value in (("conversation", conversation.get("messages")), ("query", _column(row, "query"))):
-        events += _side(value, name, place, diagnostics)
-    response = _column(row, "response")
-    events += _side(response, "response", place, diagnostics)
-    if not isinstance(response, list):
-        events = _with_calls(events, _column(row, "tool_calls"))
-    expected = _column(row, "ground_truth")
-    made = Conversation(_timed(events), expected_output=expected, metadata=_others(row), records=[place])
-    made.id = conversation_id_of(row)
-    made.aliases = tuple(filter(None, (text_or_none(row.get("id")), _run_id(response))))
+    for name, value in (*sides, ("response", response)):
+        if isinstance(value, list):
+            events += [fields for message in reader.messages(value, name) for fields in message.events]
+        elif value is not None:
+            events.append(make.agent_message(value) if name == "response" else make.user_message(value))
+    calls = _column(row, "tool_calls")
+    if calls is not None and not isinstance(response, list):
+        # The calls of a column of their own come before the answer, which is a text.
+        made = reader.blocks(calls if isinstance(calls, list) else [calls], "agent", "tool_calls")
+        answer = [events.pop()] if events and events[-1]["actor"] == "agent" else []
+        events += made + answer
+    result = Conversation(_timed(events), metadata=_others(row), records=[place])
+    result.expected_output = _column(row, "ground_truth")
+    result.id = conversation_id_of(row)
+    run = next((run for each in items(response) if (run := text(mapping(each).get("run_id")))), None)
+    result.aliases = tuple(filter(None, (text_or_none(row.get("id")), run)))
     if response is None and not conversation:
         # A dataset asks, and records nothing.
-        made.events, made.turns = [], [{"input": _column(row, "query")}]
+        result.events, result.turns = [], [{"input": _column(row, "query")}]
         diagnostics.note(place, "response", "is missing: run an agent on the case")
-    return made
-
-
-def _run_id(response: Any) -> str | None:
-    return next((run for message in items(response) if (run := text(mapping(message).get("run_id")))), None)
-
-
-def _side(value: Any, name: str, place: str, diagnostics: Diagnostics) -> list[EventFields]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        return [agent_message(value) if name == "response" else user_message(value)]
-    events: list[EventFields] = []
-    for number, message in enumerate(map(mapping, value)):
-        events += _message(message, place, f"{name}[{number}]", diagnostics)
-    return events
-
-
-def _message(
-    message: Mapping[str, Any], place: str, path: str, diagnostics: Diagnostics
-) -> list[EventFields]:
-    role, content = message.get("role"), message.get("content")
-    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    events: list[EventFields] = []
-    spoken = [block for block in blocks if mapping(block).get("type") not in ("tool_call", "tool_result")]
-    if spoken and spoken != [{"type": "text", "text": None}]:
-        make = {"user": user_message, "system": system_message, "developer": system_message}
-        if role == "tool":
-            events.append(tool_result(spoken, message.get("tool_call_id")))
-        elif role in (*make, "assistant", "agent"):
-            events.append(make.get(str(role), agent_message)(spoken))
-        else:
-            diagnostics.lost(place, path, f"has the role {role!r}, which is none of this format")
-    for block in map(mapping, blocks):
-        if block.get("type") == "tool_call":
-            events.append(_call(block))
-        elif block.get("type") == "tool_result":
-            result = block.get("tool_result", block.get("result"))
-            call_id = message.get("tool_call_id") or block.get("tool_call_id")
-            events.append(tool_result(result, call_id))
-    moment = timestamp_of(message.get("createdAt"))
-    for fields in events if moment is not None else ():
-        fields["ts"] = moment
-    return events
-
-
-def _call(block: Mapping[str, Any]) -> EventFields:
-    # Earlier versions of the SDK wrote the call of the API as it is.
-    inner = mapping(block.get("tool_call"))
-    function = mapping(inner.get("function"))
-    name = text(block.get("name")) or text(function.get("name")) or text(inner.get("type"))
-    arguments = block.get("arguments", function.get("arguments"))
-    return tool_call(name, arguments, block.get("tool_call_id") or inner.get("id"))
-
-
-def _with_calls(events: list[EventFields], calls: Any) -> list[EventFields]:
-    """Put the calls of the column `tool_calls` before the answer, which is a text."""
-    calls = calls if isinstance(calls, list) else [calls] if isinstance(calls, dict) else []
-    made = [_call(mapping(call)) for call in calls]
-    if events and events[-1]["actor"] == "agent":
-        return [*events[:-1], *made, events[-1]]
-    return events + made
+    return result
 
 
 def _timed(events: list[EventFields]) -> list[EventFields]:
     """Order messages by their time if each has one: threads are listed from the newest on."""
-    times = [seconds_of(fields.get("ts")) for fields in events]
+    times = [make.seconds_of(fields.get("ts")) for fields in events]
     if any(moment is None for moment in times):
         return events
-    return sorted(events, key=lambda fields: seconds_of(fields.get("ts")) or 0)
+    return sorted(events, key=lambda fields: make.seconds_of(fields.get("ts")) or 0)
 
 
 def _others(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,13 @@ class Chunks:
             return
         fields = known[1]
         identifier = text(fields.get("id"))
-        empty = {"type": "ai", "id": identifier, "content": "", "calls": {}, "response_metadata": {}}
+        empty: dict[str, Any] = {
+            "type": "ai",
+            "id": identifier,
+            "content": "",
+            "calls": {},
+            "response_metadata": {},
+        }
         message = self._open.setdefault(identifier, empty)
         _add_content(message, fields.get("content"))
         for position, part in enumerate(map(mapping, items(fields.get("tool_call_chunks")))):

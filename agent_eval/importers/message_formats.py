@@ -41,8 +41,9 @@ class MessageFormat(DialogueFormat):
     def detect(self, value: Any) -> Match | None:
         if exchange_of(value) is not None:
             return None  # a request with its answer is a provider's
-        sure = [self.is_own([mapping(each) for each in messages[:40]]) for _, messages in self.lists(value)]
-        return Match(max(sure), "messages") if sure and max(sure) else None
+        lists = [[mapping(each) for each in messages[:40]] for _, messages in self.lists(value)]
+        sure = max((self.is_own(messages) for messages in lists), default=0)
+        return Match(sure, "messages") if sure else None
 
     def lists(self, value: Any) -> Lists:
         """Return the lists of messages in a record."""

@@ -36,7 +36,7 @@ _CONTENTS = ("parts", "blocks", "contents", "items", "content", "_content")
 _LISTS_OF_CALLS = ("tool_calls", "toolCalls", "toolInvocations", "invalid_tool_calls", "toolRequests")
 _THOUGHTS = ("reasoning_content", "reasoning", "thought", "reasoningText")
 _TEXTS = frozenset({"text", "inputtext", "outputtext", "systemprompt", "userprompt", "summarytext", ""})
-_THINKING = frozenset({"thinking", "reasoning", "redactedthinking", "redacted", "reasoningtext"})
+_THINKING = frozenset({"thinking", "reasoning", "redactedthinking", "redacted", "reasoningtext", "think"})
 _SAYS_NOTHING = frozenset(
     {"stepstart", "stepfinish", "stepend", "sourceurl", "sourcedocument", "usage", "inputjsondelta"}
 )
@@ -130,6 +130,10 @@ class MessageReader:
 
         `call_id` is that of results which state none.
         """
+        if not isinstance(content, str | dict | list | None) or (
+            isinstance(content, list) and not all(isinstance(block, str | dict) for block in content)
+        ):
+            return [_SPEAKERS[role](content)] if role in _SPEAKERS else []  # a value of its own
         events: list[EventFields] = []
         spoken: list[dict[str, Any]] = []
         thoughts: list[str] = []
@@ -138,8 +142,6 @@ class MessageReader:
         for number, block in enumerate(content if isinstance(content, list) else [content]):
             if block is None and not isinstance(content, list):
                 continue
-            if not isinstance(block, str | dict) and not isinstance(content, list):
-                block = str(block)
             if isinstance(block, dict) and block.get("thought") is True and text(block.get("text")):
                 thoughts.append(block["text"])
                 continue
@@ -293,7 +295,8 @@ def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] |
         return [make.tool_result(inner.get("response"), inner.get("id"), tool=name, ran_on="server")]
     answered = next((name for name in RESULTS_INSIDE if isinstance(block.get(name), dict)), None)
     is_result = word.endswith("toolresult") or word == _RETRY or any(kind.is_result for kind in kinds)
-    if answered is not None or is_result:
+    is_bare_result = not kinds and "content" in block and _first(block, CALL_IDS) is not None
+    if answered is not None or is_result or is_bare_result:
         return [_block_result(block, word, answered, call_id)]
     is_call = any(kind.is_call for kind in kinds) or any(
         isinstance(block.get(name), dict) and block[name] for name in CALLS_INSIDE
@@ -306,7 +309,9 @@ def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] |
 def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     """Read a call, wherever its name and its arguments are, with the result that some formats put into it."""
     kinds = [kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)]
-    call, names, own = block, [], None
+    call: Mapping[str, Any] = block
+    names: list[str | None] = []
+    own: str | None = None
     while True:
         own = own or _first(call, IDS)
         plugin, function = text(call.get("plugin_name")), text(call.get("function_name"))
@@ -394,6 +399,7 @@ def outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
         or kind.startswith("error")
         or kind == "execution-denied"
         or kind_of(str(result.get("part_kind", ""))).word == _RETRY
+        or result.get("type") == "tool-error"
     )
     stated = next(
         (result[name] for name in _ERRORS if result.get(name) not in (None, "", False, True, {})), None
@@ -424,15 +430,15 @@ def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent:
             for name, words in _OF_FACTS.items()
         }
         usage = next((known for stated in _stated_usage(fields) if (known := usage_in(stated))), None)
-        costs = (fields.get("cost"), fields.get("cost_usd"), mapping(fields.get("metrics")).get("cost"))
-        costs = (*costs, mapping(fields.get("metrics")).get("cost_usd"))
+        places = (fields, mapping(fields.get("metrics")))
+        costs = [each.get(name) for each in places for name in ("cost", "cost_usd")]
         amounts = {"usage": usage, "cost_usd": next(filter(make.is_amount, costs), None)}
         known = {name: value for name, value in {**facts, **amounts}.items() if value is not None}
         if last is None and known and not events and not set(known) <= {"agent_name"}:
             last = make.agent_message(None)
             events.append(last)
-        for name, value in known.items() if last is not None else ():
-            last.setdefault(name, value)
+        if last is not None:
+            last.update({name: value for name, value in known.items() if name not in last})
     for made in events if moment is not None else ():
         made.setdefault("ts", moment)
 
@@ -519,7 +525,7 @@ def _thought(block: Mapping[str, Any]) -> Any:
         return None
     inner = mapping(block.get("reasoningContent", block))
     inner = mapping(inner.get("reasoningText", inner))
-    return _first(inner, ("text", "content", "thinking", "reasoning"))
+    return _first(inner, ("text", "content", "thinking", "reasoning", "think"))
 
 
 def _holds_results(content: Any) -> bool:

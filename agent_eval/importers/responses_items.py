@@ -32,6 +32,8 @@ def item_events(item: Item, place: str, field: str, diagnostics: Diagnostics) ->
         return reader(item)
     if kind.endswith("_output"):
         return [_output(item)]
+    if kind.endswith("_call") and text(item.get("name")) and "arguments" in item:
+        return _function_call(item)
     if kind.endswith("_call"):
         return _hosted(item, kind.removesuffix("_call"))
     if kind == "item_reference":

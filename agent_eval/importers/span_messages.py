@@ -188,7 +188,9 @@ def _flat_message(message: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(content, list):
         content = "".join(part for part in content if isinstance(part, str)) or None
     blocks = [_block(mapping(part)) for part in items(fields.get("contents"))]
-    plain = {name: fields[name] for name in ("tool_calls", "tool_call_id", "name") if name in fields}
+    plain: dict[str, Any] = {
+        name: fields[name] for name in ("tool_calls", "tool_call_id", "name") if name in fields
+    }
     plain["content"] = blocks if blocks and content in (None, "") else content
     role = fields.get("role")
     return plain | ({"role": _ROLES.get(str(role), role)} if role is not None else {})

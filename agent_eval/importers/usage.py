@@ -10,42 +10,44 @@ from agent_eval.importers.events import mapping, total, usage_of
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "input_tokens": (
         *("input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "input_token_count"),
-        *("promptTokenCount", "prompt_token_count", "InputTokenCount", "inputTokenCount", "prompt"),
+        *("promptTokenCount", "prompt_token_count", "InputTokenCount", "inputTokenCount", "prompt", "input"),
     ),
     "output_tokens": (
         *("output_tokens", "outputTokens", "completion_tokens", "completionTokens", "output_token_count"),
         *("candidatesTokenCount", "candidates_token_count", "OutputTokenCount", "outputTokenCount"),
-        "completion",
+        *("completion", "output"),
     ),
     "cached": (
         *("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_input_tokens"),
         *("cached_tokens", "cached_prompt_tokens", "cachedContentTokenCount", "cached_content_token_count"),
         *("cacheReadTokens", "input_tokens_cache_read", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
-        "cached",
+        *("cached", "cacheRead"),
     ),
     "cache_write": (
         *("cache_write_tokens", "cacheWriteInputTokens", "cache_write_input_tokens"),
-        *("input_tokens_cache_write", "cache_creation_input_tokens"),
+        *("input_tokens_cache_write", "cache_creation_input_tokens", "cacheWriteTokens"),
     ),
     "reasoning": (
         *("reasoning_tokens", "reasoningTokens", "reasoning_output_tokens", "thoughtsTokenCount"),
-        "thoughts_token_count",
+        *("thoughts_token_count", "thoughts"),
     ),
 }
 _DETAILS = {
     "cached": (
         *("input_tokens_details", "prompt_tokens_details", "prompt_token_details", "input_token_details"),
-        "inputTokenDetails",
+        *("inputTokenDetails", "cache"),
     ),
     "reasoning": (
         *("output_tokens_details", "completion_tokens_details", "output_token_details", "outputTokenDetails"),
     ),
 }
 _OF_DETAILS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "cached": ("cached", ("cached_tokens", "cache_read", "cacheReadTokens")),
-    "cache_write": ("cached", ("cache_creation", "cache_write_tokens", "cacheWriteTokens")),
+    "cached": ("cached", ("cached_tokens", "cache_read", "cacheReadTokens", "read")),
+    "cache_write": ("cached", ("cache_creation", "cache_write_tokens", "cacheWriteTokens", "write")),
     "reasoning": ("reasoning", ("reasoning_tokens", "reasoning", "reasoningTokens", "thinking_tokens")),
 }
+_THOUGHTS = ("thoughtsTokenCount", "thoughts_token_count", "thoughts")
+"""Tokens that Gemini counts beside its output."""
 _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Tokens that Anthropic counts beside its input, and not within."""
 
@@ -74,9 +76,11 @@ def usage_in(stated: Any) -> dict[str, Any] | None:
             value = next((details[word] for word in words if details.get(word) is not None), None)
             if value is not None:
                 tokens[name] = value
-    if any(name in fields for name in _APART):
+    if "prompt_tokens" in fields:  # a proxy repeats the names of another API, whose rules are not its own
+        tokens["cache_write"] = None if "cache_write_tokens" not in fields else tokens["cache_write"]
+    elif any(name in fields for name in _APART):
         tokens["input_tokens"] = total(tokens["input_tokens"], *(fields.get(name) for name in _APART))
-    thoughts = fields.get("thoughtsTokenCount", fields.get("thoughts_token_count"))
+    thoughts = next((fields[word] for word in _THOUGHTS if word in fields), None)
     if thoughts is not None:
         tokens["output_tokens"] = total(tokens["output_tokens"], thoughts)
     tools = fields.get("toolUsePromptTokenCount", fields.get("tool_use_prompt_token_count"))

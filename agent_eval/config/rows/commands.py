@@ -150,6 +150,7 @@ IMPORTS: tuple[Option, ...] = (
            goes_to="source", commands=("import-transcript",), default="auto",
            choices=(*("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
                     *("copilot_cli", "opencode", "swe_agent", "mini_swe_agent", "openhands", "gemini_cli"),
+                    *("cursor", "droid", "kimi_cli", "pi", "managed_agents"),
                     *("atif", "inspect", "tau_bench", "agentdojo"))),
     Option("input", "lines", "File or directory to import; - reads standard input.", goes_to="inputs",
            commands=IMPORTING, metavar="PATH", required=True),
