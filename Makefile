@@ -99,7 +99,7 @@ ALONE := single_thread or container
 FILES_ALONE = $(shell grep -rlE "mark\.(single_thread|container)" tests --include="test_*.py")
 MEASURE = $(filter true,$(CI))
 MEASURED := tests/contract tests/unit $(wildcard tests/real/test_import_*.py)
-SPREAD := -n 3 --dist worksteal -m "not ($(ALONE))"
+SPREAD := -n 3 --dist worksteal --durations=10 -m "not ($(ALONE))"
 tests: venv
 	@failed=0; \
 	if [ -n "$(MEASURE)" ]; then \

@@ -18,9 +18,9 @@ INTRODUCTION = """\
 Generated from the commands; `agent-eval COMMAND --help` says the same. `python -m agent_eval` is the same
 program. [The GitHub Action](../guides/github-action.md) explains what `ci` does with its flags.
 
-Output is prose on a terminal and JSON when piped; `--format text|json` decides otherwise. `ci` and `demo`
-always speak prose. Errors go to stderr, as prose on a terminal. Otherwise stderr ends in one line, which is a
-JSON object, also when a signal or a limit ended the command; progress and prose come before it:
+Standard output is text for people, piped or not, and one JSON object with `--format json`. An error is said
+once, on stderr: as prose on a terminal, with `--format text` and by `ci` and `demo`; otherwise as the last
+line, which is a JSON object, also when a signal or a limit ended the command. Progress comes before it:
 
 ```json
 {"error": {"code": "validation_error", "message": "…", "details": {"file": "…", "remedy": "…"}}}

@@ -77,6 +77,6 @@ def test_the_script_checks_suites_and_exports():
     script = FIXTURES.parents[2] / "scripts" / "check_contracts.sh"
     done = subprocess.run([script], env=environ, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads(done.stdout)["passed"] is True
+    assert "imported as they should be." in done.stdout
     environ["MIN_FIXTURES_PER_PROVIDER"] = "99"
     assert subprocess.run([script], env=environ, capture_output=True).returncode == 1

@@ -7,7 +7,6 @@ them, not by name.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +22,8 @@ from agent_eval.errors import AgentEvalError, InvalidInput
 from agent_eval.storage.atomic import write_unsynced
 from agent_eval.storage.files import safe_name
 from agent_eval.storage.json import dumps
-from agent_eval.suites.paths import is_bundled_name, suite_paths
-from agent_eval.suites.reader import SUITE_SUFFIXES, SuiteSource, looks_like_aui, open_suite
+from agent_eval.suites.paths import SUITE_SUFFIXES, is_bundled_name, matching, suite_paths
+from agent_eval.suites.reader import SuiteSource, looks_like_aui, open_suite
 
 SAME_SUITE = 0.5
 """Share of a suite's cases that another one must have, to be the same suite under another name."""
@@ -157,7 +156,7 @@ def _suites_of_base(patterns: Sequence[str], versions: Versions) -> Iterator[Sui
         os.path.normpath(root / name)
         for pattern in patterns
         if not is_bundled_name(pattern) and not Path(pattern).is_absolute()
-        for name in (sorted(glob.glob(pattern, root_dir=root, recursive=True)) or [pattern])
+        for name in (matching(pattern, root=root) or [pattern])
     ]
     chosen = [name for name in dict.fromkeys(os.path.relpath(name, top) for name in names) if name in of_base]
     if chosen:

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from agent_eval.ci.job import run_job
 from agent_eval.ci.platforms.local import LocalDirectory
-from agent_eval.ci.workspace import ARCHIVE_NAME, COMMENT_NAME, REPORT_NAME, html_name
+from agent_eval.ci.workspace import COMMENT_NAME, REPORT_NAME, html_name
 from agent_eval.config.spec import Identity, Output, RunSpec
 from agent_eval.contracts import CaseRegression
 from agent_eval.demo import support_agent
@@ -22,7 +22,7 @@ from agent_eval.demo.aui_server import DemoAgents, DemoServer
 from agent_eval.errors import ExitCode
 from agent_eval.operations import clock
 from agent_eval.operations.gate import DECISION_NAME
-from agent_eval.operations.packs import comparison_file
+from agent_eval.operations.packs import ARCHIVE_NAME, comparison_file
 from agent_eval.operations.report_material import comparison_material
 from agent_eval.operations.run import run_suite
 from agent_eval.operations.run_conversations import conversation_results

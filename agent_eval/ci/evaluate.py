@@ -45,7 +45,7 @@ from agent_eval.ci.trials import (
     runs_live,
     take_packs,
 )
-from agent_eval.ci.workspace import ARCHIVE_NAME, is_of_the_job
+from agent_eval.ci.workspace import is_of_the_job
 from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import Reruns
@@ -66,13 +66,14 @@ from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.judges.hosted import end_hosted_judges
 from agent_eval.operations.decision_material import read_reruns
 from agent_eval.operations.gate import refuse_unknown_judges
+from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.operations.run import judge_plan
 from agent_eval.operations.trust import Signer, attest_opened
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor
 from agent_eval.suites.aui import JUDGES as OF_CONVERSATIONS
-from agent_eval.suites.paths import MAX_SUITES, any_of_conversations
+from agent_eval.suites.paths import MAX_SUITES, any_of_conversations, overlooked
 
 
 def evaluate(job: JobContext) -> Evaluation:
@@ -88,7 +89,7 @@ def evaluate(job: JobContext) -> Evaluation:
     # What a change is held against is read before any code of it runs, which could alter it. And a baseline
     # that cannot be used is an error: better before an agent has run for an hour than after.
     search = search_baselines(job, [target.slug for target in targets])
-    search.warnings += [*lost_datasets(search), *defined.notes]
+    search.warnings += [*overlooked(job.settings.suite), *lost_datasets(search), *defined.notes]
     job = with_usable_judges(job, search)
     read_history_of_main(job, search)
     agents = Agents.prepare(job, _base_commit(job, search))

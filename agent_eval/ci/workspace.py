@@ -21,11 +21,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent_eval.errors import NotEvaluable, StorageError, UsageError
+from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.storage.snapshot import FileSnapshot
 from agent_eval.text.escape import one_line
-
-ARCHIVE_NAME = "evidence.zip"
-
 
 REPORT_NAME = "report.md"
 

@@ -1,10 +1,11 @@
-"""Report an error: one JSON object on stderr, or prose on a terminal; and choose the exit code."""
+"""Report an error once: prose on a terminal, otherwise one line of JSON; and choose the exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -23,7 +24,7 @@ BROKEN_PIPE = 141
 OWNS_PROCESS = "agent_eval.owns_process"
 """Key of the root context's `meta`: whether the process ends with the command."""
 
-ALWAYS_PROSE = frozenset({"ci", "demo"})
+ALWAYS_PROSE = (("ci",), ("demo",))
 """Commands whose output is a log for people, even if it is not a terminal."""
 
 DEBUG_SWITCH = "AGENT_EVAL_DEBUG"
@@ -32,8 +33,8 @@ DEBUG_SWITCH = "AGENT_EVAL_DEBUG"
 def report(error: Exception, arguments: Sequence[str]) -> int:
     """Print an error on stderr and return the exit code.
 
-    Any exception but an error of agent-eval or of click is a bug. `--format` in `arguments`, the command
-    line, chooses JSON or prose.
+    Any exception but an error of agent-eval or of click is a bug. `arguments` is the command line, whose
+    `--format` chooses JSON or prose.
     """
     clean = _secret_remover()
     known = _redacted(_agent_eval_error(error), clean)
@@ -41,10 +42,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         import traceback
 
         print_error(clean("".join(traceback.format_exception(error))), nl=False)
-    if wants_prose(arguments):
-        print_error(_usage_text(error) + prose(known))
-    if wants_json(arguments):
-        print_error(_line(known))
+    print_error(_line(known) if wants_json(arguments) else _usage_text(error) + prose(known))
     return int(known.exit_code)
 
 
@@ -59,16 +57,12 @@ class Ended(NotEvaluable):
 
 
 def report_end(error: AgentEvalError, arguments: Sequence[str], *, text: str | None = None) -> None:
-    """Print that a command ended early, as the last line of stderr if that is read by a program.
+    """Print that a command ended early, as the last line of stderr.
 
-    `text` is for people, and printed in any case; None for the error's message.
+    `text` is what people read instead of the error's message.
     """
     known = _redacted(error, _secret_remover())
-    is_json = wants_json(arguments)
-    if text is not None or not is_json:
-        print_error(known.message if text is None else text)
-    if is_json:
-        print_error(_line(known))
+    print_error(_line(known) if wants_json(arguments) else text or known.message)
 
 
 def _line(error: AgentEvalError) -> str:
@@ -77,30 +71,14 @@ def _line(error: AgentEvalError) -> str:
     return json.dumps(error.to_json(), default=str)
 
 
-def wants_prose(arguments: Sequence[str]) -> bool:
-    """Tell whether errors are reported for people; with `--format text` that is so in every case."""
-    return _format_in(arguments) == "text" or not wants_json(arguments)
-
-
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether errors are reported as a line of JSON: by `--format json`, or if stderr is no terminal."""
-    output_format = _format_in(arguments)
-    if output_format == "json":
-        return True
-    if arguments and arguments[0] in ALWAYS_PROSE:
-        return False
-    return not sys.stderr.isatty()
-
-
-def _format_in(arguments: Sequence[str]) -> str:
-    """Read `--format` from the raw arguments, since click may have failed to parse them."""
-    output_format = "auto"
-    for position, argument in enumerate(arguments):
-        if argument == "--format" and position + 1 < len(arguments):
-            output_format = arguments[position + 1]
-        elif argument.startswith("--format="):
-            output_format = argument.removeprefix("--format=")
-    return output_format
+    """Tell whether errors are a line of JSON: as `--format` says, else where stderr is no terminal."""
+    # From the raw arguments, since click may have failed to parse them.
+    chosen = [argument.partition("=")[2] for argument in arguments if argument.startswith("--format=")]
+    chosen += [value for flag, value in pairwise(arguments) if flag == "--format"]
+    if chosen:
+        return chosen[-1] == "json"
+    return not sys.stderr.isatty() and tuple(arguments[:1]) not in ALWAYS_PROSE
 
 
 def prose(error: AgentEvalError) -> str:

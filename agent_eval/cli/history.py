@@ -75,18 +75,23 @@ def history_show(
     WHERE is the evidence of a run on the base branch: a pack, an archive, or the directory `out` of `ci`.
     """
     from agent_eval.history.board import board, recommendation
-    from agent_eval.operations.history import history_json, quarantine_at, read_history_at
+    from agent_eval.operations.history import (
+        history_json,
+        quarantine_at,
+        read_histories_at,
+        read_history_at,
+    )
     from agent_eval.reports.terminal_history import history_text
     from agent_eval.text.escape import clean
 
-    records = read_history_at(where, dataset_id)
-    quarantined, warnings = quarantine_at(policy, records)
+    histories = read_histories_at(where, dataset_id)
+    quarantined, warnings = quarantine_at(policy, [row for rows in histories.values() for row in rows])
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
-    table = board(records, runs=runs, quarantined=quarantined)
     if recommend:
         from agent_eval.reports.terminal_history import recommendation_json, recommendation_lines
 
+        table = board(read_history_at(where, dataset_id), runs=runs, quarantined=quarantined)
         recommended = recommendation(table, quarantined)
         emit(
             output_format,
@@ -94,11 +99,15 @@ def history_show(
             lambda _colour: [*warning_lines, *recommendation_lines(recommended, table)],
         )
         return
-    name = records[0].run.dataset_id
+    boards = {name: board(rows, runs=runs, quarantined=quarantined) for name, rows in histories.items()}
+    described = [history_json(table, warnings) for table in boards.values()]
     emit(
         output_format,
-        history_json(table, warnings),
-        lambda colour: [*history_text(table, name, colour=colour), *warning_lines],
+        described[0] if len(described) == 1 else {"datasets": dict(zip(boards, described, strict=True))},
+        lambda colour: [
+            *(line for name, table in boards.items() for line in history_text(table, name, colour=colour)),
+            *warning_lines,
+        ],
     )
 
 
@@ -127,12 +136,22 @@ def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
     """Tell which judges and cases never failed, never passed or never ran, and what each cost.
 
     Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified
-    first. It says what to retire. The packs are of one dataset, and each is given once.
+    first. It says what to retire. Each pack is given once; those of several datasets are told apart.
     """
     from agent_eval.operations.history import read_health
+    from agent_eval.text.escape import clean
 
-    health = read_health(packs)
-    emit(output_format, health.to_json(), lambda _colour: _health_lines(health))
+    by_dataset = read_health(packs)
+    described = {name: health.to_json() for name, health in by_dataset.items()}
+    emit(
+        output_format,
+        {"datasets": described} if len(described) > 1 else next(iter(described.values())),
+        lambda _colour: [
+            line
+            for name, health in by_dataset.items()
+            for line in (*([f"{clean(name)}:"] if len(by_dataset) > 1 else []), *_health_lines(health))
+        ],
+    )
 
 
 def _health_lines(health: GateHealth) -> list[str]:

@@ -29,14 +29,14 @@ def emit(
     """Print a result. No other function prints on stdout, so no name in a result reaches a terminal raw.
 
     Args:
-        output: The value of `--format`: `auto`, `text` or `json`.
+        output: The value of `--format`: `text` or `json`.
         text: Makes the prose. Called only if prose is wanted, with whether to use colour. Returns lines, in
             which no name can begin another line; or a text whose names are `text.escape.clean` already.
         out: Where the result itself was written. On standard output it is alone: nothing is printed then.
     """
     if is_stdout(out):
         return
-    if wants_json(output):
+    if output == "json":
         import json
 
         click.echo(json.dumps(payload, sort_keys=True))
@@ -51,11 +51,6 @@ def emit(
 def is_stdout(out: Path | None) -> bool:
     """Tell whether an output file is standard output, which then has nothing else."""
     return out is not None and str(out) == "-"
-
-
-def wants_json(output: str) -> bool:
-    """Tell whether a result is printed as JSON: `--format json`, or `auto` where stdout is no terminal."""
-    return output == "json" or (output == "auto" and not sys.stdout.isatty())
 
 
 _COLOURS = re.compile("(\x1b\\[(?:0|1|3[123])m)")

@@ -200,8 +200,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
         with ProgressPrinter() as progress:
             result = run_agent(spec, environ=os.environ, on_progress=progress, stop=interrupts.reason)
     except RunInterrupted as ended:
-        hint = _resume_hint(spec.output.pack)
-        _report_stop(ended.message, hint, f"Stopped: {ended.message}. {hint}".rstrip())
+        _report_stop(ended.message, _resume_hint(spec.output.pack))
         return int(interrupts.exit_code or ended.exit_code)
     except NotEvaluable as error:
         _add_resume_hint(error, spec.output.pack)
@@ -216,8 +215,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
         done, limit = result.progress, spec.limits.run.cost_usd
         hint = _resume_hint(result.pack, raise_cost=limit is not None and done.cost_usd >= limit)
         counts = f"{done.done:,} of {done.total:,} trials were run"
-        text = f"Stopped: {result.stopped}. {counts}, and the pack says that it is not complete. {hint}"
-        _report_stop(result.stopped, hint, text)
+        _report_stop(f"{result.stopped}. {counts}, and the pack says that it is not complete", hint)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
     refuse_unreachable(result.pack, result.summary, spec.suite)
     refuse_unjudged(result.pack, result.summary, name=str(spec.suite), remedy=CHECK_THE_AGENT)
@@ -277,11 +275,11 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
     results.add(payload, text)
 
 
-def _report_stop(reason: str, hint: str, text: str) -> None:
-    """Print that the run stopped, and how to resume it: for people, and as JSON for programs."""
+def _report_stop(reason: str, hint: str) -> None:
+    """Print that the run stopped, and how to resume it."""
     arguments: tuple[str, ...] = click.get_current_context().obj or ()
-    remedy = " ".join(hint.split("\n  "))
-    report_end(Ended(f"the run stopped: {reason}", remedy=remedy), arguments, text=text)
+    ended = Ended(f"the run stopped: {reason}", remedy=" ".join(hint.split("\n  ")))
+    report_end(ended, arguments, text=f"Stopped: {reason}. {hint}".rstrip())
 
 
 def _add_resume_hint(error: NotEvaluable, out: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import specified
-from agent_eval.cli.output import emit, wants_json
+from agent_eval.cli.output import emit, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,13 +48,15 @@ def requested_runs(suites: Sequence[str], values: Mapping[str, Any]) -> list[Run
     """
     from agent_eval.cli.suites import allowed_keys
     from agent_eval.config.spec import RunSpec
-    from agent_eval.suites.paths import is_of_conversations, suite_paths
+    from agent_eval.suites.paths import is_of_conversations, overlooked, suite_paths
 
     allowed_keys(values.get("agent__key_variables") or ())
     named = (*values["suite"], *suites)
     if not named:
         raise click.UsageError("Name a suite, or several, as arguments or with --suite.")
     paths = suite_paths(named)
+    for sentence in overlooked(named):
+        print_error(sentence)
     options = {name: value for name, value in values.items() if name not in ("suite", "output__pack")}
     for parameter, flag in _OF_ONE_SUITE.items():
         if len(paths) > 1 and options.get(parameter):
@@ -163,7 +165,7 @@ class Results:
             return
         suite = self._suites[len(self._payloads)]
         self._payloads.append({"suite": suite, **payload})
-        if not wants_json(self._output):
+        if self._output != "json":
             emit(self._output, {}, lambda colour: [f"{suite}:", *_lines(text(colour)), ""])
 
     def __enter__(self) -> Results:
@@ -173,7 +175,7 @@ class Results:
         if len(self._suites) == 1:
             return
         missing = list(self._suites[len(self._payloads) :])
-        if wants_json(self._output):
+        if self._output == "json":
             emit(self._output, {"runs": self._payloads, "not_run": missing}, lambda _colour: [])
         elif missing:
             emit(self._output, {}, lambda _colour: [f"Not run: {', '.join(missing)}"])

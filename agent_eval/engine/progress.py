@@ -26,6 +26,7 @@ class RunProgress:
         cost_usd: Known cost so far, in US dollars.
         unknown_cost: Finished trials whose cost is unknown.
         seconds: Time since this start.
+        seconds_done: Time from this start to when `done` last grew, as far as it was looked at; None for now.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
     """
@@ -41,6 +42,7 @@ class RunProgress:
     cost_usd: float = 0.0
     unknown_cost: int = 0
     seconds: float = 0.0
+    seconds_done: float | None = None
     unit: str = "trials"
     unanswered_calls: int = 0
 
@@ -51,11 +53,15 @@ class RunProgress:
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated time until the end; None before the first trial of this start is done."""
+        """Estimated time until the end; None before the first trial of this start is done.
+
+        It is estimated when a trial ends, and counts down until the next does.
+        """
         finished = self.done - self.resumed
         if not finished or not self.seconds:
             return None
-        return (self.total - self.done) * self.seconds / finished
+        took = self.seconds if self.seconds_done is None else self.seconds_done
+        return max(0.0, (self.total - self.done) * took / finished - (self.seconds - took))
 
 
 @dataclass
@@ -65,6 +71,8 @@ class Counter:
     total: int
     _progress: RunProgress = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _looked_at: tuple[int, float] = (0, 0.0)
+    """Number of finished trials, and the seconds when it was first seen."""
 
     def __post_init__(self) -> None:
         self._progress = RunProgress(self.total)
@@ -101,7 +109,10 @@ class Counter:
     def progress(self, *, in_flight: int = 0, seconds: float = 0.0) -> RunProgress:
         """Return the counts so far."""
         with self._lock:
-            return replace(self._progress, in_flight=in_flight, seconds=seconds)
+            progress = self._progress
+            if progress.done != self._looked_at[0]:
+                self._looked_at = progress.done, seconds
+            return replace(progress, in_flight=in_flight, seconds=seconds, seconds_done=self._looked_at[1])
 
 
 @dataclass

@@ -405,7 +405,7 @@ def at_events(indices: Sequence[int]) -> str:
 _RULES = ("expected_output", "tool_contracts", "regex_patterns", "json_schema")
 _RULES_IN_METADATA = (
     *("allowed_tools", "canaries", "final_output", "injections"),
-    *("lean_payload", "strict", "trajectory_match"),
+    *("lean_payload", "llm", "strict", "trajectory_match"),
 )
 
 

@@ -132,18 +132,6 @@ def load_judges(
     return list(judges.values())
 
 
-def default_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete the configuration of a run that names no judges.
-
-    There `final_output` compares a text only where the case or the configuration names a mode: a text is
-    written as an answer, as a description, or as a part of the answer, and nothing says which.
-    """
-    stated = configs.get("final_output")
-    if stated is not None and not isinstance(stated, Mapping):
-        return dict(configs)
-    return {**configs, "final_output": {"mode": "values", **(stated or {})}}
-
-
 def judge_case(judges: Sequence[Judge], case: Case, trace: Trace) -> list[Verdict]:
     """Run every judge on a case and return their verdicts, `replay_contract` first.
 

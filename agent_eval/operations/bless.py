@@ -153,7 +153,10 @@ def refuse_unfit(pack: Pack) -> None:
         ((config.execution_config.damaged_records or 0) > 0, "records of its trials were damaged"),
         (bool(config.git_dirty), "it was made of changes that are not committed"),
         (config.git_commit is None, "it does not know its commit"),
-        (config.model == "unknown", "it does not know its model"),
+        (
+            config.model == "unknown" and not any(row["models"] for row in pack.index_by_id().values()),
+            "neither --model nor its traces name its model",
+        ),
         (
             "looks" in (config.execution_config.model_extra or {}),
             "an earlier version ended it as soon as it was decided",

@@ -17,7 +17,8 @@ from agent_eval.importers.catalog import FORMATS, Family
 from agent_eval.operations.import_traces import Contents, ImportRequest, import_traces
 from agent_eval.operations.suites import migrate_suite
 from agent_eval.storage.json import read_json
-from agent_eval.suites.reader import SUITE_SUFFIXES, load_suite, open_suite
+from agent_eval.suites.paths import SUITE_SUFFIXES
+from agent_eval.suites.reader import load_suite, open_suite
 from agent_eval.suites.validate import validate_suite
 
 EXPECTED = ".expected.json"

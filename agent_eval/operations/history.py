@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, dri
 from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
 from agent_eval.operations.gate import read_policy
-from agent_eval.operations.packs import open_run, open_to_show, packs_below
+from agent_eval.operations.packs import open_run, open_to_show, packs_below, to_show
 from agent_eval.text.numbers import count
 
 FEWEST_SHARE = 0.5
@@ -31,13 +31,25 @@ WHOLE = 0.9
 
 
 def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
-    """Read the records of one dataset, the newest first.
+    """Read the records of one dataset, the newest first; as `read_histories_at`, but of one alone.
 
-    `where` is a pack, an archive or a directory of packs; `dataset_id` is needed where there are several.
+    Raises:
+        UsageError: There are several datasets, and none is named.
+    """
+    histories = read_histories_at(where, dataset_id)
+    if len(histories) > 1:
+        raise _name_one(where, "is of several datasets", histories)
+    return next(iter(histories.values()))
+
+
+def read_histories_at(where: Path, dataset_id: str | None = None) -> dict[str, list[RunRecord]]:
+    """Read the records of each dataset, the newest first, or of the one that is named.
+
+    `where` is a pack, an archive or a directory of packs.
 
     Raises:
         InvalidInput: There is no history, or it is not what was written.
-        UsageError: There are several datasets and none is named, or another one is.
+        UsageError: The dataset that is named is not among them.
     """
     if not where.exists():
         raise InvalidInput(f"{where} does not exist.", remedy="Correct the path.", file=str(where))
@@ -53,16 +65,19 @@ def read_history_at(where: Path, dataset_id: str | None) -> list[RunRecord]:
             remedy="Give the evidence of a run of `agent-eval ci` on the base branch.",
             file=str(where),
         )
-    if dataset_id is None and len(histories) == 1:
-        return next(iter(histories.values()))
-    if dataset_id is None or dataset_id not in histories:
-        stated = "is of several datasets" if dataset_id is None else f"has no dataset {dataset_id[:200]!r}"
-        raise UsageError(
-            f"{where} {stated}.",
-            remedy=f"Name one with --dataset-id: {', '.join(sorted(histories))[:500]}.",
-            field="dataset-id",
-        )
-    return histories[dataset_id]
+    if dataset_id is None:
+        return histories
+    if dataset_id not in histories:
+        raise _name_one(where, f"has no dataset {dataset_id[:200]!r}", histories)
+    return {dataset_id: histories[dataset_id]}
+
+
+def _name_one(where: Path, problem: str, histories: Mapping[str, object]) -> UsageError:
+    return UsageError(
+        f"{where} {problem}.",
+        remedy=f"Name one with --dataset-id: {', '.join(sorted(histories))[:500]}.",
+        field="dataset-id",
+    )
 
 
 def quarantine_at(path: Path | None, records: Sequence[RunRecord]) -> tuple[set[str], list[str]]:
@@ -101,37 +116,36 @@ def history_json(history: Board, warnings: Sequence[str] = ()) -> dict[str, Any]
     }
 
 
-def read_health(packs: Sequence[Path]) -> GateHealth:
-    """Verify the packs, and count their verdicts.
+def read_health(packs: Sequence[Path]) -> dict[str, GateHealth]:
+    """Verify the packs, and count their verdicts by dataset.
 
-    `packs` are packs, archives or directories of packs, of runs of one dataset, each run once.
+    `packs` are packs, archives or directories of packs, each run once.
 
     Raises:
         InvalidInput, InvalidPack: A pack cannot be read, or does not verify.
-        UsageError: Two are the same run, or of different datasets.
+        UsageError: Two are the same run.
     """
-    health = GateHealth()
+    by_dataset: dict[str, GateHealth] = {}
     paths: dict[str, Path] = {}
-    dataset_id: str | None = None
-    for path in (pack_path for named in packs for pack_path in packs_below(named)):
-        pack = open_to_show(path)
-        if dataset_id is None:
-            dataset_id = pack.manifest.dataset_id
-        if pack.manifest.dataset_id != dataset_id:
-            raise UsageError(
-                f"{path} is of dataset {pack.manifest.dataset_id[:200]!r}, and {packs[0]} of "
-                f"{dataset_id[:200]!r}",
-                remedy="Give the runs of one dataset.",
-                field="packs",
-            )
+    for path, pack in (opened for named in packs for opened in _opened_below(named)):
         if (same := paths.setdefault(pack.manifest_sha256, path)) is not path:
             raise UsageError(
                 f"{path} and {same} are the same run",
                 remedy="Give each run once: counted twice it looks like more evidence than it is.",
                 field="packs",
             )
+        health = by_dataset.setdefault(pack.manifest.dataset_id, GateHealth())
         health.add(pack.results(), pack.index_by_id())
-    return health
+    return by_dataset
+
+
+def _opened_below(where: Path) -> Iterator[tuple[Path, Pack]]:
+    """Open the packs of a pack, an archive or a directory; with their paths, in an archive with both."""
+    for path in packs_below(where):
+        if path.is_file():
+            yield from ((path / slug, to_show(pack)) for slug, pack in open_bundle(path).items())
+        else:
+            yield path, open_to_show(path)
 
 
 def check_drift(where: Path, release: Sequence[Path], *, dataset_id: str | None = None) -> DriftReport:

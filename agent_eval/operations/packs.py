@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
-from agent_eval.errors import InvalidInput, InvalidPack, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand
 from agent_eval.evidence.derived import enclosing_pack, is_pack
@@ -20,8 +20,12 @@ from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verif
 from agent_eval.evidence.redacted import RedactedPack
 from agent_eval.evidence.verify import Admit
 from agent_eval.operations.environment import redactor_for
+from agent_eval.storage.archive import ZipArchive
 from agent_eval.storage.files import read_bytes, sha256_bytes
 from agent_eval.storage.json import DEFAULT_LIMITS, parse, read_json
+
+ARCHIVE_NAME = "evidence.zip"
+"""Name of the archive of all packs in the output directory of `agent-eval ci`."""
 
 _ZIP = b"PK\x03\x04"
 """How a zip with a file in it begins."""
@@ -48,7 +52,12 @@ def open_run(path: Path, *, admit: Admit | None = None) -> Pack:
 
 def open_to_show(path: Path) -> Pack:
     """Open and verify a pack whose content is shown, exported or sent, and read it without secrets."""
-    return RedactedPack(open_run(path), redactor_for(os.environ))
+    return to_show(open_run(path))
+
+
+def to_show(pack: Pack) -> Pack:
+    """Read a verified pack without secrets."""
+    return RedactedPack(pack, redactor_for(os.environ))
 
 
 def path_in_pack(run: Path, name: Path) -> Path:
@@ -68,10 +77,20 @@ def outcomes_of(pack: Pack) -> list[tuple[str, str]]:
 
 
 def packs_below(path: Path) -> list[Path]:
-    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone."""
+    """List the packs in the output directory of `agent-eval ci`; a pack or an archive is listed alone.
+
+    Where the job's archive is there, it says which packs are of the last job: those of suites that it did not
+    have are of an earlier one.
+    """
     if not path.is_dir() or is_pack(path):
         return [path]
-    return sorted(entry for entry in path.iterdir() if entry.is_dir() and is_pack(entry)) or [path]
+    packs = sorted(entry for entry in path.iterdir() if entry.is_dir() and is_pack(entry))
+    try:
+        with ZipArchive(path / ARCHIVE_NAME, source=ARCHIVE_NAME) as archive:
+            of_last_job = {name.partition("/")[0] for name in archive.names()}
+    except (AgentEvalError, OSError):
+        return packs or [path]
+    return [pack for pack in packs if pack.name in of_last_job] or packs or [path]
 
 
 def view(pack: Pack) -> RunView:

@@ -16,7 +16,7 @@ from agent_eval.engine.scoring import Progress, score_suite
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.errors import InvalidInput, UsageError
 from agent_eval.judges.base import ask_models
-from agent_eval.judges.catalog import DEFAULT_JUDGES, default_configs, load_judges
+from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
 from agent_eval.judges.code import code_digests
 from agent_eval.operations import clock
 from agent_eval.operations.environment import JUDGING_PACKAGES, agent_pins, pinned_environment, redactor_for
@@ -141,8 +141,6 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     """
     file, directory = judging.judge_config, judging.directory
     configs = read_judge_configs(file, names, directory) if file else {}
-    if not judging.judges:
-        configs = default_configs(configs)
     if judging.pass_threshold < 100:
         for name in {"strict", "llm"}.intersection(names):
             configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from agent_eval.contracts import digest
@@ -17,6 +18,7 @@ _MISSPELT_BASELINE = 0.75
 _MISSPELT_CASE = 0.85
 """Likeness beyond which an id is a misspelling: two letters of ten are swapped."""
 _MOST_NAMED = 20
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 def add_waiver(
@@ -37,7 +39,8 @@ def add_waiver(
 
     Args:
         regression_key: Key of the regression, as in a comparison, to which it is limited; None for any.
-        expires_at: ISO 8601 time with its offset, after `at`; None for 90 days after `at`.
+        expires_at: A day, through whose end in UTC it holds, or an ISO 8601 time with its offset, after `at`;
+            None for 90 days after `at`.
 
     Raises:
         UsageError: There is no scope, a text is empty, or the expiry is unreadable, without offset or past.
@@ -73,12 +76,13 @@ def add_waiver(
 
 
 def _checked_expiry(expires_at: str, at: str) -> str:
+    end = f"{expires_at}T23:59:59+00:00" if _DAY.fullmatch(expires_at) else expires_at
     try:
-        if instant(expires_at) > instant(at):
-            return expires_at
+        if instant(end) > instant(at):
+            return end
         problem, wanted = "it is over already", f"a time after now, which is {at}"
     except ValueError as error:
-        problem, wanted = str(error), "a time with its offset"
+        problem, wanted = str(error), "a day, such as 2027-01-31, or a time with its offset"
     raise UsageError(
         f"the expiry {expires_at[:80]!r} cannot be used: {problem}",
         remedy=f"Give --expires-at {wanted}.",

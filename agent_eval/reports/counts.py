@@ -49,12 +49,14 @@ def passing(summary: RunSummary) -> str:
     ]
     passed = of_all(summary.passed_cases, summary.total_cases, "case")
     sentence = f"{passed} passed ({percent(summary.pass_rate)})"
+    if expects_nothing(summary):
+        sentence = f"Nothing is expected of these cases yet; {passed} ran without a fault"
     return f"{'; '.join([sentence, *rest])}."
 
 
 def not_judged(summary: RunSummary) -> list[str]:
     """Say which answers and fields of cases nothing in the run looks at, a sentence each."""
-    sentences = []
+    sentences = [_ADD_EXPECTATIONS] if expects_nothing(summary) else []
     if number := summary.answers_not_checked:
         answers = f"{verb(number, 'The answer', 'The answers')} of {count(number, 'case')}"
         sentences.append(
@@ -68,6 +70,28 @@ def not_judged(summary: RunSummary) -> list[str]:
 
 
 _FIELDS_SHOWN = 5
+_ADD_EXPECTATIONS = (
+    "Say in the suite what each case must do (`expected_output`, `regex_patterns`, `policy`), or import "
+    "it again with --expect FILE."
+)
+
+
+def expects_nothing(summary: RunSummary) -> bool:
+    """Tell whether no case says what the agent must do, although judges of that were there.
+
+    A suite made of recordings is so at first: only how each run ended is judged then, which says little.
+    """
+    judged = {name for name, counts in summary.judge_counts.items() if counts.judged}
+    return (
+        bool(judged)
+        and judged <= _OF_EVERY_RUN < summary.judge_counts.keys() | _OF_EVERY_RUN
+        and not summary.fields_not_judged
+        and not summary.answers_not_checked
+    )
+
+
+_OF_EVERY_RUN = frozenset({"replay_contract", "trajectory_step", "execution"})
+"""Judges of how a run went, which need nothing of its case."""
 
 
 def judging_words(summary: RunSummary) -> list[str]:

@@ -42,9 +42,7 @@ class Series:
     @property
     def sparkline(self) -> str:
         """A bar for each run, from the lowest to the highest value; `·` where none is known."""
-        if not self.known:
-            return ""
-        low, high = min(self.known), max(self.known)
+        low, high = min(self.known, default=0.0), max(self.known, default=0.0)
         return "".join(_bar(value, low, high) for value in self.values)
 
 

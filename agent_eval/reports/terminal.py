@@ -68,7 +68,8 @@ def _failing_case(row: CaseResultRow, path: str, colour: bool) -> list[str]:
     """Write a case that did not pass on one line with its reason, and its trajectory on the next."""
     from agent_eval.contracts.verdict import EXECUTION
 
-    word = painted(_WORDS.get(row["outcome"], "FAILED"), RED, colour)
+    is_open = row["outcome"] in ("inconclusive", "skipped")
+    word = painted(_WORDS.get(row["outcome"], "FAILED"), YELLOW if is_open else RED, colour)
     # A crash of the agent explains more than a judge's complaint of the missing output.
     objections = sorted(
         (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice, product
 from pathlib import Path
 
 from agent_eval.errors import UsageError
@@ -22,6 +24,9 @@ MAX_SUITES = 500
 """Suites of one command."""
 
 _WILD = frozenset("*?[")
+_CHOICE = re.compile(r"\{([^{}]*,[^{}]*)\}")
+"""Alternatives in a glob, such as `{json,yaml}`."""
+SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
 _HEAD = 4 << 20
 
@@ -73,8 +78,8 @@ def bundled_suite(name: str) -> Path:
 def suite_paths(patterns: Sequence[str]) -> list[Path]:
     """List the files that the patterns name, each once, in their order, globs sorted.
 
-    They are paths or globs, relative to the working directory; `**` crosses directories. `demo:NAME` and
-    `quack:GROUP/NAME` are bundled suites.
+    They are paths or globs, relative to the working directory; `**` crosses directories, and `{json,yaml}` is
+    either. `demo:NAME` and `quack:GROUP/NAME` are bundled suites.
 
     Raises:
         UsageError: A glob matches nothing, a bundled suite does not exist, or there are more than
@@ -94,9 +99,9 @@ def _matches(pattern: str) -> list[Path]:
     if is_bundled_name(pattern):
         return [bundled_suite(pattern)]
     # A pattern that is also the name of a file is that file.
-    if not _WILD.intersection(pattern) or Path(pattern).exists():
+    if not _is_glob(pattern) or Path(pattern).exists():
         return [Path(pattern)]
-    paths = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())
+    paths = [path for path in matching(pattern) if Path(path).is_file()]
     if not paths:
         raise UsageError(
             f"No suite matches {pattern!r}.",
@@ -104,6 +109,55 @@ def _matches(pattern: str) -> list[Path]:
             field="suite",
         )
     return [Path(path) for path in paths]
+
+
+def _is_glob(pattern: str) -> bool:
+    return bool(_WILD.intersection(pattern) or _CHOICE.search(pattern))
+
+
+def matching(pattern: str, *, root: Path | None = None) -> list[str]:
+    """List the paths that a glob matches, sorted, relative to `root`; of `{a,b}` either may be there."""
+    parts = [part.split(",") if number % 2 else [part] for number, part in enumerate(_CHOICE.split(pattern))]
+    globs = islice(map("".join, product(*parts)), MAX_SUITES)
+    return sorted({path for each in globs for path in glob.glob(each, root_dir=root, recursive=True)})
+
+
+def overlooked(patterns: Sequence[str]) -> list[str]:
+    """Say which suites lie beside those that globs name, under another ending, and are not among them.
+
+    Example:
+        >>> overlooked(["suites/one.json"])
+        []
+    """
+    named = {os.path.abspath(path) for path in suite_paths(patterns)}
+    sentences = []
+    for pattern in filter(_is_glob, patterns):
+        start, ending = os.path.splitext(pattern)
+        if ending not in SUITE_SUFFIXES:
+            continue
+        others = [
+            path
+            for path in matching(f"{start}.{{json,jsonl,yaml,yml}}")
+            if os.path.abspath(path) not in named and _looks_like_a_suite(Path(path))
+        ]
+        if others:
+            listed = ", ".join(f"`{path}`" for path in others[:3]) + (", …" if len(others) > 3 else "")
+            sentences.append(
+                f"{listed} {'is a suite' if len(others) == 1 else 'are suites'} that `{pattern}` does not "
+                f"name. To include {'it' if len(others) == 1 else 'them'}: `{start}.{{json,jsonl,yaml,yml}}`."
+            )
+    return sentences
+
+
+def _looks_like_a_suite(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with open_regular(path) as file:
+            head = file.read(_HEAD)
+    except (OSError, ValueError):
+        return False
+    return b"dataset_id" in head or b"agentId" in head
 
 
 def is_of_conversations(path: Path) -> bool:

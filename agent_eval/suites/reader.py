@@ -28,9 +28,8 @@ from agent_eval.suites.document import (
     states_current_version,
     whole_shards,
 )
+from agent_eval.suites.paths import SUITE_SUFFIXES
 from agent_eval.suites.problems import Problem
-
-SUITE_SUFFIXES = (".json", ".jsonl", ".yaml", ".yml")
 
 MAX_LINE_BYTES = DEFAULT_LIMITS.max_bytes
 

@@ -60,7 +60,7 @@ def test_a_suite_is_judged_and_verified_by_any_user_without_a_home(
     unpacked: Unpacked, workspace: Path, user: str, run: Run
 ):
     run = of(replace(run, entrypoint=WITHOUT_HOME), workspace, user)
-    done = with_arguments(run, "run suite_good.json --out runs/mine").execute(unpacked)
+    done = with_arguments(run, "run suite_good.json --out runs/mine --format json").execute(unpacked)
     assert done.returncode == ExitCode.OK, done.stderr
     assert json.loads(done.stdout)["summary"]["pass_rate"] == 1
     verified = with_arguments(run, "pack verify --run runs/mine").execute(unpacked)
@@ -82,9 +82,8 @@ def test_an_agent_runs_with_all_taken_away(unpacked: Unpacked, workspace: Path):
     case = {"case_id": "a", "regex_patterns": ["^uid 1001, home none$"]}
     (workspace / "live.json").write_text(json.dumps({"dataset_id": "live", "cases": [case]}))
     run = of(replace(HARDENED, entrypoint=WITHOUT_HOME), workspace, f"{USER}:{USER}")
-    done = with_arguments(run, "run live.json --agent-command 'python3 agent.py' --out mine").execute(
-        unpacked
-    )
+    line = "run live.json --agent-command 'python3 agent.py' --out mine --format json"
+    done = with_arguments(run, line).execute(unpacked)
     assert done.returncode == ExitCode.OK, done.stderr
     assert json.loads(done.stdout)["summary"]["pass_rate"] == 1, done.stdout
 

@@ -33,6 +33,14 @@ TIMEOUT = 120
 Process = subprocess.Popen[bytes] | ForkedProcess
 
 
+def resuming(err: str) -> str:
+    """The command that resumes, of the error that a stopped run ends in."""
+    remedy = json.loads(err.splitlines()[-1])["error"]["details"]["remedy"]
+    introduced = re.search(r"To go on(?:: |, raise --max-run-cost in )(.*--resume)$", remedy)
+    assert introduced is not None, remedy
+    return introduced[1]
+
+
 @dataclass(frozen=True)
 class Ended:
     """How a command ended, and what it printed."""
@@ -229,6 +237,7 @@ __all__ = [
     "agent_eval",
     "environment",
     "execute",
+    "resuming",
     "start",
     "tree",
     "write_program",

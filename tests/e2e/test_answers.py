@@ -27,8 +27,22 @@ def write(path: Path, *, output: Any, expected: Any, **fields: Any) -> Path:
 
 def run(path: Path, *options: str) -> Ended:
     return agent_eval(
-        "run", "--suite", str(path), "--out", str(path.with_suffix("")), *options, cwd=path.parent
+        "run",
+        "--format",
+        "json",
+        "--suite",
+        str(path),
+        "--out",
+        str(path.with_suffix("")),
+        *options,
+        cwd=path.parent,
     )
+
+
+def leaving_texts_unchecked(directory: Path) -> tuple[str, str]:
+    """The options of a run whose configuration compares a text only where its case names a mode."""
+    (directory / "judges.json").write_text('{"final_output": {"mode": "values"}}')
+    return "--judge-config", "judges.json"
 
 
 def summary(path: Path, *options: str) -> dict[str, Any]:
@@ -37,11 +51,23 @@ def summary(path: Path, *options: str) -> dict[str, Any]:
     return dict(json.loads(ended.out)["summary"])
 
 
-def test_a_text_without_a_mode_is_said_first_and_is_no_pass_under_release(tmp_path: Path) -> None:
+def test_a_text_without_a_mode_is_compared_exactly_and_a_failure_says_so(tmp_path: Path) -> None:
+    right = write(tmp_path / "right.json", output=" Paris ", expected="Paris")
+    assert summary(right)["passed_cases"] == 1
+    wrong = write(tmp_path / "wrong.json", output="Rome", expected="Paris")
+    first, *_ = run(wrong, "--format", "text").out.splitlines()
+    assert first.startswith("FAILED book: final_output:")
+    assert "(expected_output without a mode: compared exactly)" in first
+
+
+def test_answers_that_a_configuration_leaves_unchecked_are_said_first_and_no_pass_under_release(
+    tmp_path: Path,
+) -> None:
     before = write(tmp_path / "before.json", output="Rome", expected="Paris")
     now = write(tmp_path / "now.json", output="Rome", expected="Paris")
-    assert summary(before)["answers_not_checked"] == 1
-    first, second, *_ = run(now, "--format", "text").out.splitlines()
+    unchecked = leaving_texts_unchecked(tmp_path)
+    assert summary(before, *unchecked)["answers_not_checked"] == 1
+    first, second, *_ = run(now, "--format", "text", *unchecked).out.splitlines()
     assert first.startswith("1 of 1 cases passed")
     assert second.startswith("The answer of 1 case is not checked")
     packs = ("--baseline", str(before.with_suffix("")), "--candidate", str(now.with_suffix("")))
@@ -67,6 +93,19 @@ def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
     assert "fields_not_judged" not in summary(path)
 
 
+def test_a_suite_that_expects_nothing_yet_says_so_with_what_to_add(tmp_path: Path) -> None:
+    call = {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "pay", "input": {}, "call_id": "1"}
+    paid = {"idx": 1, "actor": "tool", "type": "tool_result", "tool": "pay", "output": 1, "call_id": "1"}
+    said = {"idx": 2, "actor": "agent", "type": "message", "output": "Paid."}
+    nothing = {"output": None, "expected": None, "regex_patterns": [], "trace": [call, paid, said]}
+    path = write(tmp_path / "suite.json", **nothing)
+    lines = run(path, "--format", "text").out.splitlines()
+    assert lines[0] == "Nothing is expected of these cases yet; 1 of 1 cases ran without a fault."
+    assert lines[1].startswith("Say in the suite what each case must do (`expected_output`")
+    expecting = write(tmp_path / "expecting.json", **{**nothing, "policy": {"forbidden_tools": ["delete"]}})
+    assert run(expecting, "--format", "text").out.startswith("1 of 1 cases passed (100%).")
+
+
 @pytest.mark.parametrize("layout", ["files", "compact"])
 def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path: Path, layout: str) -> None:
     path = write(tmp_path / "suite.json", output="Rome", expected="Paris")
@@ -83,7 +122,7 @@ def test_a_pack_whose_cases_differ_only_in_what_was_not_judged_verifies(tmp_path
     ]
     suite["cases"] = [{**case, **fields, "case_id": f"case-{n}"} for n, fields in enumerate(more)]
     path.write_text(json.dumps(suite))
-    counted = summary(path, "--layout", layout)
+    counted = summary(path, "--layout", layout, *leaving_texts_unchecked(tmp_path))
     assert counted["answers_not_checked"] == 5
     assert counted["fields_not_judged"] == {"metadata.canaries": 1, "must_not_call": 2}
     verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
@@ -100,7 +139,7 @@ def test_a_crashed_attempt_is_an_error_whichever_judges_judge_it_again(tmp_path:
     assert crash["verdicts"][0]["reason"] == "the agent exited with code 3: crashed on purpose"
 
 
-def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Runner) -> None:
+def test_ci_says_it_in_its_summary_and_a_first_release_does_not_pass(runner: Runner) -> None:
     case = {
         "case_id": "capital",
         "expected_output": "Paris",
@@ -108,11 +147,12 @@ def test_ci_says_it_in_its_comment_and_a_first_release_does_not_pass(runner: Run
         "trace": [{"idx": 0, "actor": "agent", "type": "message", "output": "Rome"}],
     }
     runner.write_suite(case)
-    step = runner.pull_request(min_pass_rate="0.5")
+    leaving_texts_unchecked(runner.workspace)
+    step = runner.push(min_pass_rate="0.5", judge_config="judges.json")
     assert "The answer of 1 case is not checked" in step.summary
     assert step.code == 0
     (runner.workspace / "gate.yml").write_text("preset: release\n")
-    released = runner.push(min_pass_rate="0.5", policy="gate.yml")
+    released = runner.push(min_pass_rate="0.5", policy="gate.yml", judge_config="judges.json")
     assert (released.code, released.outcome) == (1, "failed")
     assert "The answer of 1 case is not checked" in released.summary
 

@@ -104,7 +104,7 @@ def test_pipes_that_nobody_writes_to_are_not_waited_for(arguments: tuple[Any, ..
 
 
 def test_a_broken_suite_leaves_the_previous_pack_as_it_was(tmp_path: Path) -> None:
-    agent_eval("run", "--suite", GOOD, "--out", "out", cwd=tmp_path).json()
+    agent_eval("run", "--format", "json", "--suite", GOOD, "--out", "out", cwd=tmp_path).json()
     (tmp_path / "s.json").write_bytes(BROKEN_SUITES["duplicate case id"][1])
     before = tree(tmp_path)
     refused(agent_eval("run", "--suite", "s.json", "--out", "out", cwd=tmp_path))
@@ -150,9 +150,18 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for layout in ("files", "compact"):
         for name, source in (("baseline", GOOD), ("candidate", BAD)):
             out = f"{layout}/{name}"
-            agent_eval("run", "--suite", source, "--out", out, "--layout", layout, cwd=here).json()
+            agent_eval(
+                "run", "--format", "json", "--suite", source, "--out", out, "--layout", layout, cwd=here
+            ).json()
         agent_eval(
-            "compare", "--baseline", f"{layout}/baseline", "--candidate", f"{layout}/candidate", cwd=here
+            "compare",
+            "--format",
+            "json",
+            "--baseline",
+            f"{layout}/baseline",
+            "--candidate",
+            f"{layout}/candidate",
+            cwd=here,
         ).json()
     return here
 

@@ -88,7 +88,7 @@ def suite(place: Path, *, name: str = "suite.jsonl", last: str = "") -> Path:
 
 def run(place: Path, out: str, *more: str) -> Ended:
     arguments = ["run", "--suite", "suite.jsonl", "--out", out, "--run-id", "r", *more]
-    return agent_eval(*arguments, cwd=place)
+    return agent_eval(*arguments, "--format", "json", cwd=place)
 
 
 def on(cluster: Cluster) -> list[str]:
@@ -181,7 +181,7 @@ def run_trials(place: Path, out: str, seconds: float, *more: str) -> Ended:
     (place / "live.jsonl").write_text("\n".join(map(json.dumps, [{"dataset_id": "live"}, *rows])) + "\n")
     program = f"{sys.executable} -S -E {place / 'agent.py'} {place / 'log'} {seconds}"
     of_run = ["run", "--suite", "live.jsonl", "--out", out, "--run-id", "r", "--agent-command", program]
-    return agent_eval(*of_run, *more, cwd=place)
+    return agent_eval(*of_run, "--format", "json", *more, cwd=place)
 
 
 def test_trials_of_an_agent_run_on_all_workers_at_once_and_give_the_same_pack(

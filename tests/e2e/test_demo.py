@@ -67,7 +67,7 @@ def test_every_command_in_the_comment_runs(comment: str, place: Path) -> None:
     commands = re.findall(r"^agent-eval (run .*)$", comment, re.MULTILINE)
     assert len(commands) == len(REGRESSED)
     for command in commands:
-        summary = agent_eval(*shlex.split(command), cwd=place).json()["summary"]
+        summary = agent_eval(*shlex.split(command), "--format", "json", cwd=place).json()["summary"]
         assert (summary["total_cases"], summary["passed_cases"]) == (1, 0)
 
 
@@ -79,12 +79,16 @@ def test_the_evidence_is_where_it_says(shown: Ended, place: Path) -> None:
         evidence / "evidence.zip",
         place / "runs/demo/baseline/evidence",
     ):
-        assert agent_eval("pack", "verify", "--run", pack, cwd=place).json()["cases"] == 12
+        assert (
+            agent_eval("pack", "verify", "--format", "json", "--run", pack, cwd=place).json()["cases"] == 12
+        )
 
 
 def test_the_archive_of_a_run_serves_as_a_baseline(shown: Ended, place: Path) -> None:
     ended = agent_eval(
         *("compare", "--baseline", "runs/demo/baseline/evidence"),
+        "--format",
+        "json",
         *("--candidate", "runs/demo/evidence/evidence.zip", "--out", "delta.json"),
         cwd=place,
     )

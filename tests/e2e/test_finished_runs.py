@@ -44,9 +44,9 @@ def calls(place: Path) -> int:
 
 
 def test_resuming_a_finished_run_runs_nothing_and_exits_with_0(place: Path) -> None:
-    first = agent_eval(*RUN, "--resume", "--run-id", "r", cwd=place).json()
+    first = agent_eval(*RUN, "--format", "json", "--resume", "--run-id", "r", cwd=place).json()
     before = tree(place)
-    again = agent_eval(*RUN, "--resume", cwd=place).json()
+    again = agent_eval(*RUN, "--format", "json", "--resume", cwd=place).json()
     assert (again["already_complete"], again["complete"], again["resumed_cases"]) == (True, True, CASES)
     assert (again["run_id"], again["summary"]) == ("r", first["summary"])
     assert again["cost_usd"] is None, "the pack does not say what the whole run cost"
@@ -107,7 +107,7 @@ ASKS = "def agent(task, call_tool):\n    return str(call_tool('lookup', {}))\n"
 def test_a_run_that_reached_no_agent_cost_nothing_and_is_run_again(unreached: list[str], place: Path) -> None:
     (place / "asks.py").write_text(ASKS)
     for _ in range(2):
-        ended = agent_eval(*RECORDED, *unreached, "--case", "1", "--resume", cwd=place)
+        ended = agent_eval(*RECORDED, "--format", "json", *unreached, "--case", "1", "--resume", cwd=place)
         assert ended.code == 4
         assert json.loads(ended.out)["already_complete"] is False
 
@@ -148,19 +148,19 @@ def test_fresh_discards_what_an_unfinished_run_left_and_does_not_go_on(place: Pa
     assert agent_eval(*RUN, "--max-run-cost", "0.5", cwd=place).code == 4
     assert agent_eval(*RUN, "--fresh", "--resume", cwd=place).error["details"]["field"] == "fresh"
     assert (place / "out.journal").exists()
-    done = agent_eval(*RUN, "--fresh", cwd=place).json()
+    done = agent_eval(*RUN, "--format", "json", "--fresh", cwd=place).json()
     assert (done["resumed_cases"], calls(place)) == (0, 2 + CASES)
 
 
 def test_the_command_that_resumes_does_not_begin_anew(place: Path) -> None:
-    ended = agent_eval(*RUN, "--fresh", "--max-run-cost", "0.5", cwd=place)
-    hint = ended.err.splitlines()[-2]
+    ended = agent_eval(*RUN, "--fresh", "--max-run-cost", "0.5", "--format", "text", cwd=place)
+    hint = ended.err.splitlines()[-1]
     assert "--resume" in hint
     assert "--fresh" not in hint
 
 
 def begin(place: Path, *more: str) -> Process:
-    return start(*RUN, "--run-id", "r", "--resume", *more, cwd=place, own_group=True)
+    return start(*RUN, "--run-id", "r", "--resume", "--format", "json", *more, cwd=place, own_group=True)
 
 
 KILLS = 60 if NIGHTLY else 12 if FULL else 8

@@ -143,7 +143,7 @@ def run(place: Path, function: str, *more: str, out: str = "out", suite: str = "
 
 
 def command(function: str, *more: str, out: str = "out", suite: str = "suite.jsonl") -> list[str]:
-    of_run = ["run", "--suite", suite, "--out", out, "--run-id", "r", "--layout", "files"]
+    of_run = ["run", "--suite", suite, "--out", out, "--run-id", "r", "--layout", "files", "--format", "json"]
     return [*of_run, "--command-timeout-seconds", SECONDS, "--agent", f"python:functions:{function}", *more]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, tree
+from tests.e2e.program import REPOSITORY, Ended, agent_eval, environment, resuming, tree
 from tests.extent import WHOLE_JOB
 from tests.fakes.json_server import JsonServer
 
@@ -39,9 +39,8 @@ def place(tmp_path: Path) -> Path:
 
 def run(place: Path, *more: str, out: str = "out", **how: Any) -> Ended:
     agent = f"{sys.executable} -S -E agent.py program"
-    return agent_eval(
-        "run", "--suite", "suite.json", "--out", out, "--agent-command", agent, *more, cwd=place, **how
-    )
+    words = ["run", "--suite", "suite.json", "--out", out, "--agent-command", agent, "--format", "json"]
+    return agent_eval(*words, *more, cwd=place, **how)
 
 
 def paste(place: Path, command: str) -> subprocess.CompletedProcess[str]:
@@ -62,7 +61,7 @@ def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: P
     assert json.loads((place / "out" / "manifest.json").read_text())["complete"] is False
     refused = agent_eval("compare", "--baseline", "out", "--candidate", "out", cwd=place)
     assert "not complete" in refused.error["message"]
-    command = ended.err.splitlines()[-2].strip()
+    command = resuming(ended.err)
     assert limit[0] in command
     if limit[0] == "--max-run-cost":
         assert "is reached (0.75 spent)" in ended.err
@@ -77,11 +76,11 @@ def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: P
 def test_the_words_of_the_command_survive_a_shell(place: Path) -> None:
     odd = 'it\'s $HOME; `x` | "y"'
     ended = run(place, "--run-id", odd, "--max-run-cost", "0.25", out="an out & more")
-    words = shlex.split(ended.err.splitlines()[-2])
+    words = shlex.split(resuming(ended.err))
     assert words[words.index("--run-id") + 1] == odd
     assert words[words.index("--out") + 1] == "an out & more"
     assert words[-1] == "--resume"
-    again = paste(place, ended.err.splitlines()[-2].replace("--max-run-cost 0.25", ""))
+    again = paste(place, resuming(ended.err).replace("--max-run-cost 0.25", ""))
     assert json.loads(again.stdout)["run_id"] == odd
 
 
@@ -95,14 +94,14 @@ def test_a_command_with_a_secret_in_it_is_not_printed(place: Path) -> None:
         environ={"MY_TOKEN": "s3cr3t-of-mine"},
     )
     assert "s3cr3t-of-mine" not in ended.err
-    assert ended.err.splitlines()[-2].endswith("the same command with --resume")
+    assert resuming(ended.err) == "the same command with --resume"
 
 
 def test_a_failure_in_the_middle_says_how_to_resume(place: Path) -> None:
     (place / "stop-at-3").touch()
     agent = "./program -S -E agent.py program"
     arguments = ["run", "--suite", "suite.json", "--out", "out", "--agent-command", agent]
-    ended = agent_eval(*arguments, cwd=place)
+    ended = agent_eval(*arguments, "--format", "json", cwd=place)
     assert (ended.code, ended.error["code"]) == (4, "not_started")
     remedy = ended.error["details"]["remedy"]
     assert "What has finished is in out.journal. To go on:" in remedy
@@ -139,7 +138,7 @@ UNREACHED = ["--agent", "python:caller:agent", "--tools", NOBODY]
 @pytest.mark.parametrize("command", ["run", "run-loop"])
 def test_an_agent_that_was_never_reached_was_not_evaluated(command: str, unreachable_tools: Path) -> None:
     arguments = [command, "--suite", "suite.json", "--out", "out", "--trials", "2", "--case", "1"]
-    ended = agent_eval(*arguments, *UNREACHED, cwd=unreachable_tools)
+    ended = agent_eval(*arguments, "--format", "json", *UNREACHED, cwd=unreachable_tools)
     assert ended.code == 4
     error = json.loads(ended.err)["error"]
     assert error["message"] == "suite.json: the agent could not be reached in any of 1 cases."
@@ -163,7 +162,7 @@ def test_waiting_for_a_tool_is_counted_as_a_retry_and_not_as_the_agents_time(unr
     with JsonServer() as server:
         server.answers = [(429, {"Retry-After": "2"}, b""), (200, {}, b'{"response": "done"}')]
         live = [*arguments, "--tools", server.url, "--record", "tools.json"]
-        ended = agent_eval(*live, cwd=unreachable_tools, environ={"AGENT_EVAL_CLOCK": ""})
+        ended = agent_eval(*live, "--format", "json", cwd=unreachable_tools, environ={"AGENT_EVAL_CLOCK": ""})
     said = ended.json()
     assert (said["retries"], said["summary"]["passed_cases"]) == (1, 1)
     index = json.loads((unreachable_tools / "out" / "run" / "index.jsonl").read_text())

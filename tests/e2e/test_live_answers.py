@@ -22,7 +22,7 @@ def run(place: Path, *arguments: str, case: dict[str, Any] | None = None, **how:
     cases = [{"case_id": "a", "input": "hi", "regex_patterns": ["."], **(case or {})}]
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     out = () if "--out" in arguments else ("--out", "out")
-    return agent_eval("run", "--suite", "suite.json", *out, *arguments, cwd=place, **how)
+    return agent_eval("run", "--format", "json", "--suite", "suite.json", *out, *arguments, cwd=place, **how)
 
 
 def events(place: Path, out: str = "out") -> list[dict[str, Any]]:

@@ -19,7 +19,9 @@ def run(place: Path, answer: dict[str, Any], *more: str, **case: Any) -> Ended:
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [{**CASE, **case}]}))
     (place / "agent.py").write_text(f"import json\nprint(json.dumps({answer!r}))\n")
     agent = ["--agent-command", f"{sys.executable} -S -E agent.py", *more]
-    return agent_eval("run", "--suite", "suite.json", "--out", "out", "--fresh", *agent, cwd=place)
+    return agent_eval(
+        "run", "--format", "json", "--suite", "suite.json", "--out", "out", "--fresh", *agent, cwd=place
+    )
 
 
 def events(place: Path) -> list[dict[str, Any]]:
@@ -144,7 +146,9 @@ def test_a_resumed_run_counts_the_unanswered_calls_of_its_first_start(tmp_path: 
     several = ["--trials", "3", "--max-run-cost", "1"]
     assert json.loads(run(tmp_path, answer, *several).out)["unanswered_calls"] == 1
     command = ["--agent-command", f"{sys.executable} -S -E agent.py", "--trials", "3", "--resume"]
-    resumed = agent_eval("run", "--suite", "suite.json", "--out", "out", *command, cwd=tmp_path).json()
+    resumed = agent_eval(
+        "run", "--format", "json", "--suite", "suite.json", "--out", "out", *command, cwd=tmp_path
+    ).json()
     assert resumed["unanswered_calls"] == 3
 
 
@@ -164,7 +168,7 @@ def run_program(place: Path, body: str, *more: str) -> Ended:
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
     (place / "agent.py").write_text(HELPER + body)
     agent = ["--agent-command", f"{sys.executable} -S -E agent.py", "--parallel", "3", *more]
-    return agent_eval("run", "--suite", "suite.json", "--out", "out", *agent, cwd=place)
+    return agent_eval("run", "--format", "json", "--suite", "suite.json", "--out", "out", *agent, cwd=place)
 
 
 def test_a_program_calls_its_tools_while_it_runs(tmp_path: Path) -> None:

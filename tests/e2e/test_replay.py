@@ -64,7 +64,7 @@ def pinned(pack: Path, **pins: Any) -> None:
 
 def test_a_pack_replays_where_it_was_made_and_the_report_belongs_to_it(tmp_path: Path) -> None:
     pack = judged(tmp_path)
-    report = agent_eval("replay", "--run", "p", cwd=tmp_path).json()
+    report = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path).json()
     assert report["replay_passed"] is report["summary_match"] is report["env_match"] is True
     assert (report["cases"], report["judges_from"]) == (2, "pack")
     assert report["saved_summary"] == report["replayed_summary"]
@@ -83,7 +83,7 @@ def test_a_forged_verdict_does_not_replay_and_the_case_is_named(tmp_path: Path) 
         config["judge_configs"]["policy"] = {"hard": False}
 
     sealed_again(pack, "run/config.json", forge)
-    ended = agent_eval("replay", "--run", "p", cwd=tmp_path)
+    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
     report = ended.json()
     assert (ended.code, report["replay_passed"], report["summary_match"]) == (1, False, False)
     [mismatch] = report["case_mismatches"]
@@ -99,7 +99,7 @@ def test_a_forged_verdict_does_not_replay_and_the_case_is_named(tmp_path: Path) 
 def test_every_pin_that_differs_fails_the_replay_unless_it_is_allowed(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, python="3.0.1", packages={"orjson": "0.1"})
-    ended = agent_eval("replay", "--run", "p", cwd=tmp_path)
+    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
     report = ended.json()
     assert (ended.code, report["env_match"], report["case_mismatches"]) == (1, False, [])
     differing = {pin["field"]: (pin["saved"], pin["allowed"]) for pin in report["env_mismatches"]}
@@ -108,7 +108,9 @@ def test_every_pin_that_differs_fails_the_replay_unless_it_is_allowed(tmp_path: 
     assert differing["packages.pydantic"] == (None, False)
     partly = agent_eval("replay", "--run", "p", "--allow-env-drift", "python,packages.orjson", cwd=tmp_path)
     assert partly.code == 1
-    allowed = agent_eval("replay", "--run", "p", "--allow-env-drift", "python,packages", cwd=tmp_path)
+    allowed = agent_eval(
+        "replay", "--format", "json", "--run", "p", "--allow-env-drift", "python,packages", cwd=tmp_path
+    )
     report = allowed.json()
     assert (allowed.code, report["replay_passed"], report["env_match"]) == (0, True, False)
     assert report["env_drift_allowed"] == ["python", "packages"]
@@ -126,7 +128,7 @@ def test_a_key_that_is_no_pin_is_refused_with_the_pins_that_there_are(tmp_path: 
 def test_a_judge_that_the_run_did_not_use_is_no_pin(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     pinned(pack, judges={"policy": 2, "replay_contract": 3, "of_a_later_version": 7})
-    report = agent_eval("replay", "--run", "p", cwd=tmp_path).json()
+    report = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path).json()
     assert report["replay_passed"] is True
 
 
@@ -158,7 +160,7 @@ def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path
     assert "no signature" in refused("--public-key", "mine.pub")
     assert agent_eval("attest", "--run", "p", "--key", "mine", cwd=tmp_path).code == 0
     assert "trusted key" in refused("--public-key", "other.pub")
-    trusted = agent_eval(*trust, "--public-key", "mine.pub", cwd=tmp_path, fresh=True)
+    trusted = agent_eval(*trust, "--format", "json", "--public-key", "mine.pub", cwd=tmp_path, fresh=True)
     assert (trusted.json()["replay_passed"], trusted.json()["judges_from"]) == (True, "signed pack")
     assert (tmp_path / "ran").exists()
     (tmp_path / "ran").unlink()
@@ -169,9 +171,11 @@ def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path
 
 def test_judges_that_the_user_names_may_be_anything(tmp_path: Path) -> None:
     judged(tmp_path, "marking:Marking")
-    ended = agent_eval("replay", "--run", "p", "--judge", "marking:Marking", cwd=tmp_path, fresh=True)
+    ended = agent_eval(
+        "replay", "--format", "json", "--run", "p", "--judge", "marking:Marking", cwd=tmp_path, fresh=True
+    )
     assert (ended.json()["replay_passed"], ended.json()["judges_from"]) == (True, "command line")
-    other = agent_eval("replay", "--run", "p", "--judge", "policy", cwd=tmp_path)
+    other = agent_eval("replay", "--format", "json", "--run", "p", "--judge", "policy", cwd=tmp_path)
     assert other.code == 1
     assert {judge["judge_id"] for judge in other.json()["case_mismatches"][0]["judges"]} == {
         "marking",
@@ -182,7 +186,7 @@ def test_judges_that_the_user_names_may_be_anything(tmp_path: Path) -> None:
 def test_an_archive_replays_and_an_incomplete_run_does_not(tmp_path: Path) -> None:
     pack = judged(tmp_path)
     shutil.make_archive(str(tmp_path / "evidence"), "zip", tmp_path, "p")
-    ended = agent_eval("replay", "--run", "evidence.zip", "--out", "r.json", cwd=tmp_path)
+    ended = agent_eval("replay", "--format", "json", "--run", "evidence.zip", "--out", "r.json", cwd=tmp_path)
     assert ended.json()["replay_passed"] is True
     edit(pack / "manifest.json", {"complete": False})
     refused = agent_eval("replay", "--run", "p", cwd=tmp_path)
@@ -224,5 +228,5 @@ def test_an_llm_judge_replays_from_the_rulings_in_the_pack_and_asks_no_model(tmp
     options = ("--suite", "suite.json", "--out", "p", "--judge", "llm", *model)
     assert agent_eval("run", *options, cwd=tmp_path).code == 0
     (tmp_path / "script.json").unlink()
-    ended = agent_eval("replay", "--run", "p", cwd=tmp_path)
+    ended = agent_eval("replay", "--format", "json", "--run", "p", cwd=tmp_path)
     assert (ended.code, ended.json()["replay_passed"]) == (0, True)

@@ -36,7 +36,7 @@ def run_loop(place: Path, command: str, *more: str, environ: dict[str, str] | No
 
 
 def replay(place: Path, *more: str, run: str = "pack", **how: Any) -> Ended:
-    return agent_eval("replay-exec", "--run", run, *more, cwd=place, **how)
+    return agent_eval("replay-exec", "--format", "json", "--run", run, *more, cwd=place, **how)
 
 
 def digest(pack: Path) -> str:

@@ -23,6 +23,8 @@ def test_a_run_with_failed_cases_exits_0_and_prints_its_summary(tmp_path: Path) 
             "--run-id",
             "r",
         ),
+        "--format",
+        "json",
         cwd=tmp_path,
     )
     assert ended.code == 0
@@ -47,6 +49,8 @@ def test_what_was_said_of_the_run_stands_in_its_configuration(tmp_path: Path) ->
     flags = [part for name, value in said.items() for part in (f"--{name}", value)]
     agent_eval(
         "run",
+        "--format",
+        "json",
         "--suite",
         GOOD,
         "--out",

@@ -34,7 +34,7 @@ def suite_of(path: Path, *cases: dict[str, Any]) -> Path:
 
 def run_loop(place: Path, suite: Path, command: str, *more: str, out: str = "out", **how: Any) -> Ended:
     arguments = ["--suite", suite, "--out", out, "--propose-command", command, *more]
-    return agent_eval("run-loop", *arguments, cwd=place, **how)
+    return agent_eval("run-loop", "--format", "json", *arguments, cwd=place, **how)
 
 
 def trajectory(place: Path, case_id: str, out: str = "out") -> dict[str, Any]:
@@ -44,7 +44,7 @@ def trajectory(place: Path, case_id: str, out: str = "out") -> dict[str, Any]:
 
 def test_the_example_fails_is_repaired_and_gated(tmp_path: Path) -> None:
     once = ["run", "--suite", SUITE, "--out", "once", "--agent-command", AGENT]
-    assert agent_eval(*once, cwd=tmp_path).json()["summary"]["passed_cases"] == 1
+    assert agent_eval(*once, "--format", "json", cwd=tmp_path).json()["summary"]["passed_cases"] == 1
     strict = ["--strict-side-effects", "--max-repairs", "2"]
     loop = run_loop(tmp_path, SUITE, AGENT, *strict, out="loop").json()
     assert loop["summary"]["pass_rate"] == 1
@@ -62,7 +62,7 @@ def test_the_example_fails_is_repaired_and_gated(tmp_path: Path) -> None:
         assert compared.code == 0
         delta = tmp_path / candidate / "compare" / "baseline_delta.json"
         sides = ("--baseline", baseline, "--candidate", candidate)
-        gate = agent_eval("gate", "--compare", delta, *sides, *rules, cwd=tmp_path)
+        gate = agent_eval("gate", "--format", "json", "--compare", delta, *sides, *rules, cwd=tmp_path)
         assert (gate.code, gate.json()["passed"]) == (code, False)
         assert gate.json()["sentence"].startswith(said)
     config = json.loads((tmp_path / "loop" / "run" / "config.json").read_text())

@@ -63,7 +63,7 @@ def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place:
     assert ended.code == 4
     assert trials(place) == {"0": 3, "1": 3, "2": 1}
     assert agent_eval("pack", "verify", "--run", "out", cwd=place).code == 0
-    resumed = agent_eval(*several, "--resume", cwd=place).json()
+    resumed = agent_eval(*several, "--format", "json", "--resume", cwd=place).json()
     assert (resumed["resumed_cases"], resumed["complete"]) == (7, True)
     assert agent_eval(*RUN[:4], "whole", *several[5:], cwd=place).code == 0
     assert tree(place / "out") == tree(place / "whole")
@@ -73,7 +73,7 @@ def test_a_run_with_a_limit_finishes_one_case_after_the_other(agent: str, place:
 def test_a_run_of_several_trials_that_is_interrupted_keeps_what_is_done(
     sent: signal.Signals, place: Path
 ) -> None:
-    process = start(*RUN, *COMMAND, "--trials", "50", cwd=place)
+    process = start(*RUN, "--format", "json", *COMMAND, "--trials", "50", cwd=place)
     while not (place / "calls").exists() or len((place / "calls").read_text().split()) < 3:
         assert process.poll() is None
         time.sleep(0.01)
@@ -91,7 +91,7 @@ def test_what_is_in_progress_counts_before_more_is_started(
 ) -> None:
     limit, calls = limits
     at_once = ["--trials", "4", "--parallel", "8", "--max-run-cost", limit]
-    ended = agent_eval(*RUN, *AGENTS[agent], *at_once, cwd=place)
+    ended = agent_eval(*RUN, "--format", "json", *AGENTS[agent], *at_once, cwd=place)
     assert ended.code == 4
     assert len((place / "calls").read_text().split()) == calls
     assert json.loads(ended.out)["cost_usd"] == calls * 0.25
@@ -100,4 +100,4 @@ def test_what_is_in_progress_counts_before_more_is_started(
 def test_a_limit_of_cost_does_not_slow_an_agent_of_unknown_cost(place: Path) -> None:
     (place / "agent.py").write_text(PROGRAM.replace(', "cost_usd": 0.25', ""))
     at_once = ["--trials", "4", "--parallel", "8", "--max-run-cost", "1"]
-    assert agent_eval(*RUN, *COMMAND, *at_once, cwd=place).json()["complete"] is True
+    assert agent_eval(*RUN, "--format", "json", *COMMAND, *at_once, cwd=place).json()["complete"] is True

@@ -58,7 +58,9 @@ def test_a_token_count_that_is_no_number_is_read_or_unknown(kind: str, tmp_path:
     cases = [{"case_id": str(number), "input": "hi"} for number in range(len(REPORTED))]
     with HOSTED[kind](*(Step(body=answered(kind, reported)) for reported, _ in REPORTED)) as model:
         agent = ["--agent", f"{kind}:small", "--base-url", model.base_url, "--max-case-tokens", "1000"]
-        ended = agent_eval(*suite_of(tmp_path, *cases), *agent, "--parallel", "1", cwd=tmp_path)
+        ended = agent_eval(
+            *suite_of(tmp_path, *cases), "--format", "json", *agent, "--parallel", "1", cwd=tmp_path
+        )
     assert ended.json()["summary"]["passed_cases"] == len(REPORTED)
     for number, (_, read) in enumerate(REPORTED):
         counted = events(tmp_path, str(number))[-1]["usage"]
@@ -72,7 +74,12 @@ def test_a_program_may_report_its_usage_however_it_likes(usage: Any, tmp_path: P
     answer = json.dumps({"assistant_output": "hello", "usage": usage, "cost_usd": 10**40})
     (tmp_path / "agent.py").write_text(f"print({answer!r})")
     command = f"{sys.executable} -S -E agent.py"
-    assert agent_eval(*arguments, "--agent-command", command, cwd=tmp_path).json()["cost_usd"] == 0
+    assert (
+        agent_eval(*arguments, "--format", "json", "--agent-command", command, cwd=tmp_path).json()[
+            "cost_usd"
+        ]
+        == 0
+    )
 
 
 ODD = """
@@ -90,7 +97,7 @@ def test_an_answer_that_raises_when_it_is_read_is_the_agents_error_in_its_trial_
     arguments = suite_of(tmp_path, *({"case_id": name} for name in "abc"))
     (tmp_path / "odd.py").write_text(ODD)
     run = [*arguments, "--agent", "python:odd:agent", "--run-id", "r"]
-    summary = agent_eval(*run, cwd=tmp_path).json()["summary"]
+    summary = agent_eval(*run, "--format", "json", cwd=tmp_path).json()["summary"]
     assert (summary["total_cases"], summary["passed_cases"], summary["error_cases"]) == (3, 2, 1)
     assert "returned something that cannot be read: ZeroDivisionError" in events(tmp_path, "b")[-1]["error"]
     kept = tmp_path / "out" / "cases" / "b" / "artifacts" / "attempt-0-stderr.txt"
@@ -113,14 +120,16 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
     (tmp_path / "calling.py").write_text(CALLING)
     (tmp_path / "tools.py").write_text(TOOLS)
     agent = ["--agent", "python:calling:agent", "--tools", "tools:call", "--record", "tools.json"]
-    assert agent_eval(*arguments, *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0
+    assert (
+        agent_eval(*arguments, "--format", "json", *agent, cwd=tmp_path).json()["summary"]["error_cases"] == 0
+    )
     call, answer, message = events(tmp_path)[-3:]
     assert message["output"] == f"int {WIDE}"
     assert call["input"] == {"id": str(WIDE)}, "no reader of 64 bits may change the evidence"
     assert answer["output"]["id"] == str(WIDE)
     assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
     replayed = [*arguments[:-1], "again", *agent[:2], "--replay", "tools.json"]
-    assert agent_eval(*replayed, cwd=tmp_path).json()["summary"]["error_cases"] == 0
+    assert agent_eval(*replayed, "--format", "json", cwd=tmp_path).json()["summary"]["error_cases"] == 0
 
 
 @pytest.mark.parametrize("kind", ["command", *sorted(HOSTED)])
@@ -136,7 +145,7 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_behind_an_address(kind: str, t
         if kind != "command":
             agent = ["--agent", f"{kind}:small", "--base-url", model.base_url]
         live = ["--tools", tools.url, "--record", "tools.json"]
-        ended = agent_eval(*arguments, *agent, *live, cwd=tmp_path)
+        ended = agent_eval(*arguments, "--format", "json", *agent, *live, cwd=tmp_path)
     assert ended.json()["summary"]["error_cases"] == 0
     assert tools.requests[0]["arguments"] == {"id": WIDE}
     if kind != "command":

@@ -63,7 +63,7 @@ def compared(*flags: str) -> int:
 def gated(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, dict[str, Any]]:
     """The exit code of `gate`, and the decision; empty where it was refused."""
     capsys.readouterr()
-    code = main(["gate", "--compare", DELTA, "--baseline", "before", *flags])
+    code = main(["gate", "--compare", DELTA, "--baseline", "before", *flags, "--format", "json"])
     out = capsys.readouterr().out
     return code, json.loads(out) if out else {}
 
@@ -345,7 +345,7 @@ def test_a_baseline_that_only_the_comparison_names(preset: str, capsys: pytest.C
     # The honest comparison is replaced by one with a baseline that was as poor.
     assert main(["compare", "--baseline", "poor", "--candidate", "now"]) == 0
     capsys.readouterr()
-    code = main(["gate", "--compare", DELTA, *by(preset)])
+    code = main(["gate", "--compare", DELTA, *by(preset), "--format", "json"])
     captured = capsys.readouterr()
     if preset == "release":
         assert (code, captured.out) == (2, "")
@@ -357,7 +357,7 @@ def test_a_baseline_that_only_the_comparison_names(preset: str, capsys: pytest.C
     assert gated(capsys, *by(preset)) == (2, {})
     assert compared() == 0
     capsys.readouterr()
-    assert main(["gate", "--compare", DELTA, *by(preset)]) == 1
+    assert main(["gate", "--compare", DELTA, *by(preset), "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["named_by_comparison"] == []
 
 

@@ -37,7 +37,7 @@ def refused(ended: Ended, said: str) -> None:
 @pytest.mark.parametrize("command", ["run", "run-loop"])
 def test_an_agent_that_crashes_in_every_case(command: str, here: Path) -> None:
     flags = ("--suite", "suite.json", "--agent-command", CRASH, "--out", "pack")
-    ended = agent_eval(command, *flags, cwd=here)
+    ended = agent_eval(command, "--format", "json", *flags, cwd=here)
     refused(ended, CRASHED)
     assert json.loads(ended.out)["summary"]["error_cases"] == 3
     assert agent_eval("pack", "verify", "--run", "pack", cwd=here).code == 0
@@ -46,7 +46,7 @@ def test_an_agent_that_crashes_in_every_case(command: str, here: Path) -> None:
 
 
 def test_traces_that_were_never_recorded(here: Path) -> None:
-    ended = agent_eval("run", "--suite", "suite.json", "--out", "pack", cwd=here)
+    ended = agent_eval("run", "--format", "json", "--suite", "suite.json", "--out", "pack", cwd=here)
     refused(ended, NOTHING_RECORDED)
     assert json.loads(ended.out)["summary"]["error_cases"] == 3
 

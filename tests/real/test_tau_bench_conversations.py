@@ -27,7 +27,18 @@ def pack(runs: dict[tuple[str, int], dict[str, Any]], tmp_path_factory: pytest.T
     place = tmp_path_factory.mktemp("tau-bench")
     source = ("--input", shared_path(RECORDED), "--source", "tau_bench", "--out", "airline.jsonl")
     assert agent_eval("import-transcript", *source, cwd=place).code == 0
-    judged = agent_eval("run", "--suite", "airline.jsonl", "--judge", "recorded", "--out", "pack", cwd=place)
+    judged = agent_eval(
+        "run",
+        "--format",
+        "json",
+        "--suite",
+        "airline.jsonl",
+        "--judge",
+        "recorded",
+        "--out",
+        "pack",
+        cwd=place,
+    )
     summary = judged.json()["summary"]
     assert (summary["total_cases"], summary["flaky_cases"]) == (50, 26)
     assert [f"{k['pass_hat_k']:.3f}" for k in summary["pass_curve"]] == ["0.420", "0.273", "0.220", "0.200"]

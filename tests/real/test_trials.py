@@ -26,7 +26,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(suite: Path, *arguments: str | Path) -> Ended:
-    return agent_eval(*arguments, cwd=suite.parent, environ={"PYTHONPATH": str(REPOSITORY)})
+    return agent_eval(
+        *arguments, "--format", "json", cwd=suite.parent, environ={"PYTHONPATH": str(REPOSITORY)}
+    )
 
 
 def test_pass_to_the_power_of_k(suite: Path) -> None:

@@ -19,7 +19,7 @@ BACKTRACKING = "(a+)+$"
 def run(place: Path, *cases: dict[str, Any], name: str = "suite", **options: str) -> Ended:
     (place / f"{name}.json").write_text(json.dumps(make_suite(*cases)))
     flags = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", value)]
-    return agent_eval("run", "--suite", f"{name}.json", "--out", name, *flags, cwd=place)
+    return agent_eval("run", "--format", "json", "--suite", f"{name}.json", "--out", name, *flags, cwd=place)
 
 
 def passed(ended: Ended) -> int:

@@ -100,8 +100,13 @@ def test_gate_refuses_a_comparison_in_it(place: Path) -> None:
 
 def test_verify_says_so_and_converting_keeps_it(place: Path) -> None:
     broken_off(place / "baseline")
-    assert agent_eval("pack", "verify", "--run", "baseline", cwd=place).json()["complete"] is False
+    assert (
+        agent_eval("pack", "verify", "--format", "json", "--run", "baseline", cwd=place).json()["complete"]
+        is False
+    )
     shown = agent_eval("pack", "verify", "--run", "baseline", "--format", "text", cwd=place)
     assert "not complete" in shown.out
-    made = agent_eval("pack", "compact", "--run", "baseline", "--out", "compact", cwd=place)
+    made = agent_eval(
+        "pack", "compact", "--format", "json", "--run", "baseline", "--out", "compact", cwd=place
+    )
     assert made.json()["complete"] is False

@@ -85,7 +85,7 @@ def prepare(place: Path) -> Path:
 def run(place: Path, out: str, *more: str) -> Ended:
     command = f"{sys.executable} -S -E agent.py"
     words = ("run", "--suite", "suite.json", "--out", out, "--run-id", "r", "--agent-command", command)
-    return agent_eval(*words, *more, cwd=place)
+    return agent_eval(*words, "--format", "json", *more, cwd=place)
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def start(place: Path, out: str, *more: str) -> Process:
     words = [
         "run-loop", "--suite", "suite.json", "--out", out,
         "--run-id", "r", "--propose-command", f"{sys.executable} -S -E agent.py log", "--parallel", "3",
-        "--max-repairs", "1", *more,
+        "--max-repairs", "1", "--format", "json", *more,
     ]  # fmt: skip
     return program.start(*words, cwd=place, environ={"GITHUB_SHA": "0" * 40}, own_group=True)
 
@@ -129,18 +129,9 @@ def _until_done(place: Path, chance: random.Random) -> int:
         assert set(journalled(place)) >= set(done) or (place / "out" / "manifest.json").exists(), "lost"
 
 
-def resume_command(err: bytes) -> str:
-    """The command that resumes: the last line of prose, before the error as JSON, which repeats it."""
-    *_, line, error = err.decode().splitlines()
-    command = line.strip()
-    assert command.endswith(" --resume")
-    assert command in json.loads(error)["error"]["details"]["remedy"]
-    return command
-
-
 def paste(place: Path, err: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run the command that a stopped run printed, in a shell, as a person would."""
-    command = resume_command(err)
+    command = program.resuming(err.decode())
     return subprocess.run(
         ["/bin/sh", "-c", command],
         cwd=place,
@@ -261,7 +252,7 @@ def test_an_interrupted_run_does_not_take_the_place_of_a_complete_pack(stuck: Pa
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"was left as it is" in err
-    assert resume_command(err)
+    assert program.resuming(err.decode())
     assert tree(stuck / "out") == before
 
 
@@ -307,7 +298,7 @@ def test_what_was_recorded_survives_with_the_trial(place: Path, sent: signal.Sig
 
     def begin(*further: str) -> Process:
         words = ["run-loop", "--suite", "suite.json", "--out", "out", "--run-id", "r"]
-        words += ["--command-timeout-seconds", "3600", *more, *further]
+        words += ["--command-timeout-seconds", "3600", "--format", "json", *more, *further]
         return program.start(*words, cwd=place, environ={"SOME_TOKEN": "tttttttttttt"}, own_group=True)
 
     (place / "stuck").touch()

@@ -45,7 +45,7 @@ def run(place: Path, *cases: dict[str, Any], out: str = "pack", secret: str = SE
     (place / "suite.json").write_text(json.dumps(make_suite(*cases, metadata={"owner": SECRET})))
     options = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", value)]
     return agent_eval(
-        "run", "--suite", "suite.json", "--out", out, "--run-id", "r", *options,
+        "run", "--format", "json", "--suite", "suite.json", "--out", out, "--run-id", "r", *options,
         cwd=place, environ={"MY_API_TOKEN": secret},
     )  # fmt: skip
 
@@ -180,7 +180,9 @@ def test_what_the_rules_name_is_in_no_file(command: str, tmp_path: Path) -> None
         f"import json\nprint(json.dumps({{'assistant_output': {'; '.join(PERSONAL.values())!r}}}))"
     )
     agent = ("--agent-command", f"{sys.executable} -S -E agent.py") if command == "run-loop" else ()
-    ended = agent_eval(command, "--suite", "suite.json", "--out", "p", *agent, *RULES, cwd=tmp_path)
+    ended = agent_eval(
+        command, "--format", "json", "--suite", "suite.json", "--out", "p", *agent, *RULES, cwd=tmp_path
+    )
     answer = ended.json()
     assert (answer["redacted_cases"], answer["redactions"] > 12) == (3, True)
     for name in ("suite.json", "agent.py"):
@@ -191,7 +193,9 @@ def test_what_the_rules_name_is_in_no_file(command: str, tmp_path: Path) -> None
     config = json.loads((tmp_path / "p" / "run" / "config.json").read_bytes())
     assert config["execution_config"]["redactions"] == answer["redactions"]
     assert agent_eval("verify", "p", cwd=tmp_path).code == 0
-    shown = agent_eval("rejudge", "--run", "p", "--judge", "policy", "--out", "q", cwd=tmp_path)
+    shown = agent_eval(
+        "rejudge", "--format", "json", "--run", "p", "--judge", "policy", "--out", "q", cwd=tmp_path
+    )
     assert shown.json()["redacted_cases"] == 3
 
 

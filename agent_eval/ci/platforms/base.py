@@ -23,11 +23,11 @@ from agent_eval.ci.earlier import Asked, EarlierRun, NoHistory
 from agent_eval.ci.place import Refs
 from agent_eval.ci.platforms.rest import NOT_FOUND, Connector, RestApi
 from agent_eval.ci.platforms.spec import PlatformSettings, PlatformSpec
-from agent_eval.ci.workspace import ARCHIVE_NAME
 from agent_eval.errors import AgentEvalError, RemoteError, UsageError
 from agent_eval.http.errors import HttpError
 from agent_eval.http.retry import Patience
 from agent_eval.operations.environment import git_commit
+from agent_eval.operations.packs import ARCHIVE_NAME
 from agent_eval.processes.child import ChildLimits, allowed_environment, run_child
 from agent_eval.storage.redaction import Redactor
 from agent_eval.text.escape import clean

@@ -49,7 +49,7 @@ class FinalOutputConfig(JudgeConfig):
     other value as `json`. `contains`: the output contains the expected text. `regex`: the expected
     text, a pattern of RE2, matches somewhere in the output. `number` or `numeric`: the last number in the
     output is the expected one. `json`: the output, parsed if it is text, equals the expected value.
-    `values`: as `json`, and a text is not checked, unless its case names a mode.
+    `values`, of runs of earlier versions: as `json`, and a text is not checked, unless its case names a mode.
     """
     ignore_case: bool = False
     """Whether to compare text case-insensitively."""
@@ -75,9 +75,9 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
     """Compares the agent's last message with the case's `expected_output` and `metadata.final_output`.
 
     The answer to each turn is compared with the turn's `expected_output` in the same way. A case that expects
-    nothing is skipped, and so is a text that no mode says how to compare. An output in which nothing can be
-    seen is an error, unless that is what the case expects: it contains nothing that it must not. One that was
-    not recorded is inconclusive.
+    nothing is skipped. A text that no mode says how to compare is compared exactly, and a failure says so. An
+    output in which nothing can be seen is an error, unless that is what the case expects: it contains nothing
+    that it must not. One that was not recorded is inconclusive.
     """
 
     judge_id = "final_output"
@@ -129,7 +129,9 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         ignore_case = self.config.ignore_case if expected.ignore_case is None else expected.ignore_case
         tolerance = self.config.tolerance if expected.tolerance is None else expected.tolerance
         mode = "number" if mode == "numeric" else mode
-        whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance)
+        has_mode = expected.mode is not None or "mode" in self.config.model_fields_set
+        note = "" if has_mode else " (expected_output without a mode: compared exactly)"
+        whole = _Check(case.expected_output, expected, mode, ignore_case, tolerance, note)
         if not case.turns:
             return [whole]
         of_turns = expected.model_copy(update={"contains": [], "not_contains": []})
@@ -198,6 +200,8 @@ class _Check:
     mode: Mode
     ignore_case: bool
     tolerance: float
+    note: str
+    """What to say of a text that is not as expected."""
     turn: int | None = None
 
     @property
@@ -256,7 +260,7 @@ class _Check:
             yield from self._number_problems(output, what)
         elif mode == "exact" and isinstance(wanted, str):
             if text.strip() != self._folded(wanted).strip():
-                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}"
+                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{self.note}"
         else:
             value = read_text(output, "the final output") if isinstance(output, str) else output
             rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))

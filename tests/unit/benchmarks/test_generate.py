@@ -124,7 +124,7 @@ def test_the_command_that_is_proposed_passes(
     monkeypatch.chdir(tmp_path)
     request = ["benchmark-generate", "--archetype", "ops_agent", "--cases", "20"]
     for name, more in (("a suite.json", []), ("traces.jsonl", ["--with-traces"])):
-        assert main([*request, *more, "--out", name]) == 0
+        assert main([*request, *more, "--out", name, "--format", "json"]) == 0
         program, *words = shlex.split(json.loads(capsys.readouterr().out)["next"])
         assert program == "agent-eval"
         assert main(words) == 0

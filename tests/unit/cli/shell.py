@@ -41,11 +41,8 @@ class Shell:
         assert out == ""
         return err
 
-    def text(self, *words: str, code: int = 0) -> str:
-        return self.out(*words, "--format", "text", code=code)
-
     def json(self, *words: str, code: int = 0) -> dict[str, Any]:
-        return dict(json.loads(self.out(*words, code=code)))
+        return dict(json.loads(self.out(*words, "--format", "json", code=code)))
 
     def error(self, *words: str, code: int = 2) -> dict[str, Any]:
         """The error of a call that prints no result: code, message, details."""

@@ -34,7 +34,7 @@ def test_keys_are_made_once(pack: Path, cli: Shell) -> None:
     Path("other.pem").unlink()
     assert "not overwritten" in cli.err("keygen", "--out", "other.pem")
     assert b"PRIVATE KEY" in before
-    shown = cli.text("keygen", "--out", "third.pem")
+    shown = cli.out("keygen", "--out", "third.pem")
     assert "mode 0600" in shown
     assert not any(line in shown for line in Path("third.pem").read_text().splitlines()[1:-1])
 
@@ -61,7 +61,7 @@ def test_a_signed_pack_is_verified_and_stays_whole(pack: Path, cli: Shell) -> No
     assert verified["verified"]
     assert verified["key_id"] == attested["key_id"]
     assert verified["manifest_sha256"] == attested["manifest_sha256"] == open_pack(pack).manifest_sha256
-    shown = cli.text("verify-attestation", "--run", "p", *PUBLIC)
+    shown = cli.out("verify-attestation", "--run", "p", *PUBLIC)
     assert f"Integrity: signed by key {attested['key_id']}" in shown
 
 
@@ -70,7 +70,7 @@ def test_the_key_may_come_from_the_environment_and_is_printed_nowhere(
 ) -> None:
     pem = Path("key.pem").read_text()
     monkeypatch.setenv(SIGNING_KEY_VARIABLE, pem)
-    shown = cli.text("attest", "--run", "p")
+    shown = cli.out("attest", "--run", "p")
     assert "signed by key" in shown
     cli.json("verify-attestation", "--run", "p", *PUBLIC)
     written = shown + "".join(path.read_text() for path in pack.rglob("*.json*"))
@@ -85,7 +85,7 @@ def test_a_shared_secret_is_integrity_and_no_signature(
     given = {"flag": ["--secret", "hunter2"], "file": ["--secret-file", "secret"], "environment": []}[source]
     if source == "environment":
         monkeypatch.setenv(SECRET_VARIABLE, "hunter2")
-    shown = cli.text("attest", "--run", "p", *given)
+    shown = cli.out("attest", "--run", "p", *given)
     assert "not a signature" in shown
     assert "the secret has 7 bytes" in shown
     assert "hunter2" not in shown

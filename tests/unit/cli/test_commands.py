@@ -25,25 +25,24 @@ def judged(cli: Shell) -> None:
 
 
 def test_the_whole_way_in_prose(cli: Shell) -> None:
-    text = ("--format", "text")
-    shown = cli.out("run", "--suite", GOOD, "--out", "baseline", *text)
+    shown = cli.out("run", "--suite", GOOD, "--out", "baseline")
     assert "3" in shown
     assert "Evidence: baseline" in shown
-    cli.out("run", "--suite", BAD, "--out", "candidate", *text)
-    shown = cli.out("compare", "--baseline", "baseline", "--candidate", "candidate", *text)
+    cli.out("run", "--suite", BAD, "--out", "candidate")
+    shown = cli.out("compare", "--baseline", "baseline", "--candidate", "candidate")
     assert "2 regressed" in shown
     assert "Comparison: candidate/compare/baseline_delta.json" in shown
     delta = "candidate/compare/baseline_delta.json"
-    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "1", *text, code=1)
+    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "1", code=1)
     assert "Decision: candidate/compare/gate_decision.json" in shown
-    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "2", *text)
+    shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "2")
     assert shown.startswith("✅ Every threshold holds.")
-    shown = cli.out("report", "markdown", "--compare", delta, "--out", "report.md", *text)
+    shown = cli.out("report", "markdown", "--compare", delta, "--out", "report.md")
     assert shown == "Wrote report.md\n"
 
 
 def test_run__ends_like_a_test_runner(here: Path, cli: Shell) -> None:
-    runs = ("run", "--suite", BAD, "--format", "text", "--out")
+    runs = ("run", "--suite", BAD, "--out")
     shown = cli.out(*runs, "some").splitlines()
     assert shown[0].startswith(
         "FAILED book-train: tool_contract: book_train was called without required argument"
@@ -59,7 +58,7 @@ def test_run__lists_ten_cases_unless_all_are_wanted(here: Path, cli: Shell) -> N
     (case,) = [case for case in suite["cases"] if case["case_id"] == "book-train"]
     suite["cases"] = [{**case, "case_id": f"case-{number:02}"} for number in range(12)]
     (here / "many.json").write_text(json.dumps(suite))
-    runs = ("run", "--suite", "many.json", "--format", "text", "--out")
+    runs = ("run", "--suite", "many.json", "--out")
     shown = cli.out(*runs, "some")
     assert (shown.count("FAILED "), "and 2 more; --verbose lists them\n" in shown) == (10, True)
     assert cli.out(*runs, "all", "-v").count("FAILED ") == 12
@@ -118,11 +117,11 @@ def test_schema__prose_names_place_and_remedy(here: Path, cli: Shell) -> None:
     (here / "s.json").write_text(
         json.dumps({"dataset_id": "d", "cases": [{"case_id": "a\x1b[2J", "colour": 1, "expected": 2}]})
     )
-    shown = cli.out("schema", "validate", "--input", "s.json", "--strict", "--format", "text", code=1)
+    shown = cli.out("schema", "validate", "--input", "s.json", "--strict", code=1)
     assert shown.startswith("s.json is not valid: 1 case, schema version not stated.\n")
     assert "error: $.cases[0].colour" in shown
     assert "\x1b" not in shown
-    shown = cli.out("schema", "validate", "--input", "s.json", "--format", "text")
+    shown = cli.out("schema", "validate", "--input", "s.json")
     assert "  warning: " in shown
 
 
@@ -133,7 +132,7 @@ def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(here
     report = cli.json("schema", "validate", "one.json", "twice.json", code=1)
     found = {suite["input"]: suite["passed"] for suite in report["suites"]}
     assert (report["passed"], found) == (False, {"one.json": True, "twice.json": False})
-    shown = cli.out("schema", "validate", "--input", "one.json", "twice.json", "--format", "text", code=1)
+    shown = cli.out("schema", "validate", "--input", "one.json", "twice.json", code=1)
     assert "one.json is valid" in shown
     assert "twice.json is not valid" in shown
     assert cli.json("schema", "validate", "one.json")["input"] == "one.json"
@@ -143,7 +142,7 @@ def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(here
 def test_schema__prose_counts_what_it_does_not_list(here: Path, cli: Shell) -> None:
     cases = [{"case_id": str(number), "input": 1, "trace": 7} for number in range(205)]
     (here / "s.jsonl").write_text("\n".join(json.dumps(line) for line in ({"dataset_id": "d"}, *cases)))
-    shown = cli.out("schema", "validate", "--input", "s.jsonl", "--format", "text", code=1)
+    shown = cli.out("schema", "validate", "--input", "s.jsonl", code=1)
     assert "… and 5 more errors" in shown
     assert "error: line 2: " in shown
 
@@ -153,7 +152,7 @@ def test_schema__migrates_and_says_so(target: str, here: Path, cli: Shell) -> No
     (here / "old.json").write_text('{"dataset_id": "d", "cases": [{"case_id": "a", "expected": "é"}]}')
     migrate = ("schema", "migrate", "--input", "old.json", "--output", target)
     assert cli.json(*migrate)["validation"]["passed"] is True
-    assert cli.out(*migrate, "--format", "text").startswith(f"Wrote {target}\n{target} is valid: ")
+    assert cli.out(*migrate).startswith(f"Wrote {target}\n{target} is valid: ")
     assert '"expected_output"' in (here / target).read_text(encoding="utf-8")
     report = cli.json("schema", "validate", "--input", target, "--strict", "--require-version", "1.2.0")
     assert report["passed"] is True
@@ -183,27 +182,27 @@ def test_schema__refuses_what_cannot_be_migrated(
 
 def test_pack__verify_and_convert_in_prose(here: Path, cli: Shell) -> None:
     judged(cli)
-    shown = cli.out("pack", "verify", "--run", "candidate", "--format", "text")
+    shown = cli.out("pack", "verify", "--run", "candidate")
     assert shown.startswith("Verified candidate: run candidate of travel-desk\n3 cases in ")
-    shown = cli.out("pack", "compact", "--run", "candidate", "--out", "c", "--format", "text")
+    shown = cli.out("pack", "compact", "--run", "candidate", "--out", "c")
     assert "layout compact" in shown
     cli.json("pack", "expand", "--run", "c", "--out", "e")
     for path in (here / "candidate").rglob("*"):
         other = here / "e" / path.relative_to(here / "candidate")
         assert path.is_dir() or path.read_bytes() == other.read_bytes()
     cli.json("compare", "--baseline", "baseline", "--candidate", "candidate")
-    shown = cli.out("pack", "verify", "--run", "candidate", "--format", "text")
+    shown = cli.out("pack", "verify", "--run", "candidate")
     assert "and 1 added later" in shown
     made = cli.json("pack", "compact", "--run", "candidate", "--out", "c")
     assert made["left_behind"] == ["compare/baseline_delta.json"]
-    shown = cli.out("pack", "expand", "--run", "candidate", "--out", "e", "--format", "text")
+    shown = cli.out("pack", "expand", "--run", "candidate", "--out", "e")
     assert "Not converted, since derived from the old pack: compare/baseline_delta.json" in shown
 
 
 def test_init__says_what_it_wrote(cli: Shell) -> None:
     said = cli.json("init", "--out", "more", "--ci", "gitlab", "--ci", "jenkins")
     assert said["written"][-2:] == ["more/.gitlab-ci.yml", "more/Jenkinsfile"]
-    shown = cli.out("init", "--format", "text")
+    shown = cli.out("init")
     assert shown.splitlines()[0] == "Wrote suites/starter_suite.json"
 
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.usefixtures("pinned")
 DELTA = "now/compare/baseline_delta.json"
 UNPINNED = ("gate", "--compare", DELTA)
 GATE = (*UNPINNED, "--baseline", "before")
-TEXT = ("--format", "text")
 
 
 def compared(cli: Shell, *, worse: int = 0, better: int = 0, total: int = 50) -> None:
@@ -46,7 +45,7 @@ def test_cases_of_one_recording_that_flip_fail_in_every_preset_and_say_that_chan
     preset: str, cli: Shell
 ) -> None:
     compared(cli, worse=7, better=4)
-    shown = cli.out(*GATE, "--preset", preset, *TEXT, code=1)
+    shown = cli.out(*GATE, "--preset", preset, code=1)
     said = " ".join(shown.split())
     assert shown.startswith("❌ 7 of 50 cases flipped: `order-")
     assert "One recorded run of each cannot tell chance from change: record 8 trials a case" in said
@@ -154,7 +153,7 @@ def test_waivers_excuse_exactly_what_they_name(cli: Shell) -> None:
     decision = cli.json(*GATE, *zero, *apply)
     assert decision["waived_case_ids"] == ["order-0", "order-1"]
     assert [one["reason"] for one in decision["waivers"]] == ["known too", "known"]
-    shown = cli.out(*GATE, *zero, *apply, *TEXT)
+    shown = cli.out(*GATE, *zero, *apply)
     assert f"Waived: `order-0`, by `{waived}` of `qa@example.com`" in " ".join(shown.split())
     assert cli.json(*GATE, *zero, "--apply-waivers", "--baseline-name", "other", code=1)
     misspelt = cli.error(*GATE, *zero, "--apply-waivers", "--baseline-name", "mian")
@@ -176,7 +175,7 @@ def test_a_waiver_that_is_over_is_said_where_its_case_counts_again(
     assert cli.json(*gate)["expired"] == []
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-03-01T00:00:00+00:00")
     assert cli.json(*gate, code=1)["expired"][0]["case_ids"] == ["order-0"]
-    shown = cli.out(*gate, *TEXT, code=1)
+    shown = cli.out(*gate, code=1)
     assert "❌ 1 case regressed, above max_regressed_cases 0." in shown
     assert until in shown.replace("\n     ", "")
     assert "`order-0`" in shown
@@ -211,7 +210,7 @@ def test_a_waiver_ends_after_ninety_days_unless_it_says_otherwise(
     compared(cli, worse=1)
     cli.json("registry", "baseline-set", "--name", "main", "--run", "before")
     waive = ("registry", "waiver-add", "--baseline-name", "main", "--case-id", "order-0", "--reason", "meant")
-    said = cli.out(*waive, "--approved-by", "ada", *TEXT)
+    said = cli.out(*waive, "--approved-by", "ada")
     assert "which ends 2026-04-14T10:00:00+00:00" in said
     gate = (*GATE, "--max-regressed-cases", "0", "--apply-waivers", "--baseline-name", "main")
     assert cli.json(*gate)["waivers"][0]["expires_at"] == "2026-04-14T10:00:00+00:00"

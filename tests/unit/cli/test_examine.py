@@ -50,7 +50,7 @@ def test_a_pack_and_a_suite_are_told_apart(cli: Shell) -> None:
 
 
 def test_prose_names_the_same(cli: Shell) -> None:
-    text = cli.out("inspect", str(FIXTURES / "crewai" / "output.json"), "--format", "text")
+    text = cli.out("inspect", str(FIXTURES / "crewai" / "output.json"))
     assert "crewai (output), 1 record, confidence 95%" in text
     assert "2 tool calls, 2 results: weather 2" in text
     assert "an import would report: nothing lost" in text
@@ -92,7 +92,7 @@ def test_equal_packs_do_not_differ_and_a_new_case_does(cli: Shell) -> None:
 def test_prose_marks_what_was_removed_and_added(cli: Shell) -> None:
     make_pack(Path("before"), cases=[make_case("a", output="Yes.")])
     make_pack(Path("after"), cases=[make_case("a", output="No.\x1b[31m")])
-    lines = cli.out("diff", "before", "after", "--format", "text", code=1).splitlines()
+    lines = cli.out("diff", "before", "after", code=1).splitlines()
     assert lines[:3] == ["1 of 1 cases differs.", "", "a: passed → passed"]
     assert lines[-2:] == ["- agent        Yes.", "+ agent        No.[31m"]
 

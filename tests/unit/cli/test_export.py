@@ -63,7 +63,10 @@ def test_junit_of_a_real_run_parses(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_opentelemetry_is_written_as_json_lines(
     pack: str, protocol: str, first: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export-otel", "--run", pack, "--out", "o.jsonl", "--protocol", protocol]) == 0
+    assert (
+        main(["export-otel", "--run", pack, "--out", "o.jsonl", "--protocol", protocol, "--format", "json"])
+        == 0
+    )
     lines = Path("o.jsonl").read_text().splitlines()
     assert json.loads(capsys.readouterr().out) == {"out": "o.jsonl", "lines": len(lines)}
     assert first in json.loads(lines[0])

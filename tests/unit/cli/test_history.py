@@ -11,7 +11,7 @@ from agent_eval.contracts.history import RunRecord
 from agent_eval.evidence.reader import open_pack
 from agent_eval.history.records import record_of, write_history
 from agent_eval.operations.gate import parse_policy_file
-from tests.factories import make_config, make_pack
+from tests.factories import make_config, make_pack, make_result
 from tests.unit.cli.shell import Shell
 from tests.unit.history.made import made_run
 
@@ -34,7 +34,13 @@ def test_evidence_and_a_directory_of_it_are_shown(kept: Path, cli: Shell) -> Non
         shown = cli.json(*words, "--format", "json")
         assert [run["pass_rate"] for run in shown["runs"] if run["counted"]] == [1.0, 0.0, 1.0, 0.0]
         assert shown["cases"][0]["letters"] == "PFPF"
-    assert "History of shop: 5 runs" in cli.out("history", str(kept), "--format", "text")
+    assert "History of shop: 5 runs" in cli.out("history", str(kept))
+
+
+def test_a_run_in_which_nothing_was_judged_is_shown(tmp_path: Path, cli: Shell) -> None:
+    pack = make_pack(tmp_path / "pack", [make_result("a", error="policy")])
+    write_history(pack, record_of(open_pack(pack)), [])
+    assert "History of shop: 1 run" in cli.out("history", str(pack))
 
 
 def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> None:
@@ -42,9 +48,14 @@ def test_evidence_without_a_history_is_refused(tmp_path: Path, cli: Shell) -> No
     assert "has no history" in cli.err("history", str(tmp_path / "pack"))
 
 
-def test_of_several_datasets_one_is_named(kept: Path, cli: Shell) -> None:
+def test_several_datasets_are_shown_one_after_the_other_or_the_one_that_is_named(
+    kept: Path, cli: Shell
+) -> None:
     evidence(kept, made_run(1, {"a": (1, 1)}, dataset_id="bank"), dataset_id="bank")
-    assert "--dataset-id: bank, shop" in cli.err("history", str(kept))
+    assert sorted(cli.json("history", str(kept))["datasets"]) == ["bank", "shop"]
+    shown = cli.out("history", str(kept))
+    assert shown.index("History of bank") < shown.index("History of shop")
+    assert "--dataset-id: bank, shop" in cli.err("history", str(kept), "--recommend")
     assert main(["history", str(kept), "--dataset-id", "bank", "--format", "json"]) == 0
     assert main(["history", str(kept), "--dataset-id", "shops"]) == 2
 
@@ -87,9 +98,9 @@ def test_a_case_that_the_policy_lists_and_no_run_has_is_said(kept: Path, cli: Sh
     policy.write_text("quarantine: [{case: refnd, reason: flaky, until: 2030-01-01}]\n")
     said = "`quarantine` of the policy lists `refnd`, but none of these runs has it. Did you mean `refund`?"
     asked = ["history", str(kept), "--policy", str(policy)]
-    assert f"warning: {said}" in cli.out(*asked, "--format", "text")
+    assert f"warning: {said}" in cli.out(*asked)
     assert cli.json(*asked, "--format", "json")["warnings"] == [said]
-    assert f"# warning: {said}" in cli.out(*asked, "--recommend", "--format", "text")
+    assert f"# warning: {said}" in cli.out(*asked, "--recommend")
 
 
 def test_the_help_of_the_group_has_the_options_of_what_needs_no_name(

@@ -27,27 +27,25 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_comparison_is_shown_with_the_steps_of_both_packs(compared, cli):
-    assert (
-        cli.text("report", "html", "--compare", COMPARISON, "--out", "report.html") == "Wrote report.html\n"
-    )
+    assert cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html") == "Wrote report.html\n"
     page = Path("report.html").read_text("utf-8")
     assert '<table class="steps two">' in page
     assert 'id="case=book-train"' in page
 
 
 def test_one_run_is_shown_by_itself(compared, cli):
-    cli.text("report", "html", "--run", "runs/bad", "--out", "report.html")
+    cli.out("report", "html", "--run", "runs/bad", "--out", "report.html")
     assert "1 of 3 cases passed (33.3%)." in Path("report.html").read_text("utf-8")
 
 
 def test_a_report_in_the_pack_leaves_the_pack_valid(compared, cli):
-    cli.text("report", "html", "--compare", COMPARISON, "--out", "runs/bad/compare/report.html")
+    cli.out("report", "html", "--compare", COMPARISON, "--out", "runs/bad/compare/report.html")
     assert main(["pack", "verify", "--run", "runs/bad"]) == 0
 
 
 def test_without_the_baselines_pack_it_says_so_and_shows_what_the_comparison_keeps(compared, cli):
     shutil.rmtree("runs/good")
-    said = cli.text("report", "html", "--compare", COMPARISON, "--out", "report.html")
+    said = cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html")
     assert said.startswith("The evidence of the baseline is not at hand, so its steps are not shown")
     page = Path("report.html").read_text("utf-8")
     assert "The evidence of the baseline is not at hand" in page
@@ -74,12 +72,12 @@ def test_a_pack_of_another_run_is_refused(compared, cli):
 @pytest.mark.parametrize("named", [[], ["--compare", COMPARISON, "--run", "runs/bad"]])
 def test_either_a_comparison_or_a_run_is_named(compared, cli, named):
     assert "Give --compare for a comparison, or --run for a run alone" in cli.err(
-        "report", "html", *named, "--out", "report.html", "--format", "text"
+        "report", "html", *named, "--out", "report.html"
     )
 
 
 def test_view_prints_the_path_where_there_is_no_browser(compared, cli):
-    hint, shown = cli.out("view", "runs/bad", "--format", "text").splitlines()
+    hint, shown = cli.out("view", "runs/bad").splitlines()
     assert hint == f"Compared with its baseline: agent-eval view {COMPARISON}"
     path = Path(shown)
     assert path.name.startswith("agent-eval-")

@@ -60,9 +60,7 @@ def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.Mon
 
 def test_the_last_line_lists_what_is_still_to_be_filled_in(cli: Shell) -> None:
     action, image = (
-        cli.out("init", "--format", "text", "--ci", "all", "--ci", "github", "--out", "a")
-        .splitlines()[-1]
-        .split("; ")
+        cli.out("init", "--ci", "all", "--ci", "github", "--out", "a").splitlines()[-1].split("; ")
     )
     assert action == f"Still to fill in: the action, your-organisation/agent-eval@000… (a/{WORKFLOW})"
     assert image == (

@@ -225,9 +225,7 @@ def test_on_a_terminal_errors_are_prose_and_json_on_request(monkeypatch: pytest.
 @pytest.mark.parametrize("arguments", [["fail", "--format", "text"], ["fail", "--format=text"]])
 def test_prose_can_be_asked_for(arguments: list[str], cli: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     failing_with(InvalidInput("bad"), monkeypatch)
-    text, line = cli.err(*arguments).splitlines()
-    assert text == "Error: bad"
-    assert json.loads(line)["error"]["message"] == "bad"
+    assert cli.err(*arguments) == "Error: bad\n"
 
 
 @pytest.mark.parametrize("command", ["ci", "demo"])

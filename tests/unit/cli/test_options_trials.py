@@ -49,7 +49,7 @@ def test_run__a_case_passes_where_all_its_trials_do(cli: Shell) -> None:
     said = cli.json(*run)["summary"]
     assert (said["passed_cases"], said["flaky_cases"]) == (1, 1)
     assert [round(point["pass_hat_k"], 3) for point in said["pass_curve"]] == [0.556, 0.444, 0.333]
-    shown = cli.out(*run, "--format", "text")
+    shown = cli.out(*run)
     assert "1 case is flaky." in shown
     assert "All of k trials pass, k = 1 to 3: 0.556, 0.444, 0.333; one of them: 0.556, 0.667, 0.667" in shown
 
@@ -91,7 +91,7 @@ def test_compare__judges_both_runs_by_either_case_policy_and_says_that_they_diff
         spec = RunSpec(suite=suite, output=Output(pack=Path(name)), judging=Judging(case_policy=name))
         run_suite(spec, environ={})
     flags = ("compare", "--baseline", "all", "--candidate", "any")
-    said = cli.out(*flags, "--format", "text")
+    said = cli.out(*flags)
     delta = json.loads(Path("any/compare/baseline_delta.json").read_text())
     assert (delta["case_regressions"], delta["overview"]["regressed_cases"]) == ([], 0)
     told = "A case with several trials passed by case policy all"
@@ -103,11 +103,11 @@ def test_gate__explains_a_fall_that_no_single_case_explains(here: Path, cli: She
         cases = [case(f"c{number}", False, False, bad and number < 6) for number in range(12)]
         suite = write(*cases, name=f"{name}.json")
         cli.json("run", "--suite", suite, "--out", name)
-    said = cli.out("compare", "--baseline", "before", "--candidate", "now", "--format", "text")
+    said = cli.out("compare", "--baseline", "before", "--candidate", "now")
     assert "c0: 3 of 3 → 2 of 3 trials" in said
     comparison = "now/compare/baseline_delta.json"
     said = cli.out(
-        *("gate", "--compare", comparison, "--baseline", "before", "--preset", "release", "--format", "text"),
+        *("gate", "--compare", comparison, "--baseline", "before", "--preset", "release"),
         code=1,
     )
     assert len(said.splitlines()) <= 16
@@ -126,7 +126,7 @@ def test_stability__of_recorded_trials(cli: Shell) -> None:
     assert report["flaky_case_ids"] == report["quarantine_recommended_case_ids"] == ["flaky"]
     assert report["consistently_failing_case_ids"] == ["bad"]
     assert (report["runs"], report["execution_mode"], report["notes"]) == (3, "trace_score", [])
-    shown = cli.text(*check, code=1)
+    shown = cli.out(*check, code=1)
     assert "1 of 3 cases is flaky; 1 always fails." in shown
 
 
@@ -136,7 +136,7 @@ def test_stability__one_recording_says_nothing_of_the_agent(cli: Shell) -> None:
     assert report["flaky_case_ids"] == []
     assert [row["runs"] for row in report["case_stability"]] == [10, 3]
     assert "1 of 2 cases were recorded once" in report["notes"][0]
-    assert "recorded once" in cli.out(*check, "--format", "text")
+    assert "recorded once" in cli.out(*check)
 
 
 def test_stability__of_an_agent_that_is_run(here: Path, cli: Shell) -> None:

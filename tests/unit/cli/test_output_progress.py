@@ -44,7 +44,7 @@ def test_run__says_a_line_now_and_then_elsewhere(
     suite: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
-    assert main(["run", "--suite", suite, "--out", "pack"]) == 0
+    assert main(["run", "--suite", suite, "--out", "pack", "--format", "json"]) == 0
     told = capsys.readouterr()
     assert [line.partition(" (")[0] for line in told.err.splitlines()] == [
         "250 of 600 cases",
@@ -79,6 +79,7 @@ def test_run__that_stops_names_the_program_as_it_can_be_called(
     monkeypatch.setattr(sys, "argv", [str(program)])
     agent = shlex.join([sys.executable, "-S", "-E", "-c", AGENT.replace("'done'", "'done', 'cost_usd': 1")])
     arguments = ["run", "--suite", suite, "--out", "pack", "--case", "c1", "--case", "c2"]
-    command = cli.run(*arguments, "--agent-command", agent, "--max-run-cost", "1", code=4)[1].splitlines()[-2]
+    arguments += ["--agent-command", agent, "--max-run-cost", "1", "--format", "text"]
+    command = cli.run(*arguments, code=4)[1].splitlines()[-1]
     assert shlex.split(command)[0] == ("agent-eval" if on_path else str(program))
-    assert shlex.split(command)[1:-1] == [*arguments, "--agent-command", agent, "--max-run-cost", "1"]
+    assert shlex.split(command)[1:-1] == arguments

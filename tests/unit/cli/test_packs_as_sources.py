@@ -30,7 +30,7 @@ def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 
 def test_a_pack_stands_for_the_comparison_in_it(cli: Shell) -> None:
-    decision = json.loads(cli.out("gate", "--compare", "bad", "--max-regressed-cases", "0", code=1))
+    decision = cli.json("gate", "--compare", "bad", "--max-regressed-cases", "0", code=1)
     assert decision["baseline_run_id"] is not None
     assert decision["gate_report"] == "bad/compare/gate_decision.json"
     report = cli.out("report", "markdown", "--compare", "bad", "--out", "-")
@@ -49,8 +49,8 @@ def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
     cli: Shell,
 ) -> None:
     rules = ("--min-pass-rate", "0.9", "--max-regressed-cases", "0")
-    assert json.loads(cli.out("gate", "--run", "good", *rules))["gate_status"] == "passed"
-    decision = json.loads(cli.out("gate", "--run", "bad", *rules, code=1))
+    assert cli.json("gate", "--run", "good", *rules)["gate_status"] == "passed"
+    decision = cli.json("gate", "--run", "bad", *rules, code=1)
     assert [(rule["rule"], rule["applied"]) for rule in decision["rules"]] == [
         ("min_pass_rate", True),
         ("max_regressed_cases", False),
@@ -61,7 +61,7 @@ def test_a_run_alone_is_decided_by_the_rules_that_need_no_baseline(
 
 def test_a_policy_has_its_absolute_rules_too(cli: Shell) -> None:
     Path("gate.yml").write_text("preset: release\nmin_pass_rate: 0.9\n")
-    assert "failed" in cli.out("gate", "--run", "bad", "--policy", "gate.yml", code=1)
+    assert "below min_pass_rate 90%" in cli.out("gate", "--run", "bad", "--policy", "gate.yml", code=1)
     assert cli.out("gate", "--run", "bad", "--policy", "gate.yml", "--min-pass-rate", "0.1")
 
 
@@ -140,7 +140,7 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
     Path("mine.json").write_text('{"min_pass_rate": 0.3, "max_regressed_cases": 2}')
     gate = ("gate", "--compare", "bad", "--baseline", "good")
     cli.out(*gate, "--policy", "gate.yml", code=1)
-    decision = json.loads(cli.out(*gate, "--policy", "gate.yml", "--config", "mine.json"))
+    decision = cli.json(*gate, "--policy", "gate.yml", "--config", "mine.json")
     assert decision["decided_by"] == "policy"
     assert {name: limit for name, limit in decision["thresholds"].items() if limit is not None} == {
         "min_pass_rate": 0.3,

@@ -64,48 +64,46 @@ def test_the_commands_of_the_specification(cli: Shell, here: Path) -> None:
 
 
 def test_prose(cli: Shell) -> None:
-    assert cli.text("registry", "baseline-list") == "None.\n"
+    assert cli.out("registry", "baseline-list") == "None.\n"
     assert (
-        cli.text("registry", "dataset-add", "--suite", "suites/starter_suite.json")
+        cli.out("registry", "dataset-add", "--suite", "suites/starter_suite.json")
         == "Registered starter-suite\n"
     )
-    assert cli.text("registry", "dataset-list") == "starter-suite  ../suites/starter_suite.json\n"
+    assert cli.out("registry", "dataset-list") == "starter-suite  ../suites/starter_suite.json\n"
     assert (
-        cli.text("registry", "baseline-set", "--name", "main", "--run", "runs/baseline")
+        cli.out("registry", "baseline-set", "--name", "main", "--run", "runs/baseline")
         == "main is now run run-1\n"
     )
-    promoted = cli.text(
+    promoted = cli.out(
         "registry",
         *("baseline-promote", "--name", "main", "--run", "runs/baseline"),
         *("--approved-by", "qa", "--rationale", "why"),
     )
     assert promoted.startswith("main is now run run-1, a-")
-    assert cli.text("registry", "approval-list").endswith("main  run-1  qa  why\n")
-    assert (
-        "run_path: ../runs/baseline" in cli.text("registry", "baseline-show", "--name", "main").splitlines()
-    )
-    assert cli.text("registry", "audit-log", "--limit", "1").startswith(
+    assert cli.out("registry", "approval-list").endswith("main  run-1  qa  why\n")
+    assert "run_path: ../runs/baseline" in cli.out("registry", "baseline-show", "--name", "main").splitlines()
+    assert cli.out("registry", "audit-log", "--limit", "1").startswith(
         "2  2026-06-01T00:00:00+00:00  baseline-promote"
     )
-    assert cli.text("registry", "verify") == "3 changes, all in order.\n"
+    assert cli.out("registry", "verify") == "3 changes, all in order.\n"
 
 
 def test_a_waiver_is_revoked_and_no_longer_active(cli: Shell) -> None:
     waiver_id = cli.json("registry", *WAIVER, "--expires-at", "2026-12-01T00:00:00+00:00")["waiver"][
         "waiver_id"
     ]
-    assert cli.text("registry", "waiver-list", "--active-only", "--baseline-name", "main").startswith(
+    assert cli.out("registry", "waiver-list", "--active-only", "--baseline-name", "main").startswith(
         waiver_id
     )
-    revoked = cli.text("registry", "waiver-revoke", "--waiver-id", waiver_id, "--revoked-by", "lead")
+    revoked = cli.out("registry", "waiver-revoke", "--waiver-id", waiver_id, "--revoked-by", "lead")
     assert revoked == f"Revoked {waiver_id}\n"
     assert cli.json("registry", "waiver-list", "--active-only")["count"] == 0
     assert cli.json("registry", "waiver-list")["waivers"][0]["revoked_by"] == "lead"
-    assert cli.text("registry", *WAIVER).startswith("Added w-")
+    assert cli.out("registry", *WAIVER).startswith("Added w-")
 
 
 def test_what_cannot_be_accepted_is_an_error_with_a_remedy(cli: Shell) -> None:
-    error = cli.error("registry", *WAIVER, "--expires-at", "2026-12-01")
+    error = cli.error("registry", *WAIVER, "--expires-at", "2026-12-01T10:00:00")
     assert "offset" in error["details"]["remedy"]
     assert cli.error("registry", "baseline-show", "--name", "nope")["code"] == "validation_error"
     cli.error("registry", "baseline-set", "--name", "main", "--run", "runs/none")
@@ -114,7 +112,7 @@ def test_what_cannot_be_accepted_is_an_error_with_a_remedy(cli: Shell) -> None:
 def test_verify_says_no_when_something_pinned_changed(cli: Shell, here: Path) -> None:
     cli.json("registry", "dataset-add", "--suite", "suites/starter_suite.json")
     (here / "suites" / "starter_suite.json").write_text("{}")
-    assert "is not what was registered" in cli.text("registry", "verify", code=1)
+    assert "is not what was registered" in cli.out("registry", "verify", code=1)
 
 
 def test_another_registry_may_be_named(cli: Shell, here: Path) -> None:
@@ -126,4 +124,4 @@ def test_another_registry_may_be_named(cli: Shell, here: Path) -> None:
 def test_hostile_words_do_not_reach_the_terminal(cli: Shell) -> None:
     words = [word if word != "case-42" else "\x1b[31mred" for word in WAIVER]
     cli.json("registry", *words)
-    assert "\x1b" not in cli.text("registry", "waiver-list")
+    assert "\x1b" not in cli.out("registry", "waiver-list")

@@ -49,6 +49,7 @@ def test_a_suite_needs_no_flag_and_its_evidence_no_place(cli: Shell) -> None:
         pytest.param(("--suite", BAD, GOOD), id="a glob that the shell expanded"),
         pytest.param(("--suite", BAD, "--suite", GOOD), id="flags"),
         pytest.param(("--suite", "suites/suite_[bg]*.json"), id="a quoted glob"),
+        pytest.param(("--suite", "suites/suite_{bad,good}.{json,yaml}"), id="a glob with alternatives"),
     ],
 )
 def test_several_suites_have_a_pack_each(words: tuple[str, ...], cli: Shell, here: Path) -> None:
@@ -61,8 +62,20 @@ def test_several_suites_have_a_pack_each(words: tuple[str, ...], cli: Shell, her
     assert (here / "runs" / AT / "suite_good" / "manifest.json").is_file()
 
 
+def test_a_suite_that_a_glob_leaves_out_for_its_ending_is_said(cli: Shell, here: Path) -> None:
+    (here / "suites" / "suite_great.yaml").write_text("dataset_id: new\ncases: []\n")
+    (here / "suites" / "suite_gone.yaml").write_text("todo: more cases\n")
+    _, err = cli.run("run", "suites/suite_b*.json", "--out", "x")
+    assert err == ""
+    _, err = cli.run("run", "suites/suite_g*.json", "--out", "y")
+    assert err == (
+        "`suites/suite_great.yaml` is a suite that `suites/suite_g*.json` does not name. To include it: "
+        "`suites/suite_g*.{json,jsonl,yaml,yml}`.\n"
+    )
+
+
 def test_people_read_the_result_of_each_suite_under_its_name(cli: Shell) -> None:
-    parts = cli.out("run", GOOD, BAD, "--out", "x", "--quiet", "--format", "text").split("\n\n")
+    parts = cli.out("run", GOOD, BAD, "--out", "x", "--quiet").split("\n\n")
     assert parts[0].splitlines() == [f"{GOOD}:", "3 of 3 cases passed (100%).", "Evidence: x/suite_good"]
     assert parts[1].splitlines()[:2] == [f"{BAD}:", "1 of 3 cases passed (33.3%)."]
 
@@ -75,15 +88,13 @@ def test_suites_of_one_name_do_not_share_a_pack(cli: Shell, here: Path) -> None:
 
 def test_what_was_not_run_is_said(cli: Shell, capsys: pytest.CaptureFixture[str], here: Path) -> None:
     (here / "broken.json").write_text("{")
-    assert main(["run", GOOD, "broken.json", BAD]) == 2
+    assert main(["run", GOOD, "broken.json", BAD, "--format", "json"]) == 2
     ended = capsys.readouterr()
     found = json.loads(ended.out)
     assert [run["suite"] for run in found["runs"]] == [GOOD]
     assert found["not_run"] == ["broken.json", BAD]
     assert "broken.json" in json.loads(ended.err)["error"]["message"]
-    assert cli.out("run", GOOD, "broken.json", BAD, "--format", "text", code=2).endswith(
-        f"Not run: broken.json, {BAD}\n"
-    )
+    assert cli.out("run", GOOD, "broken.json", BAD, code=2).endswith(f"Not run: broken.json, {BAD}\n")
 
 
 @pytest.mark.parametrize(

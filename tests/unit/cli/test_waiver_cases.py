@@ -26,7 +26,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 
 
 def added(capsys: pytest.CaptureFixture[str], case_id: str, *words: str, code: int = 0) -> Any:
-    assert main([*WAIVER, "--case-id", case_id, *words]) == code
+    assert main([*WAIVER, "--case-id", case_id, *words, "--format", "json"]) == code
     ended = capsys.readouterr()
     return json.loads(ended.out or ended.err)
 
@@ -59,7 +59,7 @@ def test_a_case_that_resembles_none_is_said_to_be_missing(
 ) -> None:
     note = "The baseline has no case 'zzz': the waiver applies to nothing yet."
     assert added(capsys, "zzz")["note"] == note
-    assert note in cli.out(*WAIVER, "--case-id", "zzz", "--format", "text").splitlines()
+    assert note in cli.out(*WAIVER, "--case-id", "zzz").splitlines()
 
 
 @pytest.mark.parametrize("missing", ["pack", "baseline"])

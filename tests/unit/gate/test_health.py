@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.evidence.archive import write_bundle
 from agent_eval.gate.health import FEWEST_TRIALS, GateHealth, Health
 from tests.factories import make_config, make_pack, make_result
 
@@ -104,12 +105,12 @@ def test_the_command_counts_verified_packs(tmp_path: Path, capsys: pytest.Captur
     for number, pack in enumerate(packs):
         results = [make_result("a"), make_result("b", failed="policy")]
         make_pack(pack, results, config=make_config(run_id=f"run-{number}"))
-    assert main(["gate-health", *map(str, packs)]) == 0
+    assert main(["gate-health", *map(str, packs), "--format", "json"]) == 0
     counted = json.loads(capsys.readouterr().out)
     assert counted["runs"] == 2
     assert (counted["cases"]["a"]["passed"], counted["cases"]["b"]["failed"]) == (2, 2)
     assert counted["judges"]["policy"]["failed"] == 2
-    assert main(["gate-health", *map(str, packs), "--format", "text"]) == 0
+    assert main(["gate-health", *map(str, packs)]) == 0
     assert "2 cases too few: a, b" in capsys.readouterr().out
 
 
@@ -117,7 +118,8 @@ def test_what_a_job_leaves_is_taken_as_its_packs(tmp_path: Path, capsys: pytest.
     for number in range(2):
         make_pack(tmp_path / f"out-{number}" / "shop", config=make_config(run_id=f"r{number}"))
         (tmp_path / f"out-{number}" / "report.md").write_text("# Passed")
-    assert main(["gate-health", *(str(tmp_path / f"out-{number}") for number in range(2))]) == 0
+    left = (str(tmp_path / f"out-{number}") for number in range(2))
+    assert main(["gate-health", *left, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 2
 
 
@@ -143,11 +145,31 @@ def test_a_run_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.Cap
     assert "are the same run" in capsys.readouterr().err
 
 
-def test_runs_of_two_datasets_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", ["", "evidence.zip"], ids=["directory", "archive"])
+def test_the_datasets_of_one_job_are_told_apart(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packs = {
+        dataset: make_pack(tmp_path / dataset, [make_result("a")], config=make_config(dataset_id=dataset))
+        for dataset in ("bank", "shop")
+    }
+    write_bundle(packs, tmp_path / "evidence.zip")
+    assert main(["gate-health", str(tmp_path / name)]) == 0
+    datasets = json.loads(capsys.readouterr().out)["datasets"]
+    assert {dataset: counted["runs"] for dataset, counted in datasets.items()} == {"bank": 1, "shop": 1}
+    assert main(["gate-health", str(tmp_path / name), "--format", "text"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in ("bank:", "shop:")] == ["bank:", "shop:"]
+
+
+def test_a_suite_that_only_an_earlier_job_had_is_not_mixed_in(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop = make_pack(tmp_path / "shop", [make_result("a")])
-    bank = make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
-    assert main(["gate-health", str(shop), str(bank)]) == 2
-    assert "dataset" in capsys.readouterr().err
+    make_pack(tmp_path / "bank", [make_result("a")], config=make_config(dataset_id="bank"))
+    write_bundle({"shop": shop}, tmp_path / "evidence.zip")
+    assert main(["gate-health", str(tmp_path)]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == 1
 
 
 def test_cases_that_often_end_in_an_error_are_named_first(
@@ -157,7 +179,7 @@ def test_cases_that_often_end_in_an_error_are_named_first(
     for number, pack in enumerate(packs):
         results = [make_result("a"), make_result("b", error="policy")]
         make_pack(pack, results, config=make_config(run_id=f"r{number}"))
-    assert main(["gate-health", *map(str, packs), "--format", "text"]) == 0
+    assert main(["gate-health", *map(str, packs)]) == 0
     printed = capsys.readouterr().out
     assert "1 case cannot judge: b" in printed
     assert "1 case often ended in an error" in printed

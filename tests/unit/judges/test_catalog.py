@@ -22,7 +22,7 @@ from agent_eval.judges import (
     load_judges,
     validate_case,
 )
-from agent_eval.judges.catalog import default_configs
+from agent_eval.judges.base import fields_not_judged
 from tests.unit.judges.traces import make_case, says, uses
 
 
@@ -370,6 +370,16 @@ def test_a_judge_that_does_not_say_what_it_reads_may_read_all_of_it() -> None:
     assert judge_case(judges, case, Trace(case.trace))[0].evidence == {}
 
 
+def test_every_rule_in_metadata_that_a_built_in_judge_reads_is_said_where_none_of_the_run_reads_it() -> None:
+    read = {name for spec in JUDGES.values() for name in _class_of(spec).reads or ()}
+    rules = {name.removeprefix("metadata.") for name in read if name.startswith("metadata.")}
+    case = make_case(says(), metadata={name: ["x"] for name in rules})
+    assert fields_not_judged(load_judges(["cost_budget"]), case) == sorted(
+        f"metadata.{name}"
+        for name in rules - {"recorded_verdicts"}  # verdicts, and no rule
+    )
+
+
 def test_built_in_judges_say_what_they_read() -> None:
     assert [name for name, spec in JUDGES.items() if _class_of(spec).reads is None] == ["command"]
 
@@ -377,18 +387,6 @@ def test_built_in_judges_say_what_they_read() -> None:
 def _class_of(spec: str) -> Any:
     module, _, name = spec.partition(":")
     return getattr(importlib.import_module(module), name)
-
-
-@pytest.mark.parametrize(
-    ("configs", "mode"),
-    [
-        ({}, "values"),
-        ({"final_output": {"tolerance": 1}}, "values"),
-        ({"final_output": {"mode": "exact"}}, "exact"),
-    ],
-)
-def test_without_named_judges_a_text_needs_a_mode(configs: dict[str, Any], mode: str) -> None:
-    assert default_configs(configs)["final_output"]["mode"] == mode
 
 
 def test_an_attempt_that_failed_is_an_error_whichever_judges_were_named() -> None:

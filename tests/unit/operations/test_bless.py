@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent_eval.cli.main import main
-from tests.factories import make_config, make_pack, make_result
+from tests.factories import make_case, make_config, make_pack, make_result
 from tests.unit.cli.shell import Shell
 
 COMMITTED = {"git_commit": "a" * 40, "git_dirty": False, "model": "gpt-x"}
@@ -50,7 +50,7 @@ def test_every_difference_is_shown_by_case_and_nothing_changes(cli: Shell) -> No
         ("case-4", "new", None, "passed"),
     ]
     assert registered() != "new"
-    assert f"--accept {shown['digest']} " in cli.text(*BLESS)
+    assert f"--accept {shown['digest']} " in cli.out(*BLESS)
 
 
 def test_the_digest_that_was_shown_accepts_and_the_log_says_who_and_why(
@@ -110,6 +110,13 @@ def test_a_run_that_is_not_of_one_commit_and_model_is_no_baseline(
     assert why in cli.err(*BLESS, code=4)
 
 
+def test_a_model_that_the_traces_name_is_known(cli: Shell) -> None:
+    said = {"idx": 0, "actor": "agent", "type": "message", "output": "Yes.", "model": "gpt-x"}
+    config = make_config(run_id="new", **{**COMMITTED, "model": "unknown"})
+    make_pack(Path("new"), cases=[make_case("case-1", trace=[said])], config=config)
+    assert cli.json(*BLESS)["run_id"] == "new"
+
+
 def test_a_run_with_an_error_is_no_baseline(cli: Shell) -> None:
     make_pack(
         Path("new"), [make_result("case-1", error="policy")], config=make_config(run_id="new", **COMMITTED)
@@ -132,4 +139,4 @@ def test_what_was_accepted_says_what_ci_needs_to_compare_with_it(cli: Shell) -> 
     new_run()
     digest = cli.json(*BLESS)["digest"]
     words = ("--accept", digest, "--approved-by", "qa", "--rationale", "new flow")
-    assert "`baseline: main`" in cli.text(*BLESS, *words)
+    assert "`baseline: main`" in cli.out(*BLESS, *words)

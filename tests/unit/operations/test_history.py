@@ -61,7 +61,7 @@ def test_main_as_good_as_its_release_is_in_order(tmp_path: Path, cli: Shell) -> 
     assert (said["is_worse"], said["cases"], said["release_totals"]) == (False, 20, [19, 20, 19, 18])
     assert said["main_totals"] == [20 - failed for failed in reversed(AS_GOOD)]
     assert said["run_ids"] == [f"run-{number}" for number in range(8, 0, -1)]
-    assert cli.text("drift", *words).startswith("Main does not pass less than the release over its last 8")
+    assert cli.out("drift", *words).startswith("Main does not pass less than the release over its last 8")
 
 
 def test_a_clear_fall_names_how_far_and_the_cases_that_fell_the_most(tmp_path: Path, cli: Shell) -> None:
@@ -71,7 +71,7 @@ def test_a_clear_fall_names_how_far_and_the_cases_that_fell_the_most(tmp_path: P
     assert said["p_value"] < 0.01
     assert said["fallen"][0] == {"case_id": "case-02", "release": 1.0, "main": 0.0}
     assert {case["case_id"] for case in said["fallen"]} == set(CASES[:9])
-    shown = cli.text("drift", *words, code=1)
+    shown = cli.out("drift", *words, code=1)
     assert shown.startswith("Main passes 35.0 points less than the release over its last 4 runs.\n")
     assert "  case-02  100% → 0%\n" in shown
 
@@ -85,7 +85,7 @@ def test_too_few_runs_of_main_say_nothing_and_that_they_do(tmp_path: Path, cli: 
     words = (main_of(tmp_path, *WORSE[:3]), *release_of(tmp_path))
     said = cli.json("drift", *words)
     assert (said["is_worse"], said["p_value"]) == (False, None)
-    shown = cli.text("drift", *words)
+    shown = cli.out("drift", *words)
     assert shown.startswith("Main has run 3 times since the release: nothing is said before 4 runs.\n")
 
 
@@ -163,7 +163,7 @@ def test_cases_that_changed_or_are_gone_are_left_out_on_both_sides(tmp_path: Pat
     said = cli.json("drift", *words)
     assert (said["cases"], said["left_out_cases"], said["left_out_runs"]) == (17, 5, 0)
     assert said["release_totals"] == [16, 17, 16, 15]
-    shown = cli.text("drift", *words)
+    shown = cli.out("drift", *words)
     assert "Left out: 5 cases that changed or are gone, 0 runs that cannot be compared." in shown
 
 
@@ -202,5 +202,5 @@ def test_another_model_is_what_drifted_and_counts(tmp_path: Path, cli: Shell) ->
 def test_what_an_alarm_shows_of_hostile_ids_is_text_alone(tmp_path: Path, cli: Shell) -> None:
     names = ["a\x1b[2Jb", *CASES[1:]]
     runs = [{"failing": 8, "names": names} for _ in range(4)]
-    shown = cli.text("drift", main_of(tmp_path, *runs), *release_of(tmp_path, [0] * 4, names=names), code=1)
+    shown = cli.out("drift", main_of(tmp_path, *runs), *release_of(tmp_path, [0] * 4, names=names), code=1)
     assert "\x1b" not in shown

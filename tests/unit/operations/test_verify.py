@@ -44,7 +44,7 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, cli: Shell) -> None:
     decide(pack)
     attest(pack, Signer(KEY), environ={})
-    shown = cli.text("verify", "p").splitlines()
+    shown = cli.out("verify", "p").splitlines()
     assert len(shown) <= 10
     assert shown[0] == "Verified p: run run-1 of shop"
     assert shown[3].startswith("Written by agent-eval ")
@@ -53,14 +53,14 @@ def test_it_says_in_ten_lines_what_the_pack_is(pack: Path, cli: Shell) -> None:
     assert shown[5] == "Result: 1 of 2 cases passed; gate: passed"
     assert f"Signature: not checked (claims key {KEY.public.key_id})" in shown[6]
     assert "Replays: yes" in shown[7]
-    assert cli.text("pack", "verify", "--run", "p").splitlines() == shown
+    assert cli.out("pack", "verify", "--run", "p").splitlines() == shown
 
 
 def test_a_key_makes_the_signature_count(pack: Path, cli: Shell) -> None:
     attest(pack, Signer(KEY), environ={})
     for name, key in (("key.pub", KEY), ("other.pub", OTHER)):
         Path(name).write_bytes(key.public.pem)
-    shown = cli.text("verify", "p", "--public-key", "key.pub").splitlines()
+    shown = cli.out("verify", "p", "--public-key", "key.pub").splitlines()
     assert f"Signature: signed (key {KEY.public.key_id})" in shown[6]
     assert cli.error("verify", "p", "--public-key", "other.pub", code=1)["code"] == "untrusted_pack"
     remove(pack, RESULT.bundle)

@@ -166,6 +166,11 @@ def test_waivers_are_listed_newest_first_by_baseline_and_while_they_hold(store: 
     assert list_waivers(store, at=LATER, baseline_name="main", active_only=True) == [first]
 
 
+def test_a_waiver_may_end_with_a_day(store: RegistryStore) -> None:
+    assert waive(store, expires_at="2027-01-31").expires_at == "2027-01-31T23:59:59+00:00"
+    assert waive(store, expires_at=NOW[:10]).expires_at == f"{NOW[:10]}T23:59:59+00:00"
+
+
 def test_a_revoked_waiver_stays_listed_and_holds_no_more(store: RegistryStore) -> None:
     waiver = waive(store)
     revoked = revoke_waiver(store, waiver.waiver_id, revoked_by="lead@example.com", at=LATER)
@@ -183,7 +188,8 @@ def test_a_revoked_waiver_stays_listed_and_holds_no_more(store: RegistryStore) -
         ({"case_id": None}, "waive everything"),
         ({"case_id": ""}, "case_id is empty"),
         ({"expires_at": "soon"}, "soon"),
-        ({"expires_at": "2027-01-01"}, "no offset"),
+        ({"expires_at": "2027-02-30"}, "write a time"),
+        ({"expires_at": "2026-05-31"}, "over already"),
         ({"expires_at": "2027-01-01T00:00:00"}, "no offset"),
         ({"expires_at": "2026-05-31T00:00:00Z"}, "over already"),
         ({"expires_at": NOW}, "over already"),
@@ -301,9 +307,8 @@ def test_paths_without_a_common_directory_are_kept_absolute(pack: Path) -> None:
 @pytest.mark.parametrize(
     ("expires_at", "message", "remedy"),
     [
-        ("2026-07-31", "has no offset; write 2026-07-31T00:00:00+00:00", "a time with its offset"),
-        ("2026-07-31T12:30", "has no offset; write 2026-07-31T12:30:00+00:00", "a time with its offset"),
-        ("31 July", "write a time of ISO 8601, such as", "a time with its offset"),
+        ("2026-07-31T12:30", "has no offset; write 2026-07-31T12:30:00+00:00", "or a time with its offset"),
+        ("31 July", "write a time of ISO 8601, such as", "a day, such as 2027-01-31"),
         ("2026-05-31T00:00:00Z", "is over already", f"a time after now, which is {NOW}"),
     ],
 )

@@ -27,7 +27,7 @@ def _run(number: int):  # type: ignore[no-untyped-def]
 def test_a_sparkline_has_a_bar_for_each_run() -> None:
     assert Series([0.0, 0.5, 1.0, None]).sparkline == "▁▅█·"
     assert Series([0.9, 0.9]).sparkline == "▄▄"
-    assert Series([None]).sparkline == ""
+    assert Series([None]).sparkline == "·"
 
 
 def test_the_trend_names_the_newest_rate_and_the_range() -> None:

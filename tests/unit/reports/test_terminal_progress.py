@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.engine.progress import RunProgress
+from agent_eval.engine.progress import Counter, RunProgress
 from agent_eval.reports.terminal import progress_bar, progress_text
 
 
@@ -23,6 +23,15 @@ def test_a_line_says_what_a_person_waits_for() -> None:
 )
 def test_the_rest_is_estimated_by_what_this_start_did(seconds: float, said: str) -> None:
     assert progress_text(RunProgress(600, done=300, resumed=200, seconds=seconds)).endswith(said)
+
+
+def test_the_estimate_never_climbs_while_a_trial_goes_on() -> None:
+    counter = Counter(4)
+    counter.add("passed", None, 0)
+    looks = [counter.progress(seconds=seconds).seconds_left for seconds in (10, 15, 30, 60)]
+    assert looks == [30, 25, 10, 0]
+    counter.add("passed", None, 0)
+    assert counter.progress(seconds=60).seconds_left == 60
 
 
 def test_nothing_is_estimated_before_the_first_or_after_the_last() -> None:

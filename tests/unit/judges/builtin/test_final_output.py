@@ -7,6 +7,7 @@ import pytest
 from tests.unit.judges.traces import Events, Row, asks, judge, says, uses
 
 WRONG, NOTHING, REFUSED = "failed contract_violation", "error missing_output", "refused expected_output"
+EXACTLY = " (expected_output without a mode: compared exactly)"
 VALUES, FIELD = {"mode": "values"}, "refused metadata.final_output"
 
 
@@ -77,7 +78,13 @@ ROWS = [
     final("x", None, "skipped", mode="contains"),
     final(" Paris\n", "Paris", "passed"),
     final(
-        "Paris, France", "Paris", f'{WRONG}: the final output is "Paris, France" instead of "Paris" (event 1)'
+        "Paris, France",
+        "Paris",
+        f'{WRONG}: the final output is "Paris, France" instead of "Paris"{EXACTLY} (event 1)',
+    ),
+    *(
+        final("Rome", "Paris", f'{WRONG}: the final output is "Rome" instead of "Paris" (event 1)', **stated)
+        for stated in ({"mode": "exact"}, {"config": {"mode": "exact"}})
     ),
     final("paris", "Paris", WRONG),
     final("paris", "Paris", "passed", ignore_case=True),
@@ -193,7 +200,7 @@ OF_TURNS = [
         "one is wrong",
         *TWO,
         wanted=["1", "3"],
-        gives=f'{WRONG}: turn 2: the output is "2" instead of "3" (event 3)',
+        gives=f'{WRONG}: turn 2: the output is "2" instead of "3"{EXACTLY} (event 3)',
         score=0.5,
         refs=[3],
         evidence={
