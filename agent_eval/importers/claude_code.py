@@ -8,7 +8,7 @@ from typing import Any
 from agent_eval.importers import events as make
 from agent_eval.importers.content import content_of
 from agent_eval.importers.events import EventFields, items, mapping, text
-from agent_eval.importers.sessions import Session, SessionFormat
+from agent_eval.importers.sessions import ReadLine, Session, SessionFormat
 from agent_eval.importers.usage import usage_in
 
 _SPOKEN = frozenset({"user", "assistant"})
@@ -17,6 +17,8 @@ _OF_THE_PROGRAM = frozenset(
     | {"agent-name", "permission-mode", "attachment", "rate_limit_event", "worktree-state", "ai-title"}
 )
 """Lines about the program itself, in which neither user nor agent says something."""
+_ABOUT = {"sessionId": "id", "session_id": "id", "version": "version", "gitBranch": "branch"}
+"""Fields of a line that say something of the session."""
 _SYNTHETIC = "<synthetic>"
 """Model of messages that the program wrote in the place of an answer."""
 
@@ -46,7 +48,7 @@ def _is_line(value: Any) -> bool:
 
 
 def _line(session: Session, line: Mapping[str, Any]) -> None:
-    kind, identifier = line.get("type"), text(line.get("uuid"))
+    kind, identifier = str(line.get("type")), text(line.get("uuid"))
     seen: set[str] = session.memory.setdefault("seen", set())
     if identifier is not None:
         if identifier in seen:
@@ -54,27 +56,12 @@ def _line(session: Session, line: Mapping[str, Any]) -> None:
             session.diagnostics.note(session.place, "uuid", reason)
             return
         seen.add(identifier)
-    for name, keys in (
-        ("id", ("sessionId", "session_id")),
-        ("version", ("version",)),
-        ("branch", ("gitBranch",)),
-    ):
-        if (value := next((line[key] for key in keys if text(line.get(key))), None)) is not None:
-            session.about.setdefault(name, value)
+    for key, name in _ABOUT.items():
+        if text(line.get(key)):
+            session.about.setdefault(name, line[key])
     before = len(session.events)
-    if kind == "assistant":
-        _add_answer(session, line)
-    elif kind == "user":
-        # What hooks and the program put into the user's place, and what an agent asks of a sub-agent.
-        is_meta = line.get("isMeta") or line.get("isCompactSummary") or _is_of_sub_agent(line)
-        content = mapping(line.get("message")).get("content")
-        session.read({"role": "system" if is_meta else "user", "content": content})
-    elif kind == "summary":
-        session.add(make.event("agent", "state", output=line.get("summary")))
-    elif kind == "system":
-        _add_system(session, line)
-    elif kind == "result":
-        _add_result(session, line)
+    if kind in _READERS:
+        _READERS[kind](session, line)
     elif kind not in _OF_THE_PROGRAM:
         session.unknown(f"type {kind!r}")
     moment = make.timestamp_of(line.get("timestamp"))
@@ -134,6 +121,26 @@ def _add_result(session: Session, line: Mapping[str, Any]) -> None:
     cost = line.get("total_cost_usd")
     if make.is_amount(cost) and not any("cost_usd" in fields for fields in session.events):
         session.add(make.event("agent", "model_call", cost_usd=cost))
+
+
+def _add_question(session: Session, line: Mapping[str, Any]) -> None:
+    # What hooks and the program put into the user's place, and what an agent asks of a sub-agent.
+    is_meta = line.get("isMeta") or line.get("isCompactSummary") or _is_of_sub_agent(line)
+    content = mapping(line.get("message")).get("content")
+    session.read({"role": "system" if is_meta else "user", "content": content})
+
+
+def _add_summary(session: Session, line: Mapping[str, Any]) -> None:
+    session.add(make.event("agent", "state", output=line.get("summary")))
+
+
+_READERS: Mapping[str, ReadLine] = {
+    "assistant": _add_answer,
+    "user": _add_question,
+    "summary": _add_summary,
+    "system": _add_system,
+    "result": _add_result,
+}
 
 
 def _is_said(fields: EventFields) -> bool:

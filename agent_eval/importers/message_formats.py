@@ -70,7 +70,7 @@ class MessageFormat(DialogueFormat):
 
 
 class AiSdk(MessageFormat):
-    """Messages of the Vercel AI SDK, of the model and of its user interface; results, and streams of answers."""
+    """Messages of the Vercel AI SDK, of the model and of its user interface; results, streams of answers."""
 
     @override
     def lists(self, value: Any) -> Lists:

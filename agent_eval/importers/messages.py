@@ -1,8 +1,9 @@
-"""Messages of any dialect as events: text, thoughts, calls and results in blocks, parts, contents or items.
+"""Messages of any dialect as events: texts, thoughts, calls and results in blocks, parts or items.
 
-APIs and frameworks write the same message in their own words; `vocabulary` has them all. Four shapes are read:
+APIs and frameworks write the same message in their own words; `vocabulary` has them all. Read are four shapes:
 chat (`content`, `tool_calls`), blocks (`{"type": "tool_use"}`), parts (`{"functionCall": {}}`), and items,
-which are events without a role (`responses_items`). A format says where its messages are, not how to read them.
+which are events without a role (`responses_items`). A format says where its messages are, not how to read
+them.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class MessageReader:
             yield _result(fields, _first(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content))
             return
         if role == "agent":
-            yield from _beside(fields, content)
+            yield from _beside(fields)
         elif content is None and role in _SPEAKERS and fields.get("content") is not None:
             yield _SPEAKERS[role](fields["content"])
         by_id = set()
@@ -201,7 +202,7 @@ _NOTES = (("citations", "anthropic.citations"), ("annotations", "openai.annotati
 
 
 def unwrapped(value: Any) -> Mapping[str, Any]:
-    """Return the fields of a message without the wrapper that LangChain, .NET and some events put around it."""
+    """Return the fields of a message without the wrapper that LangChain, .NET and others put around it."""
     fields = mapping(value)
     if fields.get("lc") == 1 and isinstance(fields.get("id"), list) and fields["id"]:
         return {**mapping(fields.get("kwargs")), "role": str(fields["id"][-1])}
@@ -229,7 +230,7 @@ def snake(value: Any) -> Any:
     }
 
 
-def _beside(fields: Mapping[str, Any], content: Any) -> Iterator[EventFields]:
+def _beside(fields: Mapping[str, Any]) -> Iterator[EventFields]:
     """Yield what an agent's message has before its content: thoughts."""
     more = _more(fields)
     for name in _THOUGHTS:
@@ -237,8 +238,8 @@ def _beside(fields: Mapping[str, Any], content: Any) -> Iterator[EventFields]:
         if thought is not None:
             yield make.reasoning(thought)
             break
-    for thought in map(mapping, items(fields.get("thoughts"))):
-        yield make.reasoning(thought.get("description") or thought.get("subject"))
+    for summary in map(mapping, items(fields.get("thoughts"))):
+        yield make.reasoning(summary.get("description") or summary.get("subject"))
 
 
 def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:

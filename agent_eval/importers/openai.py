@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -30,7 +30,7 @@ class OpenAI(ProviderFormat):
     name = "openai"
     provider = "openai"
     starts = frozenset({"response.created"})
-    hosts = {
+    hosts: ClassVar = {
         "openai.azure.com": "azure.ai.openai",
         "generativelanguage.googleapis.com": "gcp.gemini",
         "aiplatform.googleapis.com": "gcp.vertex_ai",

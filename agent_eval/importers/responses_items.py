@@ -1,4 +1,4 @@
-"""Items: what models and agents do as a list of things with a type, as the Responses API of OpenAI has them."""
+"""Items: what models and agents do as a list of things with a type, as the Responses API has them."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _swe_agent_step(session: Session, step: Mapping[str, Any]) -> None:
         session.add(make.agent_message(spoken))
     action, seconds = text(step.get("action")), step.get("execution_time")
     if action is not None and action.strip():
-        latency = seconds * 1000 if make.is_amount(seconds) else None
+        latency = seconds * 1000 if isinstance(seconds, int | float) else None
         tool = _tool_of(action)
         session.add(make.tool_call(tool, {"command": action}))
         session.add(make.tool_result(step.get("observation"), tool=tool, latency_ms=latency))

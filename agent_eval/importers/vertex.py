@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -35,7 +35,7 @@ class Vertex(ProviderFormat):
 
     name = "vertex"
     provider = "gcp.gen_ai"
-    hosts = {"aiplatform.googleapis.com": "gcp.vertex_ai"}
+    hosts: ClassVar = {"aiplatform.googleapis.com": "gcp.vertex_ai"}
     known = frozenset(
         {
             *("candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId", "createTime"),

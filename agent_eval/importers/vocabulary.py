@@ -1,4 +1,4 @@
-"""The words of which messages, tool calls, results and answers are made, in all the formats that record them."""
+"""The words of which messages, tool calls, results and answers are made, in all formats that record them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Kind(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def kind_of(stated: str) -> Kind:
-    """Return what a word for a kind says, such as `tool-call`, `ToolCallRequestEvent`, `FunctionCallContent`."""
+    """Return what a word for a kind says, such as `tool-call` or `FunctionCallContent`."""
     word = plain(stated)
     word = word.removesuffix("content") or word
     if _NO_KIND.search(word):
