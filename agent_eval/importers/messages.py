@@ -1,9 +1,9 @@
 """Messages of any dialect as events: texts, thoughts, calls and results in blocks, parts or items.
 
-APIs and frameworks write the same message in their own words; `vocabulary` has them all. Read are four shapes:
-chat (`content`, `tool_calls`), blocks (`{"type": "tool_use"}`), parts (`{"functionCall": {}}`), and items,
-which are events without a role (`responses_items`). A format says where its messages are, not how to read
-them.
+APIs and frameworks write the same message in words of their own, which `vocabulary` has. Four shapes are
+read: chat (`content`, `tool_calls`), blocks (`{"type": "tool_use"}`), parts (`{"functionCall": {}}`), and
+items, which are events without a role (`responses_items`). A format says where its messages are, not how to
+read them.
 """
 
 from __future__ import annotations
