@@ -306,6 +306,18 @@ def test_what_is_packed_over_and_over_is_reported(tmp_path):
         imported_from(tmp_path / "dump.gz", tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["gz", "eval"])
+def test_what_unpacks_to_far_more_than_it_is_is_refused_early(tmp_path, kind):
+    text, source = b'{"a": "%s"}' % (b"x" * (80 << 20)), tmp_path / f"log.{kind}"
+    if kind == "gz":
+        source.write_bytes(gzip.compress(text, 1))
+    else:
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("samples/1.json", text)
+    with pytest.raises(InvalidInput, match="unpacks to more than 200 times its packed size"):
+        imported_from(source, tmp_path)
+
+
 def test_the_file_of_diagnostics_says_how_many_it_leaves_out(tmp_path):
     source = tmp_path / "dump.jsonl"
     source.write_text(json.dumps(TWO_TURNS[0]) + "\n" + "{}\n" * 10_002)
