@@ -13,7 +13,7 @@ from agent_eval.importers.dialogue_format import Turn, link_of
 from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
 from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
-from agent_eval.importers.langsmith import is_run, run_spans, thread_of, trace_of
+from agent_eval.importers.langsmith import is_run, run_spans, runs_in, thread_of, trace_of
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_tree import SpanTree
@@ -63,16 +63,27 @@ class LangGraph(Format):
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
         values = [(mapping(part.payload), part.place) for part in parts]
         runs = [payload["value"] for payload, _ in values if payload["variant"] == "run"]
+        for payload, _ in values:
+            runs += runs_in(payload["value"]) if payload["variant"] == "runs" else []
         if runs:
-            spans = [(span, parts[0].place) for span in run_spans(runs)]
-            threads = (thread_of(run) for run in runs)
-            events = SpanTree(spans, diagnostics).events()
-            name = next((thread for thread in threads if thread), None) or trace_of(runs[0])
-            return [Conversation(events, id=name)]
+            return _of_runs(runs, parts[0].place, diagnostics)
         reader = _StreamReader(diagnostics)
         for payload, place in values:
             reader.add(payload["variant"], payload["value"], place)
         return [reader.conversation()]
+
+
+def _of_runs(
+    runs: Sequence[Mapping[str, Any]], place: str, diagnostics: Diagnostics
+) -> Iterable[Conversation]:
+    """Make a conversation of each thread, and of each trace that is of none."""
+    threads = {trace_of(run): thread for run in runs if (thread := thread_of(run))}
+    by_name: dict[str | None, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        by_name.setdefault(threads.get(trace_of(run)) or trace_of(run), []).append(run)
+    for name, own in by_name.items():
+        spans = [(span, place) for span in run_spans(own)]
+        yield Conversation(SpanTree(spans, diagnostics).events(), id=name)
 
 
 def _detected_list(value: list[Any]) -> Match | None:
@@ -117,6 +128,7 @@ def _is_task(value: Mapping[str, Any]) -> bool:
 
 _VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("run", 0.95, is_run),
+    ("runs", 0.95, lambda value: bool(runs_in(value))),
     ("snapshot", 0.9, lambda value: isinstance(value.get("values"), dict) and "config" in value),
     ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
     ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),

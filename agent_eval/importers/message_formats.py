@@ -8,17 +8,20 @@ from typing import Any
 
 from typing_extensions import override
 
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.dialogue import message_of
 from agent_eval.importers.dialogue_format import DialogueFormat, Turn
 from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.exchange import exchange_of
-from agent_eval.importers.facts import conversation_of
+from agent_eval.importers.facts import CONVERSATION_NAMES, conversation_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
 from agent_eval.importers.records import Record
 from agent_eval.importers.sse import first_event, is_event_stream, streams_in
 from agent_eval.importers.streams import ui_message_of
+from agent_eval.importers.usage import usage_in
 
 Lists = list[tuple[str, list[Any]]]
 """Lists of messages, each with its place in the record."""
@@ -65,8 +68,27 @@ class MessageFormat(DialogueFormat):
                 mark_errors((fields for message in history for fields in message.events), self.failed)
             turn = Turn(history, id=conversation_of(record.value, *messages[:1]))
             turn.id = turn.id or name.rpartition(".")[0] or None
+            fields = mapping(record.value)
+            if name in fields:
+                _add_document(turn, {key: stated for key, stated in fields.items() if key != name})
             turns.append(turn)
         return turns
+
+
+def _add_document(turn: Turn, fields: Mapping[str, Any]) -> None:
+    """Add what a document says beside its messages; of tokens what its messages do not state."""
+    total = next((known for name in _TOTALS if (known := usage_in(fields.get(name)))), {})
+    made = [event.get("usage", {}) for message in turn.history for event in message.events]
+    rest = {name: number - sum(each.get(name, 0) for each in made) for name, number in total.items()}
+    if rest and all(number >= 0 for number in rest.values()) and any(rest.values()):
+        turn.history.append(message_of([make.event("agent", "model_call", usage=rest)]))
+    others = {name: value for name, value in fields.items() if name not in _READ and value not in (None, {})}
+    turn.metadata |= {"record": others} if others else {}
+
+
+_TOTALS = ("totalUsage", "total_usage", "usage_details", "usage")
+_READ = frozenset({*_TOTALS, *CONVERSATION_NAMES, "type", "text", "finishReason", "responseMessages"})
+"""Fields of a document that are read, or that repeat its messages."""
 
 
 class AiSdk(MessageFormat):

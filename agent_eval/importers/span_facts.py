@@ -15,7 +15,7 @@ from agent_eval.importers.span_records import SpanFields, json_or_text
 Kind = Literal["model", "tool", "agent", "handoff", "guardrail", "other"]
 
 _OPERATIONS: Mapping[str, Kind] = {
-    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion"), "model"),
+    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "llm_call"), "model"),
     **dict.fromkeys(("execute_tool", "retrieval"), "tool"),
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "agent"),
     "agent_handoff": "handoff",

@@ -92,6 +92,7 @@ class SpanMessages:
     def _listed(self, name: str, *prefixes: str) -> list[Any] | None:
         """Return the messages of an attribute, or those that were flattened into attributes."""
         parts = json_or_text(self._attributes.get(name))
+        parts = [parts] if isinstance(parts, dict) else parts
         if isinstance(parts, list):
             return [_stopped(message) for message in parts]
         flat = next((flat for prefix in prefixes if (flat := indexed(self._attributes, prefix))), None)

@@ -37,7 +37,23 @@ def is_row(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("attributes"), dict):
         return False
     has_ids = any(name in value for name in _TRACE_IDS) or isinstance(_context(value), dict)
-    return has_ids and any(name in value for name in ("name", "event_name", "span_name"))
+    return (has_ids and any(name in value for name in ("name", "event_name", "span_name"))) or (
+        "spanName" in value and any(name.startswith("gen_ai.") for name in value["attributes"])
+    )
+
+
+def rows_of(value: Any) -> list[Any]:
+    """Return the rows of spans that a record has: below `spans`, or below names, each a conversation."""
+    if isinstance(spans := mapping(value).get("spans"), list):
+        return spans
+    traces = mapping(value)
+    if not traces or not all(rows and is_row(rows[0]) for rows in map(items, traces.values())):
+        return []
+    return [
+        {**mapping(row), "attributes": {**mapping(mapping(row).get("attributes")), "session.id": name}}
+        for name, rows in traces.items()
+        for row in rows
+    ]
 
 
 def _context(row: Mapping[str, Any]) -> Any:
@@ -93,8 +109,8 @@ def _spans(value: Any) -> Iterator[SpanFields]:
         yield from spans_of_jaeger(value, _row)
     elif is_mlflow(value):
         yield from (_mlflow_span(mapping(span)) for span in value["data"]["spans"])
-    elif isinstance(mapping(value).get("spans"), list):
-        yield from (_row(mapping(span)) for span in value["spans"])
+    elif rows := rows_of(value):
+        yield from (_row(mapping(span)) for span in rows)
     elif is_row(value):
         yield _row(value)
 
@@ -192,7 +208,7 @@ def _row(row: Mapping[str, Any]) -> SpanFields:
         "trace": hex_id(trace),
         "span": hex_id(span),
         "parent": hex_id(parent),
-        "name": str(row.get("name") or row.get("span_name") or ""),
+        "name": str(row.get("name") or row.get("span_name") or row.get("spanName") or ""),
         "start": _first_time(row, _STARTS),
         "end": _first_time(row, _ENDS),
         "attributes": attributes,

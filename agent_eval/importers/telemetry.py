@@ -20,6 +20,7 @@ from agent_eval.importers.span_records import (
     is_mlflow,
     is_otlp,
     is_row,
+    rows_of,
     spans_of,
 )
 from agent_eval.importers.span_tree import SpanTree
@@ -100,8 +101,8 @@ def _variant(value: Any) -> str | None:
         return "jaeger"
     if is_row(value):
         return "rows"
-    spans = mapping(value).get("spans")
-    return "rows" if isinstance(spans, list) and spans and all(map(is_row, spans[:20])) else None
+    rows = rows_of(value)
+    return "rows" if rows and all(map(is_row, rows[:20])) else None
 
 
 def _is_openinference(value: Any) -> bool:
