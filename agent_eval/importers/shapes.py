@@ -133,6 +133,9 @@ class _Search:
             inner = _json(text)
             if isinstance(inner, dict | list) and inner:
                 self.enter(inner, (path, "~"), key, above, depth + 1)
+        elif start == "R" and text.startswith("ResponseFunctionToolCall("):
+            call_id, name = (_SHOWN[word].search(text) for word in ("call_id", "name"))
+            self._add(CALL, path, call_id and call_id[1], name and name[1])
         elif start in ("d", "e", ":") and (text.startswith("data:") or "\ndata:" in text[:4000]):
             for number, line in enumerate(text.splitlines()):
                 inner = _json(line[5:].strip()) if line.startswith("data:") else None
@@ -366,7 +369,9 @@ def _may_hold(value: Any) -> bool:
     return kind is dict or kind is list
 
 
-_STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":"})
+_STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":", "R"})
+_SHOWN = {word: re.compile(rf"[(, ]{word}='([^']*)'") for word in ("call_id", "name")}
+"""Fields of a call that is written as Python shows it."""
 
 
 class _Words(NamedTuple):

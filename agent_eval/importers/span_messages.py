@@ -5,6 +5,7 @@ Here they are brought together, wherever a span has them; `messages` reads them.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -94,7 +95,7 @@ class SpanMessages:
         parts = json_or_text(self._attributes.get(name))
         parts = [parts] if isinstance(parts, dict) else parts
         if isinstance(parts, list):
-            return [_stopped(message) for message in parts]
+            return [_plain(message) for message in parts]
         flat = next((flat for prefix in prefixes if (flat := indexed(self._attributes, prefix))), None)
         return None if flat is None else [_flat_message(mapping(message)) for message in flat]
 
@@ -155,11 +156,30 @@ def _is_dialect(message: Any) -> bool:
     return "role" in fields or isinstance(fields.get("parts"), list)
 
 
-def _stopped(message: Any) -> Any:
-    """Leave out a reason to stop that says nothing."""
-    if mapping(message).get("finish_reason") == "unknown":
-        return {name: value for name, value in message.items() if name != "finish_reason"}
+def _plain(message: Any) -> Any:
+    """Leave out a reason to stop that says nothing, and read calls that are written as Python shows them."""
+    fields = mapping(message)
+    if fields.get("finish_reason") == "unknown":
+        message = {name: value for name, value in fields.items() if name != "finish_reason"}
+    parts = items(fields.get("parts"))
+    if any(str(mapping(part).get("content")).startswith(SHOWN_CALL) for part in parts):
+        return {**message, "parts": [_shown_call(mapping(part)) for part in parts]}
     return message
+
+
+SHOWN_CALL = "ResponseFunctionToolCall("
+"""How the text begins that Python shows for a call: an instrumentation of the Agents SDK records that."""
+
+
+def _shown_call(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        shown = ast.parse(part.get("content", ""), mode="eval").body
+        stated = shown.keywords if isinstance(shown, ast.Call) else []
+        call = {word.arg: ast.literal_eval(word.value) for word in stated}
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return part
+    named = {"id": call.get("call_id"), "name": call.get("name"), "arguments": call.get("arguments")}
+    return {"type": "tool_call", **named} if call.get("name") else part
 
 
 def _of_event(recorded: Mapping[str, Any]) -> dict[str, Any]:
