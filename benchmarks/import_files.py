@@ -282,10 +282,6 @@ class Kind:
     make: Callable[[int], dict[str, Any]]
     suffix: str = ".jsonl"
 
-    @property
-    def command(self) -> str:
-        return "import-trace" if self.family == "provider" else "import-transcript"
-
 
 KINDS = {
     "openai chat": Kind("provider", chat),

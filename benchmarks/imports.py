@@ -98,7 +98,7 @@ def memory(home: Path, mebibytes: int, names: list[str]) -> Iterator[dict[str, A
         kind = KINDS[name]
         source, out = home / f"dump{kind.suffix}", home / "suite.jsonl"
         count = write(source, kind, mebibytes << 20)
-        program = [sys.executable, "-m", "agent_eval", kind.command]
+        program = [sys.executable, "-m", "agent_eval", "import", "--family", kind.family]
         started = time.monotonic()
         peak = peak_memory([*program, "--input", source, "--out", out])
         yield {

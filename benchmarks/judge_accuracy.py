@@ -3,7 +3,7 @@
     python -m benchmarks.judge_accuracy            # prints the table
     python -m benchmarks.judge_accuracy --write    # and writes the results and the guide's table
 
-Four suites of `agent-eval benchmark-generate`, one of each archetype, with a fault planted in every second
+Four suites of `agent-eval generate`, one of each archetype, with a fault planted in every second
 trace (`benchmarks/planted`): 1,000 faults, and 1,000 traces without one. Each fault names the judges that
 should find it and those that may find what follows from it, which counts neither for nor against them.
 """

@@ -15,6 +15,7 @@ from typing import Any
 import agent_eval
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.config.options import Option
+from agent_eval.config.rows.file import KEYS
 from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES
 
 SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
@@ -45,6 +46,14 @@ def pages() -> dict[str, str]:
     }
 
 
+def overview() -> str:
+    """Make the list of pages that assistants read first (llmstxt.org), from the first page."""
+    text = (Path(__file__).parent / "index.md").read_text(encoding="utf-8")
+    title, summary, *sections = re.sub(r"^!\[[^\n]*\n\n", "", text, flags=re.MULTILINE).split("\n\n")
+    quoted = "\n".join(f"> {line}" for line in summary.splitlines())
+    return re.sub(r"\]\(([\w/.-]+)\.md", r"](\1.html", "\n\n".join([title, quoted, *sections]))
+
+
 def inputs() -> str:
     """Make the page of the CI job's inputs and outputs."""
     lines = [
@@ -69,7 +78,7 @@ def inputs() -> str:
 
 def _input(row: Option) -> str:
     default = f"`{_cell(row.default)}`" if row.default else ""
-    notes = "" if row.in_file else " Not in `agent-eval.yml`."
+    notes = "" if row.name in KEYS else " Not in `agent-eval.yml`."
     choices = f" One of {', '.join(f'`{choice}`' for choice in row.choices)}." if row.choices else ""
     return f"| `{row.name}` | {default} | {_cell(row.help)}{choices}{notes} |"
 
@@ -162,7 +171,11 @@ def _modules(name: str) -> Iterator[ModuleType]:
     yield module
     if hasattr(module, "__path__"):
         for found in pkgutil.walk_packages(module.__path__, f"{name}."):
-            yield importlib.import_module(found.name)
+            try:
+                yield importlib.import_module(found.name)
+            except ModuleNotFoundError:  # of a framework, whose package is not installed
+                if found.name.rpartition(".")[0] != "agent_eval.agents.frameworks":
+                    raise
 
 
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from reference_pages import pages  # noqa: E402 - beside this file, which is in no package
+from reference_pages import overview, pages  # noqa: E402 - beside this file, which is in no package
 
 _OUTSIDE = re.compile(
     r"\[([^\]]+)\]\((?:\.\./)+(?:C[A-Z]+\.md|SECURITY\.md|ci-templates|agent_eval|benchmarks|tests|examples)[^)]*\)"
@@ -33,6 +33,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made from the code."""
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    files.append(File.generated(config, "llms.txt", content=overview()))
     return files
 
 

@@ -1,6 +1,6 @@
 """An agent that answers questions about orders: a program that reads one task and writes one answer.
 
-    agent-eval run-loop --suite examples/suite_agent.json --out runs/loop \\
+    agent-eval run --suite examples/suite_agent.json --out runs/loop \\
       --agent-command "python examples/order_agent.py" --strict-side-effects --max-repairs 2
 
 Its first answer is careless: it looks nothing up before it promises a refund. Told what the judges said, it

@@ -15,6 +15,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from agent_eval.ci.config import SETTINGS
+from agent_eval.config.file_schema import model_of
+from agent_eval.config.table import OPTIONS
 from agent_eval.contracts.aui import AuiSuite
 from agent_eval.contracts.base import SCHEMA_VERSION
 from agent_eval.contracts.comparison import Comparison
@@ -81,12 +84,18 @@ def aui_schema() -> dict[str, Any]:
     return {"$schema": "http://json-schema.org/draft-07/schema#", **body, "definitions": definitions}
 
 
+PROJECT_FILE = "project_file"
+"""`agent-eval.yml`."""
+
+
 def schema(name: str) -> dict[str, Any]:
-    """Build the JSON Schema of one contract, by its name in `READ` or `WRITTEN`, or `AUI_SUITE`."""
+    """Build a JSON Schema by its name: of `READ` or `WRITTEN`, `AUI_SUITE` or `PROJECT_FILE`."""
     if name == AUI_SUITE:
         named: dict[str, Any] = _without_examples(aui_schema())
         return {"$id": f"urn:agent-eval:schema:{SCHEMA_VERSION}:{name}", **named}
-    if name in READ:
+    if name == PROJECT_FILE:
+        body = model_of((*OPTIONS, *SETTINGS)).model_json_schema()
+    elif name in READ:
         body = READ[name].model_json_schema(mode="validation")
     else:
         body = WRITTEN[name].model_json_schema(mode="serialization", by_alias=False)
@@ -113,5 +122,5 @@ def schema_files() -> dict[str, bytes]:
     """Encode every schema; return the bytes of its file by file name."""
     return {
         f"{name}.schema.json": json.dumps(schema(name), indent=2, sort_keys=True).encode() + b"\n"
-        for name in sorted({**READ, **WRITTEN, AUI_SUITE: None})
+        for name in sorted({**READ, **WRITTEN, AUI_SUITE: None, PROJECT_FILE: None})
     }

@@ -196,7 +196,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
                 )
             else:
                 recorder.call_tool(tool, arguments, call_id)
-        last_output = _record_events(recorder, answer.get("events") or [])
+        last_output = record_events(recorder, answer.get("events") or [])
     except (ToolFault, LimitReached) as problem:
         return recorder.result(None, problem.failure, problem.problem)
     output = answer.get("assistant_output", answer.get("output"))
@@ -214,7 +214,7 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
     return recorder.result(output)
 
 
-def _record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
+def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
     """Record the events that an agent reports. Returns the output of its last message, or None."""
     output = None
     for fields in events:

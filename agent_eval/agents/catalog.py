@@ -62,7 +62,10 @@ _ROWS = (
     AgentKind("aui", "agent_eval.agents.aui:AuiAgent", "aui:AGENT_ID"),
     AgentKind("aui-v3", "agent_eval.agents.aui:AuiV3Agent", "aui-v3:AGENT_ID"),
     AgentKind(
-        "python", "agent_eval.agents.python:PythonAgent", "python:MODULE:FUNCTION", sees_environment=True
+        "python",
+        "agent_eval.agents.python:PythonAgent",
+        "python:MODULE:NAME or python:FILE.py:NAME",
+        sees_environment=True,
     ),
     AgentKind("recorded", "agent_eval.agents.recorded:RecordedAgent", "recorded"),
 )

@@ -1,14 +1,16 @@
-"""The child process in which a Python function under test runs; `python` starts it and asks it.
+"""The child process in which a Python function under test, or an agent object of a framework, runs.
 
-It has one event loop, and any number of calls in progress: those of an `async` function on the loop, others
-in threads. Requests and answers are lines of JSON, each with the number of its call. What the function prints
-goes to standard error, so that only this module answers.
+`python` starts it and asks it. It has one event loop, and any number of calls in progress: those of an
+`async` function and of an agent object on the loop, others in threads. Requests and answers are lines of
+JSON, each with the number of its call. What the function prints goes to standard error, so that only this
+module answers.
 
-    {"id": 1, "task": {…}, "most": 8388608}            calls the function
+    {"id": 1, "task": {…}, "most": 8388608, …}         calls the function
     {"id": 1, "tool": "lookup", "arguments": {…}}      the function calls a tool …
     {"id": 1, "output": …, "error": …}                 … and receives its answer
     {"id": 1, "value": …}, or `failure` and `problem`  the call has ended
     {"id": 1, "cancel": true}, {"id": 1, "stopped": …} the time of a call is up; whether it has ended
+    {"id": 0, "end_session": "…"}                      the conversation of an agent object is over
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
-from agent_eval.agents.load import accepts, load_function
+from agent_eval.agents.frameworks import AgentObject, Unfinished
+from agent_eval.agents.frameworks.catalog import QUIET
+from agent_eval.agents.load import accepts, load_agent
 from agent_eval.errors import FailureKind, UsageError
 
 if TYPE_CHECKING:
@@ -42,12 +46,16 @@ def main(spec: str) -> None:
     """Serve calls of a function, `module:function`, until standard input ends."""
     requests, answers = _own_streams()
     channel = _Channel(answers)
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
-        function = load_function(spec, what="agent")
+        function = load_agent(spec)
     except UsageError as error:
         channel.send({"refused": error.message, "remedy": error.remedy})
     else:
-        channel.send({"loaded": True})
+        channel.send(
+            {"loaded": True, "unable": function.unable if isinstance(function, AgentObject) else None}
+        )
         _Calls(function, channel).serve(requests)
     with suppress(BaseException):
         atexit._run_exitfuncs()
@@ -87,7 +95,7 @@ class _Channel:
 class _Calls:
     """The calls in progress."""
 
-    def __init__(self, function: Callable[..., Any], channel: _Channel) -> None:
+    def __init__(self, function: Callable[..., Any] | AgentObject, channel: _Channel) -> None:
         self._function, self._calls_tools, self._channel = function, accepts(function, 2), channel
         self._threads = ThreadPoolExecutor(_MOST_THREADS, "agent-under-test")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,16 +111,23 @@ class _Calls:
             if "task" in request:
                 self._in_threads.add(number)
                 self._tools[number] = SimpleQueue()
-                self._threads.submit(self._call, number, request["task"], request["most"])
+                self._threads.submit(self._call, number, request)
+            elif "end_session" in request:
+                if isinstance(self._function, AgentObject):
+                    self._function.end_session(request["end_session"])
             elif "cancel" in request:
                 self._cancel(number)
             elif number in self._tools:
                 self._tools[number].put(request)
 
-    def _call(self, number: int, task: Any, most: int) -> None:
+    def _call(self, number: int, request: dict[str, Any]) -> None:
+        task, most = request["task"], request["most"]
         try:
-            tools = (_ToolCaller(number, self._tools[number], self._channel),) if self._calls_tools else ()
-            value = self._function(task, *tools)
+            caller = _ToolCaller(number, self._tools[number], self._channel)
+            if isinstance(self._function, AgentObject):
+                value = self._function(task, request, caller if request["answers"] else None)
+            else:
+                value = self._function(task, caller) if self._calls_tools else self._function(task)
             if inspect.iscoroutine(value):
                 self._await(number, value, most)
                 return
@@ -144,6 +159,7 @@ class _Calls:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
+                self._loop.set_default_executor(self._threads)
                 threading.Thread(target=self._loop.run_forever, daemon=True, name="agent-under-test").start()
         self._on_loop[number] = None
         self._in_threads.discard(number)
@@ -158,7 +174,8 @@ class _Calls:
         def cancel() -> None:
             if (task := self._on_loop.get(number)) is not None:
                 task.cancel()
-            self._channel.send({"id": number, "stopped": True})
+            goes_on = isinstance(self._function, AgentObject) and self._function.leaves_threads
+            self._channel.send({"id": number, "stopped": not goes_on})
 
         assert self._loop is not None
         # On the loop: where a coroutine blocks it, nothing is cancelled and nothing is told.
@@ -172,14 +189,19 @@ class _ToolCaller:
         self._number, self._answers, self._channel = number, answers, channel
         self._one_at_a_time = threading.Lock()
 
-    def __call__(self, tool: str, arguments: Any = None) -> Any:
+    def answer(self, tool: str, arguments: Any, *, is_recorded: bool = False) -> dict[str, Any]:
+        """Return a tool's `output`, `error` and `source`; the caller records the call, unless it is here."""
         name = orjson.dumps(str(tool).encode("utf-8", "replace").decode())
-        encoded = _encoded({} if arguments is None else arguments)
+        fields = (self._number, name, _encoded(arguments), b"true" if is_recorded else b"false")
         with self._one_at_a_time:
-            self._channel.send_line(b'{"id":%d,"tool":%b,"arguments":%b}' % (self._number, name, encoded))
+            self._channel.send_line(b'{"id":%d,"tool":%b,"arguments":%b,"recorded":%b}' % fields)
             answer = self._answers.get()
         if "over" in answer:
             raise RuntimeError(answer["over"])
+        return answer
+
+    def __call__(self, tool: str, arguments: Any = None) -> Any:
+        answer = self.answer(tool, {} if arguments is None else arguments, is_recorded=True)
         if answer["error"] is not None:
             raise RuntimeError(f"the tool {tool} failed: {answer['error']}")
         return answer["output"]
@@ -221,6 +243,8 @@ def _answer_line(value: Any, most: int) -> bytes:
 
 
 def _failure_line(error: BaseException) -> bytes:
+    if isinstance(error, Unfinished):
+        return _line(error.failure, error.problem, error.__cause__, error.events)
     try:
         problem = f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
     except Exception:
@@ -228,13 +252,15 @@ def _failure_line(error: BaseException) -> bytes:
     return _line(FailureKind.AGENT_ERROR, problem, error)
 
 
-def _line(failure: FailureKind, problem: str, error: BaseException | None = None) -> bytes:
+def _line(
+    failure: FailureKind, problem: str, error: BaseException | None = None, events: Any = None
+) -> bytes:
     trace = ""
     if error is not None:
         with suppress(Exception):
             inner = error.__traceback__ and error.__traceback__.tb_next  # without this module's own frame
             trace = "".join(traceback.format_exception(type(error), error, inner or error.__traceback__))
-    fields = {"failure": failure.value, "problem": problem, "traceback": trace}
+    fields = {"failure": failure.value, "problem": problem, "traceback": trace, "events": events}
     # An exception's words may be no Unicode.
     text = json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
     return text[1:]

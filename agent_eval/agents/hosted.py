@@ -248,7 +248,7 @@ def opening_messages(task: Task) -> list[Message]:
     if task.session is not None and task.session.conversation:
         return [*task.session.conversation, *messages]
     for attempt in task.previous_attempts:
-        messages += _feedback(attempt)
+        messages += feedback_on(attempt)
     return messages
 
 
@@ -262,7 +262,8 @@ def _messages_of(content: Any) -> list[Message]:
     return [{"role": "user", "content": content if isinstance(content, str) else _json_text(content)}]
 
 
-def _feedback(attempt: Mapping[str, Any]) -> list[Message]:
+def feedback_on(attempt: Mapping[str, Any]) -> list[Message]:
+    """Return an earlier answer, and the judges' reasons for refusing it, as messages before a repair."""
     response = attempt.get("response")
     output = response.get("assistant_output") if isinstance(response, Mapping) else None
     verdicts = attempt.get("verdicts")

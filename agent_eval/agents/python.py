@@ -1,4 +1,4 @@
-"""The `python` agent: a Python function.
+"""The `python` agent: a Python function, or an agent object of a framework (`frameworks`).
 
     def agent(task): return {"assistant_output": "Hello " + task["input"], "tool_calls": []}
 
@@ -31,7 +31,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from agent_eval.agents.answer import UnusableAnswer, check_answer, record_answer
+from agent_eval.agents.answer import check_answer, record_answer, record_events
 from agent_eval.agents.base import (
     Agent,
     AgentOptions,
@@ -43,7 +43,10 @@ from agent_eval.agents.base import (
     ToolFault,
 )
 from agent_eval.agents.load import check_function
-from agent_eval.agents.recorder import LimitReached, Recorder
+from agent_eval.agents.recorder import LimitReached, Recorder, milliseconds
+from agent_eval.agents.tools import has_answers
+from agent_eval.contracts import Case
+from agent_eval.contracts.event import MESSAGE
 from agent_eval.errors import AgentEvalError, FailureKind, NotEvaluable, UsageError
 from agent_eval.processes.child import ended_how
 from agent_eval.processes.living_child import SharedChild
@@ -109,7 +112,20 @@ class PythonAgent(Agent):
                 self._alone = None
             self._changed.notify_all()
         if process is not None:
+            process.end_session(session_id)
             self._leave(process)
+
+    @override
+    def refuse(self, case: Case) -> str | None:
+        """Return what an agent object of a framework cannot carry; a function carries everything."""
+        wanted = {"answers": has_answers(case), "turns": bool(case.turns or case.conversation)}
+        if not any(wanted.values()):
+            return None
+        with self._changed:
+            unable = self._usable_process().unable or {}
+        return next(
+            (unable[name] for name, is_wanted in wanted.items() if is_wanted and name in unable), None
+        )
 
     @override
     def close(self) -> None:
@@ -133,15 +149,19 @@ class PythonAgent(Agent):
                 self._leave(process)
         if isinstance(answer, AttemptEnded):
             return recorder.result(None, answer.failure, answer.problem)
-        if "failure" in answer:
-            if answer["traceback"]:
-                recorder.artifacts["stderr.txt"] = answer["traceback"].encode()
-            return recorder.result(None, FailureKind(answer["failure"]), answer["problem"])
-        value = answer["value"]
         try:
+            if "failure" in answer:
+                if answer["traceback"]:
+                    recorder.artifacts["stderr.txt"] = answer["traceback"].encode()
+                record_events(recorder, check_answer({"events": answer["events"]})["events"] or [])
+                return recorder.result(None, FailureKind(answer["failure"]), answer["problem"])
+            value = answer["value"]
+            if process.unable is not None:  # an agent object, which reports events without latencies
+                messages = [event for event in value["events"] if event["type"] == MESSAGE]
+                messages[-1]["latency_ms"] = milliseconds(recorder.seconds)
             checked = check_answer({"assistant_output": value} if isinstance(value, str) else value)
-        except UnusableAnswer as unusable:
-            return recorder.result(None, unusable.failure, unusable.problem)
+        except AttemptEnded as ended:
+            return recorder.result(None, ended.failure, ended.problem)
         return record_answer(recorder, checked, recorder.seconds)
 
     @contextmanager
@@ -236,6 +256,13 @@ class _FunctionProcess:
                 remedy="Import the agent's module in a Python of your own to see why.",
                 exit_code=first["ended"],
             )
+        self.unable: dict[str, str] | None = first["unable"]
+        """Of an agent object what it cannot carry, with the reason: `answers` of a case's tools, `turns`."""
+
+    def end_session(self, session_id: str) -> None:
+        """Let the conversation of an agent object go."""
+        if self.unable is not None:
+            self._send({"id": 0, "end_session": session_id}, time.monotonic() + _RESPONSE_SECONDS)
 
     def call(self, task: Task, recorder: Recorder, *, alone: bool) -> _Message | AttemptEnded:
         """Call the function; return its answer, or why the attempt has ended without one.
@@ -252,7 +279,14 @@ class _FunctionProcess:
             self._inboxes[number] = inbox
         over: AttemptEnded | None = None
         try:
-            payload = {"id": number, "task": task.payload(), "most": task.limits.output_bytes}
+            payload = {
+                "id": number,
+                "task": task.payload(),
+                "most": task.limits.output_bytes,
+                "steps": task.limits.steps,
+                "answers": has_answers(task.case),
+                "answer_tool": task.case.final_output_tool,
+            }
             in_time = self._send(payload, until)
             while in_time:
                 try:
@@ -344,9 +378,9 @@ def _tool_answer(
         return {"over": "the attempt is over: no further tools are called"}, over
     tool, arguments = str(message["tool"]), message.get("arguments", {})
     try:
-        call_id = recorder.record_call(tool, arguments)
+        call_id = recorder.record_call(tool, arguments) if message["recorded"] else None
         answer = recorder.call_tool(tool, arguments, call_id)
     except (ToolFault, LimitReached) as problem:
         # Kept, because the function may catch the exception and answer nevertheless.
         return {"over": problem.problem}, problem
-    return {"output": answer.output, "error": answer.error}, None
+    return {"output": answer.output, "error": answer.error, "source": answer.source}, None

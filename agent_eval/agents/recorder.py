@@ -95,8 +95,10 @@ class Recorder:
             raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"called more than {limit} tools")
         self.calls.append({"tool": tool, "arguments": storable(arguments)})
 
-    def call_tool(self, tool: str, arguments: Any, call_id: str) -> ToolAnswer:
+    def call_tool(self, tool: str, arguments: Any, call_id: str | None) -> ToolAnswer:
         """Call a tool, record its result, and return it. The case's `final_output_tool` has none.
+
+        Nothing is recorded without a `call_id`: the agent reports the call and its result itself.
 
         Raises:
             ToolFault: The call has no answer, and the attempt needs one. The failure is recorded too.
@@ -134,10 +136,12 @@ class Recorder:
             raise LimitReached(FailureKind.TIMEOUT, f"did not end within {limit:g} s")
 
     def _record_result(
-        self, tool: str, call_id: str, output: Any, error: Any, began: float, source: str
+        self, tool: str, call_id: str | None, output: Any, error: Any, began: float, source: str
     ) -> None:
         seconds = max(0.0, self._clocks.monotonic() - began)  # a pinned clock does not count waiting
         self.seconds += seconds
+        if call_id is None:
+            return
         self.add(
             "tool",
             TOOL_RESULT,

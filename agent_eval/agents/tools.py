@@ -97,6 +97,11 @@ class CaseTools(Tools):
         return answers[min(position, len(answers) - 1)]
 
 
+def has_answers(case: Case) -> bool:
+    """Whether a case answers calls of tools."""
+    return bool(case.metadata.get(CASSETTE) or case.metadata.get(RESPONSES))
+
+
 def check_tools(case: Case) -> None:
     """Refuse a case whose tool answers are malformed, before anything runs."""
     CaseTools(case)

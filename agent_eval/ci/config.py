@@ -7,8 +7,10 @@ counts:
 1. the flag (`--max-regressed-cases 3`),
 2. the variable in which a platform's runner passes the input,
 3. `AGENT_EVAL_<NAME>` with underscores (`AGENT_EVAL_MAX_REGRESSED_CASES`),
-4. the key `max-regressed-cases` in `agent-eval.yml`,
+4. the key `policy.max_regressed_cases` in `agent-eval.yml`,
 5. the row's default.
+
+`--set KEY=VALUE` states a key as a flag would.
 
 Because an empty value counts as not given, `action.yml` must give no default of its own (the token aside):
 the runner would pass it as if the user had written it, and `agent-eval.yml` would never be read.
@@ -27,21 +29,21 @@ from agent_eval.agents.catalog import kind_of
 from agent_eval.ci.platforms.catalog import detected_platform, platform_specs
 from agent_eval.ci.platforms.spec import PlatformSettings
 from agent_eval.config.assembly import PARTS, assemble, check_agent, refuse_without_agent
-from agent_eval.config.gone import TRIALS_AUTO, gone_option, gone_variable
+from agent_eval.config.gone import TRIALS_AUTO, gone_variable
 from agent_eval.config.options import CI, SECRET, Option, variable
+from agent_eval.config.project_file import CONFIG_FILE, ProjectFile
+from agent_eval.config.rows.file import KEYS
 from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits
-from agent_eval.config.table import options_of
+from agent_eval.config.table import options_of, settings_of
 from agent_eval.config.values import WrongValue, parse
 from agent_eval.contracts import Thresholds
 from agent_eval.contracts.policy import Preset
-from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.errors import UsageError
+from agent_eval.gate.policy_file import parse_policy
+from agent_eval.storage.files import read_bytes
+from agent_eval.storage.json import DEFAULT_LIMITS
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
-from agent_eval.storage.yaml import parse_yaml, read_yaml
 from agent_eval.suites.paths import any_of_conversations
-
-CONFIG_FILE = "agent-eval.yml"
-"""Read from the working directory when it is there."""
-
 
 PLATFORM_INPUTS: tuple[Option, ...] = tuple(row for spec in platform_specs() for row in spec.inputs)
 """Rows that one platform needs. The job takes those of every platform; each platform reads its own."""
@@ -52,6 +54,10 @@ INPUTS: tuple[Option, ...] = (*options_of(CI), *PLATFORM_INPUTS)
 
 
 SECRET_INPUTS = tuple(row.name for row in INPUTS if row.kind in SECRET)
+
+
+SETTINGS: tuple[Option, ...] = (*INPUTS, *settings_of(CI))
+"""Everything that a job can be told: its inputs, and what only the file and `--set` can say."""
 
 
 INPUT_BY_NAME = {name: row for row in INPUTS for name in row.names}
@@ -122,6 +128,8 @@ def parse_value(row: Option, stated: StatedValue) -> Any:
         value = parse(row, text)
     except WrongValue as wrong:
         raise wrong_value(stated, row, wrong.wanted, quoted=wrong.may_be_shown) from None
+    if row.part == "own_policy":
+        parse_policy({row.goes_to.partition(".")[2]: value}, source=stated.source)
     pattern, wanted = _PATTERNS.get(row.name, (None, ""))
     if pattern is not None and not all(map(pattern.fullmatch, value if row.is_listed else [value])):
         raise wrong_value(stated, row, wanted)
@@ -156,6 +164,10 @@ _OF_LINES = frozenset({"script", "private key"})
 _OF_THE_COMMENT = ("report-title", "comment", "comment-id", *(row.name for row in PLATFORM_INPUTS))
 
 
+OF_THE_FILE = ("config", "set")
+"""Inputs that say what the other values are read from."""
+
+
 DEFAULT = "default"
 """The source of a value that holds because none was given."""
 
@@ -186,6 +198,7 @@ class Settings:
     thresholds: Thresholds = field(default_factory=Thresholds)
     redaction: RedactionRules = NO_RULES
     policy: Path | None = None
+    own_policy: Mapping[str, Any] = field(default_factory=dict)
     preset: Preset | None = None
     base_agent: str | None = None
     registry_path: Path
@@ -250,11 +263,20 @@ def gather(
                 remedy="Give it a number, or leave the flag out; check the variable it is taken from.",
                 field=row.name,
             )
-    from_file: dict[str, str] = {}
+    from_file: Mapping[str, str] = {}
     if file is not None and (content is not None or file.is_file()):
         from_file, _ = read_values(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
-    return {row.name: first_stated(row, flags, environ, from_file, file_name) for row in INPUTS}
+    return {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
+
+
+def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
+    """Add to the flags what the input `set` states, by key; also return the file that `config` names."""
+    named, stated = (
+        parse_value(INPUT_BY_NAME[name], first_stated(INPUT_BY_NAME[name], flags, environ, {}, CONFIG_FILE))
+        for name in OF_THE_FILE
+    )
+    return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
 
 
 OWN_VARIABLES = frozenset(
@@ -308,19 +330,13 @@ def gather_for_comment(
 
     With these the comment can report that another setting is wrong, instead of showing an earlier result.
     """
-    read = parse_yaml(content, source=str(file)) if content is not None else None
-    stated = read if isinstance(read, dict) else {}
-    rows = {name: INPUT_BY_NAME[name] for name in stated if name in INPUT_BY_NAME}
-    from_file = {
-        row.name: _as_text(file, name, stated[name])
-        for name, row in rows.items()
-        if row.name in _OF_THE_COMMENT
-    }
+    rows = [row for row in INPUTS if row.name in _OF_THE_COMMENT]
+    from_file = ProjectFile.parse(content, str(file), rows, lenient=True).texts if content is not None else {}
     return {
         row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
         else StatedValue(row.default, DEFAULT)
-        for row in INPUTS
+        for row in SETTINGS
     }
 
 
@@ -335,13 +351,14 @@ def first_stated(
 
     No place may state it by two of its names.
     """
+    inputs = row.names if row.name in INPUT_BY_NAME else ()
     runners = [spec for spec in platform_specs() if spec.input_prefix]
-    of_runners = {spec.input_variable(name): name for name in row.names for spec in runners}
+    of_runners = {spec.input_variable(name): name for name in inputs for spec in runners}
     places = (
-        [(flags.get(name, ""), f"--{name}") for name in row.names],
+        [(flags.get(name, ""), f"--{name}" if inputs else f"--set {name}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for key, name in of_runners.items()],
-        [(environ.get(variable(name), ""), variable(name)) for name in row.names],
-        [(from_file.get(row.name, ""), f"{row.name} in {file_name}")],
+        [(environ.get(variable(name), ""), variable(name)) for name in inputs],
+        [(from_file.get(row.name, ""), f"{KEYS.get(row.name, row.name)} in {file_name}")],
     )
     for place in places:
         stated = [StatedValue(text.strip(), source) for text, source in place if text.strip()]
@@ -363,7 +380,8 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
 
     Unless `complete`, what the job needs may be missing, as before `agent-eval.yml` is read.
     """
-    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in INPUTS}
+    rows = [row for row in SETTINGS if row.name not in OF_THE_FILE]
+    parsed = {row.goes_to: parse_value(row, values[row.name]) for row in rows}
     # A platform gets an empty text for a text input that has no value.
     unset = {row.goes_to: "" if row.kind in ("text", "url", "secret") else None for row in PLATFORM_INPUTS}
     stated = {place: value for place, value in parsed.items() if value is not None}
@@ -371,6 +389,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
         **PARTS,
         "setup": Setup,
         "thresholds": Thresholds,
+        "own_policy": dict,
         "platform": dict,
     }
     fields = assemble({**unset, **stated}, parts)
@@ -378,7 +397,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
     if complete and not reports and not fields.get("suite"):
         raise UsageError(
             "No suite is given.",
-            remedy=f"Give input `suite`, the flag --suite, or `suite` in {CONFIG_FILE}.",
+            remedy=f"Give input `suite`, the flag --suite, or `suites` in {CONFIG_FILE}.",
             field="suite",
         )
     agent = fields.pop("agent")
@@ -407,70 +426,24 @@ def _refuse_function(name: str | None, field: str) -> None:
         )
 
 
-def read_values(file: Path, data: bytes | None, *, lenient: bool = False) -> tuple[dict[str, str], list[str]]:
-    """Read `agent-eval.yml` as text by input name, from `data` where it is given; also list keys left out.
+def read_values(
+    file: Path, data: bytes | None, *, lenient: bool = False
+) -> tuple[Mapping[str, str], list[str]]:
+    """Read `agent-eval.yml` as text by option, from `data` where it is given; also list keys left out.
 
-    Values go by the inputs' own names, whichever name the file gives them. `lenient` leaves out a key that
-    this version does not know: another version of the program wrote the file.
+    `lenient` leaves out a key that this version does not know: another version of the program wrote the file.
     """
-    content = read_yaml(file) if data is None else parse_yaml(data, source=str(file))
-    if content is None:
-        return {}, []
-    if not isinstance(content, dict):
-        raise InvalidInput(
-            f"{file} is not a mapping of inputs to values.",
-            remedy="Write one `name: value` a line, such as `suite: suites/*.json`.",
-            file=str(file),
-        )
-    values: dict[str, str] = {}
-    origins: dict[str, str] = {}
-    ignored = []
-    for name, value in content.items():
-        row = INPUT_BY_NAME.get(name)
-        if lenient and (row is None or not row.in_file):
-            ignored.append(name)
-            continue
-        text = _as_text(file, name, value)
-        key = INPUT_BY_NAME[name].name
-        if text.strip():
-            if key in origins:
-                raise _given_twice(key, f"{origins[key]} in {file.name}", f"{name} in {file.name}")
-            values[key], origins[key] = text, name
-    return values, ignored
-
-
-def _as_text(file: Path, name: str, value: Any) -> str:
-    row = INPUT_BY_NAME.get(name)
-    if (gone := gone_option(name, f"{file}: `{name}`")) is not None:
-        raise gone
-    if row is None or not row.in_file:
-        near = difflib.get_close_matches(name, [known.name for known in INPUTS if known.in_file], n=1)
-        why = "may not be set in a file" if row is not None else "is not an input"
-        hint = "See the list of inputs."
-        if row is not None:
-            variable = f"AGENT_EVAL_{name.upper().replace('-', '_')}"
-            hint = f"Give it as an input of the CI file, as `--{name}` or in `{variable}`."
-        elif near:
-            hint = f"Did you mean `{near[0]}`?"
-        raise InvalidInput(f"{file}: `{name[:80]}` {why}.", remedy=hint, file=str(file), field=name[:80])
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list) and row.is_listed and all(isinstance(item, str) for item in value):
-        return "\n".join(value)
-    if value is None:
-        return ""
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    raise InvalidInput(
-        f"{file}: `{name}` is neither text nor a number{' nor a list of texts' * row.is_listed}.",
-        remedy="Write it as in the list of inputs.",
-        file=str(file),
-        field=name,
+    read = ProjectFile.parse(
+        read_bytes(file, max_bytes=DEFAULT_LIMITS.max_bytes) if data is None else data,
+        str(file),
+        SETTINGS,
+        lenient=lenient,
     )
+    return read.texts, read.unknown
 
 
 def base_branches_in(file: Path, data: bytes) -> tuple[str, ...]:
-    """Read the list `base-branches` of an `agent-eval.yml`, as any input is read: whole names only."""
+    """Read the list `baseline.branches` of an `agent-eval.yml`, as any key is read: whole names only."""
     row = INPUT_BY_NAME["base-branches"]
     text = read_values(file, data, lenient=True)[0].get(row.name, "")
-    return parse_value(row, StatedValue(text.strip(), f"{row.name} in {file.name}")) or ()
+    return parse_value(row, StatedValue(text.strip(), f"{KEYS[row.name]} in {file.name}")) or ()

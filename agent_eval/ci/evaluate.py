@@ -29,7 +29,7 @@ from agent_eval.ci.baseline import (
     from_registry,
 )
 from agent_eval.ci.clone import CommitUnknown
-from agent_eval.ci.config import CONFIG_FILE, Settings
+from agent_eval.ci.config import Settings
 from agent_eval.ci.decide import Evaluation, Judged, decide_on, judge, lost_datasets, unknown_cases
 from agent_eval.ci.definitions import Redefinition, Target, define, find_targets
 from agent_eval.ci.earlier import EarlierRun, Skipped
@@ -46,6 +46,7 @@ from agent_eval.ci.trials import (
     take_packs,
 )
 from agent_eval.ci.workspace import is_of_the_job
+from agent_eval.config.project_file import CONFIG_FILE
 from agent_eval.contracts import GateDecision, GateStatus, RunSummary
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.reruns import Reruns

@@ -12,7 +12,6 @@ from typing import TextIO
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.comment import Published
 from agent_eval.ci.config import (
-    CONFIG_FILE,
     INPUT_BY_NAME,
     SECRET_INPUTS,
     Settings,
@@ -21,6 +20,7 @@ from agent_eval.ci.config import (
     gather_for_comment,
     refuse_unknown_variables,
     settings_from,
+    with_settings,
 )
 from agent_eval.ci.decide import Evaluation
 from agent_eval.ci.evaluate import evaluate, evaluate_reported
@@ -58,6 +58,7 @@ from agent_eval.ci.workspace import (
     refuse_link_out,
     refuse_to_overwrite,
 )
+from agent_eval.config.project_file import CONFIG_FILE
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, ExitCode, UsageError
 from agent_eval.evidence.reader import open_pack
@@ -183,6 +184,8 @@ def run_job(
     sources = _Sources(flags, environ, config_file, redacting, redactor)
     try:
         try:
+            sources.flags, named = with_settings(flags, environ)
+            sources.file = named or config_file
             in_force, platform, versions = sources.settle()
         except AgentEvalError as error:
             _report_wrong_settings(error, sources, reporter_for(environ, stream))

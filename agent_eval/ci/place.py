@@ -92,7 +92,7 @@ def find_place(
     """Find the place of a job, and fetch the commits of that into the clone.
 
     `tip` asks the platform for the tip of a branch; where it does not say it, git asks the server.
-    `base_branches` reads the list `base-branches` in `agent-eval.yml` as of the default branch's tip.
+    `base_branches` reads the list `baseline.branches` in `agent-eval.yml` as of the default branch's tip.
 
     Raises:
         TipUnknown: The default branch is not known, or the platform refuses or cannot be reached.
@@ -281,7 +281,8 @@ def files_of_judges(judging: Judging, versions: Versions) -> dict[Path, str]:
     for name in judging.judges:
         module = name.partition(":")[0].replace(".", "/")
         words += [(name, f"{module}.py"), (name, f"{module}/__init__.py")] if ":" in name else []
-    for key, config in _judge_configs(judging.judge_config, versions).items():
+    configs = _judge_configs(judging.judge_config, versions) | dict(judging.configs.items())
+    for key, config in configs.items():
         command = config.get("command") if isinstance(config, dict) else None
         words += [(str(key), word) for word in sorted(words_of_command(command))]
     for name, word in words:

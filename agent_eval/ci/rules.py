@@ -1,14 +1,12 @@
 """By whose rules a job judges: what judges and decides comes from the tip of the trusted branch.
 
 A reviewed commit is judged by its own files. Of a change, `agent-eval.yml` says how its agent is built and
-run, and no more: every other key, the policy, the registry and the judges' configuration are those of the
-tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow
-does.
+run; all else is the tip's, or the workflow's where the tip states nothing, and holds once it is merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
@@ -19,9 +17,8 @@ from agent_eval.attestations.keys import PublicKey, parse_public_key
 from agent_eval.ci.baseline import Ground, Search, find_baselines
 from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.config import (
-    CONFIG_FILE,
     DEFAULT,
-    INPUTS,
+    SETTINGS,
     Settings,
     StatedValue,
     first_stated,
@@ -35,16 +32,19 @@ from agent_eval.ci.platforms.base import Platform
 from agent_eval.ci.sides import check_out
 from agent_eval.ci.workspace import as_code
 from agent_eval.config.options import SECRET, Option
+from agent_eval.config.project_file import CONFIG_FILE
+from agent_eval.config.rows.file import GRANTS, KEYS
 from agent_eval.config.spec import Judging
 from agent_eval.contracts import Case, Outcome
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.contracts.registry import Registry, Waiver
-from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, UsageError
+from agent_eval.gate.policy_file import with_keys
 from agent_eval.judges.base import Judge
 from agent_eval.judges.catalog import judge_case, load_judges, runs_code
 from agent_eval.operations.gate import parse_policy_file
 from agent_eval.operations.models import ModelAccess
-from agent_eval.operations.run import read_settings
+from agent_eval.operations.run import configs_of
 from agent_eval.registry.store import parse_registry
 from agent_eval.storage.atomic import write_unsynced
 from agent_eval.storage.redaction import Redactor
@@ -104,6 +104,9 @@ OF_THE_AGENT = frozenset(
     }
 )
 """Keys that a change states for itself: how its agent is built and run."""
+
+
+_ADDRESSES = frozenset({"agent-url", "base-url"})
 
 
 LOWERED = ("limits.attempt", "limits.trial")
@@ -172,8 +175,7 @@ def hold(
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
     `flags` has the command line's values by input name; `has_evidence` tells whether a reviewed commit left
-    evidence, so that this is no first adoption. The change's own file must be right too, as it holds once
-    merged.
+    evidence: this is no first adoption. The change's own file must be right too.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None
@@ -187,6 +189,8 @@ def hold(
     if tip_data is None and own_data is not None:
         in_force.is_adoption = _is_adoption(own_values, versions, file) and not has_evidence()
         if in_force.is_adoption:
+            if versions.from_fork:
+                _refuse_grants(read_values(file, own_data)[0], SETTINGS)
             return in_force
     raw: Mapping[str, str] = {}
     try:
@@ -198,12 +202,18 @@ def hold(
     except AgentEvalError as error:
         in_force.unusable.append(f"main's `{file}` cannot be read, so this change's rules decided.")
         in_force.warnings.append(error.message)
+        _refuse_grants(read_values(file, own_data, lenient=True)[0] if own_data is not None else {}, SETTINGS)
         return in_force
     own, _ = read_values(file, own_data, lenient=True) if own_data is not None else (raw, [])
+    # Keys and cases would go where the change says.
+    elsewhere = {name: own[name] for name in _ADDRESSES & own.keys() if own[name] != raw.get(name)}
+    _refuse_grants(elsewhere, SETTINGS)
+    if own and not _ADDRESSES & own.keys():
+        raw = {name: text for name, text in raw.items() if name not in _ADDRESSES}
     tip = _values_of_tip(raw, own, in_force)
     if is_moved and not versions.is_reported:
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
-    values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in INPUTS}
+    values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in SETTINGS}
     redaction = in_force.settings.redaction
     in_force.settings, in_force.values = settings_from(values), values
     # What either wants hidden is hidden at once.
@@ -211,6 +221,16 @@ def hold(
     if not is_moved and not versions.is_altered(file):
         in_force.own = values  # as nothing of it is the change's, the tip's holds once merged, too
     return in_force
+
+
+def _refuse_grants(own: Mapping[str, str], rows: Iterable[Option]) -> None:
+    """Refuse to take from a change who gets a secret, or what is trusted."""
+    named = [KEYS[row.name] for row in rows if row.name in GRANTS and own.get(row.name)]
+    if named:
+        raise NotEvaluable(
+            f"`{named[0]}` counts once it is on main, so this change was not evaluated.",
+            remedy=f"Merge `{CONFIG_FILE}` first, or give it as an input of the CI file.",
+        )
 
 
 def _is_adoption(own: Mapping[str, StatedValue], versions: Versions, file: Path) -> bool:
@@ -230,13 +250,15 @@ def _values_of_tip(
 ) -> Mapping[str, StatedValue]:
     """Check what the tip's file states, by input; what cannot be read is the change's."""
     tip = {}
-    for row in INPUTS:
+    for row in SETTINGS:
         try:
             stated = first_stated(row, {}, {}, raw, f"main's {CONFIG_FILE}")
             parse_value(row, stated)
         except UsageError as error:
-            in_force.unusable.append(f"main's `{row.name}` cannot be read, so this change's decided.")
+            key = KEYS.get(row.name, row.name)
+            in_force.unusable.append(f"main's `{key}` cannot be read, so this change's decided.")
             in_force.warnings.append(error.message)
+            _refuse_grants(own, [row])
             stated = first_stated(row, {}, {}, own, CONFIG_FILE)
         if stated.source != DEFAULT:
             tip[row.name] = stated
@@ -252,7 +274,7 @@ def _held_value(
     warnings: list[str],
 ) -> StatedValue:
     """Choose the value of an input for a change."""
-    if row.name in OF_THE_AGENT:
+    if row.name in OF_THE_AGENT and row.name not in GRANTS:
         return first_stated(row, flags, environ, own, CONFIG_FILE)
     outside = first_stated(row, flags, environ, {}, CONFIG_FILE)
     is_outside = outside.source != DEFAULT
@@ -260,7 +282,8 @@ def _held_value(
     if row.name in tip:
         stated = tip[row.name]
         if is_outside and outside.text != stated.text:
-            warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{row.name}`.")
+            key = KEYS.get(row.name, row.name)
+            warnings.append(f"{outside.source} is not used: main's `{CONFIG_FILE}` says `{key}`.")
     mine = first_stated(row, {}, {}, own, CONFIG_FILE)
     if row.part in LOWERED and not is_outside and mine.source != DEFAULT:
         limit, wish = parse_value(row, stated), parse_value(row, mine)
@@ -354,7 +377,9 @@ def _no_policy(path: Path) -> InvalidInput:
 
 
 def _with_inputs(policy: GatePolicy, settings: Settings) -> GatePolicy:
-    """Copy a policy with what the job's inputs state in place of its own."""
+    """Copy a policy with what `agent-eval.yml` and the job's inputs state in place of its own."""
+    if settings.own_policy:
+        policy = with_keys(policy, settings.own_policy, source=CONFIG_FILE)
     if settings.preset is not None:
         policy = policy.model_copy(update={"preset": settings.preset})
     return policy.with_thresholds(settings.thresholds)
@@ -383,9 +408,13 @@ def _other_values(in_force: Held) -> list[str]:
     """Say which inputs the change's file states otherwise than those that hold, but for its agent."""
     if in_force.own is None:
         return []
-    rows = [row for row in INPUTS if row.name not in OF_THE_AGENT and row.kind not in SECRET]
+    rows = [
+        row
+        for row in SETTINGS
+        if row.name not in OF_THE_AGENT and row.kind not in SECRET and row.part != "own_policy"
+    ]
     pairs = [
-        (row.name, in_force.values[row.name].text, in_force.own[row.name].text)
+        (KEYS.get(row.name, row.name), in_force.values[row.name].text, in_force.own[row.name].text)
         for row in rows
         if in_force.values
     ]
@@ -430,7 +459,8 @@ def with_files_of_tip(in_force: Held, versions: Versions) -> Settings:
     read = [judging.judge_config, judging.llm.script, baseline, *of_agent]
     is_code = any(":" in name for name in judging.judges)
     advisory = _new_judges(in_force)
-    if not is_code and not any(path is not None and versions.where(path) is not None for path in read):
+    reads_nothing = not judging.configs and not is_code
+    if reads_nothing and not any(path is not None and versions.where(path) is not None for path in read):
         return replace(settings, judging=replace(judging, advisory=advisory))
     tree = check_out(clone, place.tip, clone.home / "tip" / clone.top.name)
 
@@ -467,7 +497,7 @@ def _new_judges(in_force: Held) -> Judging | None:
     own = settings_from(in_force.own).judging
     known = in_force.settings.judging.judges
     new = tuple(name for name in own.judges if name not in known)
-    return Judging(judges=new, judge_config=own.judge_config) if new else None
+    return Judging(judges=new, judge_config=own.judge_config, configs=own.configs) if new else None
 
 
 def refuse_fork_with_secrets(settings: Settings, platform: Platform) -> None:
@@ -534,7 +564,7 @@ def _is_mended(name: str, job: JobContext, search: Search) -> bool:
 def _errs(name: str, judging: Judging, search: Search) -> bool:
     """Whether a judge cannot be loaded, or errs twice in a row on a case of the baseline."""
     try:
-        configs = read_settings(judging.judge_config) if judging.judge_config is not None else {}
+        configs = configs_of(judging)
         if any(isinstance(config, dict) and config.get("env") for config in configs.values()):
             return False
         [judge] = load_judges([name], configs, directory=judging.directory)

@@ -1,4 +1,4 @@
-"""`agent-eval ci`, `demo`, `demo-agent` and `init`."""
+"""`agent-eval ci`, `demo`, `dev demo-agent` and `init`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from agent_eval.cli.options import Flag, TableCommand, metavar
 from agent_eval.cli.output import emit
+from agent_eval.text.escape import shell_word
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
@@ -65,9 +66,11 @@ def ci(**values: Any) -> int:
 
 
 @click.command(cls=TableCommand, path="demo")
-def demo(out: Path, conversations: bool) -> int:
+@click.argument("example", metavar="[conversations]", required=False, type=click.Choice(["conversations"]))
+def demo(out: Path, example: str | None) -> int:
     """Run the whole job on a bundled example: a support agent that was moved to a smaller model.
 
+    `demo conversations` shows a suite of conversations instead of recorded traces.
     Needs no key, no server and no Docker. The command makes the baseline, runs what `ci` runs, and prints one
     screen: the decision, the cases that regressed, and the files to look at. Exits 0 although the example's
     gate fails: the demonstration worked.
@@ -77,7 +80,7 @@ def demo(out: Path, conversations: bool) -> int:
 
     from agent_eval.ci.demonstration import run_conversations, run_demonstration
 
-    run = run_conversations if conversations else run_demonstration
+    run = run_conversations if example else run_demonstration
     return int(run(out, os.environ, sys.stdout))
 
 
@@ -91,32 +94,54 @@ def init(
     force: bool,
     output_format: str,
 ) -> None:
-    """Write a starter suite, judge configuration, a gate policy, agent-eval.yml, and files of CI platforms.
+    """Write agent-eval.yml, a suite of two cases, and the file of the CI platform that the repository uses.
 
-    On a terminal and without flags, asks which agent, which CI and which action. Writes nothing if one of the
-    files exists, unless --force is set.
+    On a terminal and without flags, asks at most three questions. Where the platform is not known, writes the
+    file of each. Writes nothing if one of its files exists, unless --force is set.
     """
-    from agent_eval.demo.scaffold import ALL, PLATFORMS, scaffold, to_fill_in
-    from agent_eval.text.escape import shell_word
+    import pathlib
 
+    from agent_eval.demo.scaffold import ADAPTER, ALL, PLATFORMS, SAMPLE, Repository, platforms_of, scaffold
+    from agent_eval.operations.environment import git_origin
+
+    remote, branch = git_origin(out)
+    repository = Repository(remote, branch or "main")
     if _may_ask():
-        agent, platforms, action = _ask(tuple(PLATFORMS))
-    platforms = platforms or (("github",) if action is not None and image is None else ("all",))
+        known = platforms_of(out, repository)
+        agent, platforms, action = _ask(tuple(PLATFORMS), known, needs_sample=not (out / SAMPLE).exists())
     if "all" in platforms:
         platforms = tuple(dict.fromkeys((*ALL, *(name for name in platforms if name != "all"))))
+    elif not platforms and action is not None:
+        platforms = ("github",)
+    wanted = () if platforms == ("none",) else platforms or None
     starter = starter_agent(agent) if agent is not None else None
-    written = scaffold(out, platforms=platforms, agent=starter, action=action, image=image, force=force)
-    files = [str(path) for path in written]
-    missing = to_fill_in(written)
+    made = scaffold(
+        out,
+        platforms=wanted,
+        agent=starter,
+        action=action,
+        image=image,
+        repository=repository,
+        force=force,
+    )
+    files = [str(path) for path in made.written]
+    missing = made.to_fill_in()
     last = [f"Still to fill in: {'; '.join(missing)}."] if missing else []
-    running = f" --agent {shell_word(agent)}" if agent is not None else ""
+    cd = "" if out == pathlib.Path() else f"cd {shell_word(str(out))} && "
+    names = {path.name for path in made.written}
+    yours = "agent.py by your agent, and " if SAMPLE in names else ""
+    filled = [f"Look at {ADAPTER}, which calls your function."] if ADAPTER in names else []
     emit(
         output_format,
-        {"written": files, "to_fill_in": missing},
+        {"written": files, "to_fill_in": missing, "to_add": made.to_add},
         lambda _colour: [
             *(f"Wrote {name}" for name in files),
-            f"Next: agent-eval run suites/starter_suite.json{running}",
+            *made.to_add,
             *last,
+            *filled,
+            f"Next: {cd}agent-eval run   # what agent-eval.yml says",
+            f"      {cd}agent-eval ci    # the same job as in CI",
+            f"Replace {yours}the two cases by what your users ask.",
         ],
     )
 
@@ -133,65 +158,68 @@ def _may_ask() -> bool:
 _COMMAND_LINE = click.core.ParameterSource.COMMANDLINE
 
 
-def _ask(platforms: tuple[str, ...]) -> tuple[str | None, tuple[str, ...], str | None]:
-    """Ask for the agent, the CI platform and the action; an empty answer leaves one out."""
+def _ask(
+    platforms: tuple[str, ...], known: tuple[str, ...], *, needs_sample: bool
+) -> tuple[str | None, tuple[str, ...], str | None]:
+    """Ask for the agent, for the CI platform where it is not known, and for the action where there is one."""
+    without = "a sample" if needs_sample else "judge recorded traces"
     agent = click.prompt(
-        "Your agent: a command, an address or openai:MODEL (empty: judge recorded traces)",
+        f"Your agent: a command, an address or openai:MODEL (empty: {without})",
         default="",
         show_default=False,
         err=True,
     )
-    platform = click.prompt("CI", default="github", type=click.Choice(platforms), err=True)
+    chosen: tuple[str, ...] = ()
+    if not known:
+        names = ("all", *platforms)
+        chosen = (click.prompt("CI", default="all", type=click.Choice(names), err=True),)
     action = ""
-    if platform == "github":
+    if "github" in (known or chosen):
         action = click.prompt(
             "The action, as owner/repository@commit (empty: fill it in later)",
             default="",
             show_default=False,
             err=True,
         )
-    return agent.strip() or None, (platform,), action.strip() or None
+    if known and action.strip():
+        chosen = known
+    return agent.strip() or None, chosen, action.strip() or None
 
 
 def starter_agent(agent: str) -> StarterAgent:
-    """Find the input of the CI job that names an agent, and the variable of its key.
+    """Tell how `agent-eval.yml` names an agent, and the variable of its key.
 
     Raises:
-        UsageError: It names no agent, or one that CI does not run.
+        UsageError: It names no agent.
     """
     from agent_eval.agents.catalog import agent_forms, kind_of
-    from agent_eval.demo.scaffold import StarterAgent
+    from agent_eval.demo.scaffold import ADAPTER, StarterAgent
     from agent_eval.errors import UsageError
 
     kind = kind_of(agent)
-    if kind is None:
+    module, _, name = agent.removeprefix("python:").partition(":")
+    is_function = all(part.isidentifier() for part in (*module.split("."), name))
+    if kind is None or (kind.sees_environment and not is_function):
         raise UsageError(
             f"{agent!r} names no agent", remedy=f"Write it as one of: {agent_forms()}.", field="agent"
         )
-    if kind.sees_environment:
-        raise UsageError(
-            f"{agent!r} would see the job's token",
-            remedy="Give a program that calls the function, such as 'python agent.py'.",
-            field="agent",
-        )
-    if kind.name == "command":
-        return StarterAgent("agent-command", agent.removeprefix("command:"), in_settings=True)
-    if kind.name == "http":
-        return StarterAgent("agent-url", agent)
-    return StarterAgent("agent", agent, kind.key_variable or "")
+    if kind.sees_environment:  # a job runs it in a program of its own, which does not see the job's token
+        return StarterAgent(f"python3 {ADAPTER}", function=(module, name))
+    return StarterAgent(agent.removeprefix("command:"), kind.key_variable)
 
 
-@click.command("demo-agent", cls=TableCommand, path="demo-agent")
-def demo_agent(port: int, defects: tuple[str, ...], list_defects: bool) -> None:
+@click.command(cls=TableCommand, path="dev demo-agent")
+def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     """Serve the agents of the bundled suites by the AUI API on this machine, until it is interrupted.
 
-    Any API key is accepted. With --defect the agents are worse in known ways, which their suites catch.
+    Any API key is accepted. With --defect the agents are worse in known ways, which their suites catch;
+    `--defect list` lists them.
     """
     from agent_eval.demo.aui_server import DemoAgents, DemoServer
     from agent_eval.demo.defects import DEFECTS
     from agent_eval.demo.domain import domains_by_agent
 
-    if list_defects:
+    if "list" in defects:
         emit("text", {}, lambda _colour: [f"{each.name}: {each.does}" for each in DEFECTS.values()])
         return
     server = DemoServer(DemoAgents(defects), port)

@@ -9,6 +9,7 @@ import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
+from agent_eval.cli.project import RULES_OF_FILE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,10 +208,10 @@ def gate(
 ) -> int:
     """Decide on a comparison: exit 0 when it passes, 1 when it fails, 3 when an inconclusive one blocks.
 
-    Without a policy, the thresholds alone decide, to the letter. A policy decides by the procedure of the
-    job: what that ran again is in the candidate's pack. At least one of the two is required: nothing checked
-    is not a pass. Both packs are verified, and the comparison must follow from them. With --run, the rules
-    that need no baseline decide on a run alone.
+    The rules are those of agent-eval.yml, if it is there; thresholds given here decide alone, to the letter.
+    A policy decides by the procedure of the job: what that ran again is in the candidate's pack. Some rule is
+    required: nothing checked is not a pass. Both packs are verified, and the comparison must follow from
+    them. With --run, the rules that need no baseline decide on a run alone.
     """
     import os
 
@@ -230,7 +231,10 @@ def gate(
     if run is None and baseline_name is not None and not apply_waivers:
         raise click.UsageError("--baseline-name says whose waivers apply; set --apply-waivers as well.")
     waived = WaiverSource(registry_path, baseline_name) if apply_waivers and baseline_name else None
-    rules = Rules.stated(limits, policy=policy, preset=preset, config=config, waived=waived)
+    own = {name.removeprefix("own_policy__"): limits.pop(name) for name in [*limits] if "__" in name}
+    if RULES_OF_FILE in click.get_current_context().meta and policy is None:
+        preset = preset or "pull-request"
+    rules = Rules.stated(limits, policy=policy, preset=preset, config=config, own=own, waived=waived)
     if run is not None:
         result = decide_on_run(source, rules, out=out, environ=os.environ)
     else:
@@ -252,15 +256,7 @@ def gate(
     return int(result.exit_code)
 
 
-@click.group()
-def report() -> None:
-    """Write a report of a comparison, or of a run alone, for people."""
-
-
-report.add_command(html)
-
-
-@report.command(cls=TableCommand, path="report markdown")
+@click.command(cls=TableCommand, path="report markdown")
 def markdown(
     comparison: Path | None,
     run: Path | None,

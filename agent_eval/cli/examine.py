@@ -1,4 +1,4 @@
-"""`agent-eval inspect`, `show` and `diff`: what a file holds, what a run did, what differs between two."""
+"""`agent-eval show` and `diff`: what a run did, what a file holds, what differs between two runs."""
 
 from __future__ import annotations
 
@@ -22,21 +22,6 @@ if TYPE_CHECKING:
 
 _LISTED = 10
 _SIGNS = {"same": " ", "removed": "-", "added": "+"}
-
-
-@click.command(cls=TableCommand, path="inspect")
-@click.argument("path", type=click.Path(path_type=pathlib.Path))
-def inspect_command(path: Path, output_format: str) -> None:
-    """Tell what a file is, and what it holds: a pack, a suite, or an export of another tool.
-
-    Of an export it says the formats, how sure that is, what an import would lose, and the command for it.
-    """
-    from agent_eval.operations.import_traces import inspect_file
-
-    inspected = inspect_file(path)
-    emit(
-        output_format, {"path": str(path), **inspected.to_json()}, lambda _colour: _inspected(path, inspected)
-    )
 
 
 def _inspected(path: Path, inspected: Inspection) -> list[str]:
@@ -130,27 +115,26 @@ CASES_LISTED = 50
 
 
 @click.command(cls=TableCommand, path="show")
-@click.argument("pack", type=click.Path(path_type=pathlib.Path))
+@click.argument("path", type=click.Path(path_type=pathlib.Path))
 @click.argument("case_id", metavar="[CASE]", required=False)
-def show(pack: Path, case_id: str | None, trial: int | None, output_format: str) -> None:
-    """Show the trajectory of a case in a pack, with the verdicts at the events that they rest on.
+def show(path: Path, case_id: str | None, trial: int | None, output_format: str) -> None:
+    """Show what an agent did on a CASE of a pack, with the verdicts at the events that they rest on.
 
-    Without CASE, lists the cases that did not pass. The pack is verified first.
+    Without CASE, tells what the file is and what it holds: a pack, with the cases that did not pass; a suite;
+    or an export of another tool, with its formats, how sure that is, what an import would lose, and the
+    command for it. A pack is verified first.
     """
     from agent_eval.operations.packs import open_to_show
-    from agent_eval.reports.trajectory import cases_text, incomplete_text, trajectory_text, trial_row
+    from agent_eval.reports.trajectory import incomplete_text, trajectory_text, trial_row
 
-    opened = open_to_show(pack)
+    if case_id is None and trial is not None:
+        raise UsageError("--trial belongs to a case", remedy="Name the case after the pack.")
+    if case_id is None:
+        _show_file(path, output_format)
+        return
+    opened = open_to_show(path)
     complete = opened.manifest.complete
     notes = [] if complete else incomplete_text(opened.results(), opened.config.execution_config.trials)
-    if case_id is None:
-        if trial is not None:
-            raise UsageError("--trial belongs to a case", remedy="Name the case after the pack.")
-        failing = [row for row in opened.results() if not row["passed"]]
-        total = opened.summary.total_cases
-        listed = {"complete": complete, "total_cases": total, "failing": [row["case_id"] for row in failing]}
-        emit(output_format, listed, lambda _: [*notes, *cases_text(failing, total, most=CASES_LISTED)])
-        return
     row = opened.results_by_id().get(case_id)
     number = None if trial is None or row is None else _number_of(trial, row)
     case = opened.trajectory(case_id, number)
@@ -162,6 +146,30 @@ def show(pack: Path, case_id: str | None, trial: int | None, output_format: str)
         {"case_id": case_id, "complete": complete, "result": result, "trace": trace},
         lambda colour: [*notes, *trajectory_text(case, case.trace, row, trial=number, colour=colour)],
     )
+
+
+def _show_file(path: Path, output_format: str) -> None:
+    """Tell what a file is; of a pack also which cases did not pass."""
+    from agent_eval.evidence.archive import refuse_no_archive
+    from agent_eval.evidence.derived import enclosing_pack
+    from agent_eval.operations.import_traces import inspect_file
+    from agent_eval.reports.trajectory import cases_text, incomplete_text
+
+    if path.is_file() and enclosing_pack(path) is not None:
+        refuse_no_archive(path)
+    inspected = inspect_file(path)
+    payload, lines = {"path": str(path), **inspected.to_json()}, _inspected(path, inspected)
+    if (pack := inspected.pack) is not None:
+        failing, total = [row for row in pack.results() if not row["passed"]], pack.summary.total_cases
+        payload |= {
+            "complete": pack.manifest.complete,
+            "total_cases": total,
+            "failing": [row["case_id"] for row in failing],
+        }
+        lines = [*cases_text(failing, total, most=CASES_LISTED), "", *lines]
+        if not pack.manifest.complete:
+            lines = [*incomplete_text(pack.results(), pack.config.execution_config.trials), *lines]
+    emit(output_format, payload, lambda _colour: lines)
 
 
 def _number_of(trial: int, row: CaseResultRow) -> int:

@@ -1,4 +1,4 @@
-"""`agent-eval export-junit`, `export-csv` and `export-otel`: a pack in formats that other tools read."""
+"""`agent-eval export junit`, `csv` and `otel`: a pack in formats that other tools read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _AT_ONCE = 1 << 20
 _STDOUT = "/dev/stdout"
 
 
-@click.command(cls=TableCommand, path="export-junit")
-def export_junit(pack: Path, out: Path, output_format: str) -> None:
+@click.command(cls=TableCommand, path="export junit")
+def junit(pack: Path, out: Path, output_format: str) -> None:
     """Write a run as JUnit XML: a test suite for each case, a test case for each judge.
 
     Trials and the shard are properties. Inconclusive verdicts are errors, since they are no passes.
@@ -33,8 +33,8 @@ def export_junit(pack: Path, out: Path, output_format: str) -> None:
     _report(out, "test suites", opened.manifest.case_count, output_format)
 
 
-@click.command(cls=TableCommand, path="export-csv")
-def export_csv(pack: Path, out: Path, output_format: str) -> None:
+@click.command(cls=TableCommand, path="export csv")
+def csv(pack: Path, out: Path, output_format: str) -> None:
     """Write a run as CSV: a row for each verdict of each trial.
 
     Texts that a spreadsheet could run as a formula begin with an apostrophe.
@@ -47,8 +47,8 @@ def export_csv(pack: Path, out: Path, output_format: str) -> None:
     _report(out, "rows", rows, output_format)
 
 
-@click.command(cls=TableCommand, path="export-otel")
-def export_otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
+@click.command(cls=TableCommand, path="export otel")
+def otel(pack: Path, out: Path, protocol: str, output_format: str) -> None:
     """Write a run as OpenTelemetry spans, with an event for each verdict."""
     from agent_eval.exporters.otel import exported_trials
     from agent_eval.exporters.otlp import json_rows, logs_of, traces_of

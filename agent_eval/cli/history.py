@@ -1,15 +1,14 @@
-"""`agent-eval history`, `drift` and `gate-health`: what many runs say."""
+"""`agent-eval history`, `history drift` and `history health`: what many runs say."""
 
 from __future__ import annotations
 
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import emit
-from agent_eval.config.gone import gone_command
 from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
@@ -19,60 +18,21 @@ if TYPE_CHECKING:
     from agent_eval.gate.health import GateHealth
 
 
-class HistoryGroup(click.Group):
-    """The group of `history`, in which the name of no command is that of `show`.
-
-    Example:
-        >>> HistoryGroup("history").resolve_command(click.Context(history), ["runs/1"])[2]
-        ['runs/1']
-    """
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take an option before the argument, or no word at all, for a call of `show`."""
-        of_show = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
-        return super().parse_args(ctx, ["show", *args] if of_show else args)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take what is no command for the arguments of `show`."""
-        if args and not ctx.resilient_parsing and (gone := gone_command(f"history {args[0]}")) is not None:
-            raise gone
-        if args and args[0] in self.commands:
-            return super().resolve_command(ctx, args)
-        return "show", history_show, args
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of `show` as well: a user who leaves its name out looks for them here."""
-        super().format_options(ctx, formatter)
-        context = click.Context(history_show, parent=ctx, info_name="show")
-        rows = [
-            record
-            for option in history_show.get_params(context)
-            if (record := option.get_help_record(context))
-        ]
-        with formatter.section("Options of `history WHERE`"):
-            formatter.write_dl(rows)
-
-
-@click.group(cls=HistoryGroup, subcommand_metavar="WHERE | COMMAND [ARGS]...")
-def history() -> None:
-    """Show what the last runs of the base branch counted: `history WHERE`."""
-
-
-@history.command(name="show", cls=TableCommand, path="history show")
+@click.command(cls=TableCommand, path="history show")
 @click.argument("where", type=click.Path(path_type=pathlib.Path))
-def history_show(
+def show(
     where: Path,
     dataset_id: str | None,
     policy: Path | None,
     runs: int,
     recommend: bool,
     output_format: str,
+    **own_policy: Any,
 ) -> None:
-    """Show the trend, the cases over the runs, and which cases are flaky.
+    """Show the trend of main's runs, the cases over them, and which are flaky: `history WHERE`.
 
     WHERE is the evidence of a run on the base branch: a pack, an archive, or the directory `out` of `ci`.
+    `history drift` holds main against a release, `history health` says which judges earn their cost.
     """
     from agent_eval.history.board import board, recommendation
     from agent_eval.operations.history import (
@@ -85,7 +45,9 @@ def history_show(
     from agent_eval.text.escape import clean
 
     histories = read_histories_at(where, dataset_id)
-    quarantined, warnings = quarantine_at(policy, [row for rows in histories.values() for row in rows])
+    stated = own_policy.get("own_policy__quarantine") or ()
+    every_run = [record for records in histories.values() for record in records]
+    quarantined, warnings = quarantine_at(policy, every_run, stated)
     # In a recommendation, which is YAML, they are comments.
     warning_lines = [f"{'# ' if recommend else ''}warning: {clean(warning)}" for warning in warnings]
     if recommend:
@@ -111,7 +73,7 @@ def history_show(
     )
 
 
-@click.command(cls=TableCommand, path="drift")
+@click.command(cls=TableCommand, path="history drift")
 @click.argument("where", type=click.Path(path_type=pathlib.Path))
 def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_format: str) -> int:
     """Tell whether main lost quality since a release: exit 1 if it did.
@@ -130,9 +92,9 @@ def drift(where: Path, release: tuple[str, ...], dataset_id: str | None, output_
 _LISTED = 10
 
 
-@click.command(cls=TableCommand, path="gate-health")
+@click.command(cls=TableCommand, path="history health")
 @click.argument("packs", nargs=-1, required=True, type=click.Path(path_type=pathlib.Path))
-def gate_health(packs: tuple[Path, ...], output_format: str) -> None:
+def health(packs: tuple[Path, ...], output_format: str) -> None:
     """Tell which judges and cases never failed, never passed or never ran, and what each cost.
 
     Every PACK is an evidence pack, an archive of one, or the directory that `ci` leaves, and is verified

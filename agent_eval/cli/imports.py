@@ -8,63 +8,39 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, emit_to
 from agent_eval.errors import ExitCode
 from agent_eval.text.numbers import count
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from agent_eval.importers.catalog import Family
     from agent_eval.operations.conformance import Conformance
     from agent_eval.operations.import_traces import Imported
-
-
-@click.command(cls=TableCommand, path="import-trace")
-def import_trace(provider: str, **options: Any) -> None:
-    """Import what OpenAI, Anthropic, Vertex AI, Gemini or Azure AI Foundry recorded as a suite.
-
-    Reads JSON, JSON Lines and event streams; plain, gzip or zip; files, directories, or - for stdin. Each
-    conversation becomes a case with its trace. What cannot be taken over is listed, and refused by --strict.
-    """
-    _run_import("provider", provider, options)
-
-
-@click.command(cls=TableCommand, path="import-framework")
-def import_framework(framework: str, **options: Any) -> None:
-    """Import what LangGraph, the OpenAI Agents SDK, AutoGen, CrewAI or Semantic Kernel recorded as a suite.
-
-    Reads messages, states, streams, results and traces, and runs of LangSmith. Each conversation becomes a
-    case with its trace. What cannot be taken over is listed, and refused by --strict.
-    """
-    _run_import("framework", framework, options)
-
-
-@click.command(cls=TableCommand, path="import-transcript")
-def import_transcript(source: str, **options: Any) -> None:
-    """Import telemetry, sessions of coding agents and logs of benchmarks as a suite.
-
-    Reads OpenTelemetry, OpenInference and MLflow traces, Claude Code, Codex and SWE-agent sessions, logs of
-    Inspect, tau-bench and AgentDojo. Epochs and repeated runs become trials. Verdicts of the source are kept,
-    and `--judge recorded` judges by them.
-    """
-    _run_import("transcript", source, options)
 
 
 _DIAGNOSTICS_SHOWN = 10
 """Diagnostics that prose shows."""
 
 
-def _run_import(family: Family, name: str, options: dict[str, Any]) -> None:
-    """Import as the options say, and print what was imported.
+@click.command("import", cls=TableCommand, path="import")
+@click.argument("files", metavar="FILE...", nargs=-1, type=click.Path(path_type=pathlib.Path))
+def import_files(
+    files: tuple[Path, ...], inputs: tuple[str, ...], output_format: str, **options: Any
+) -> None:
+    """Import what another tool recorded as a suite: of models, frameworks, agents, telemetry, benchmarks.
 
-    `name` may be `auto`. `options` are those that every such command has (`config.rows.commands`).
+    Reads JSON, JSON Lines and event streams; plain, gzip or zip; files, directories, or - for standard input.
+    The format is recognised. Each conversation becomes a case with its trace; epochs and repeated runs become
+    trials. What cannot be taken over is listed, and refused by --strict. Verdicts of the source are kept, and
+    `--judge recorded` judges by them.
     """
     from agent_eval.operations.import_traces import ImportRequest, import_traces
 
-    output_format = options.pop("output_format")
-    inputs = tuple(pathlib.Path(name) for name in options.pop("inputs"))
-    imported = import_traces(ImportRequest(inputs=inputs, family=family, format=name, **options))
+    paths = (*files, *map(pathlib.Path, inputs))
+    if not paths:
+        raise click.UsageError("Name a file to import.")
+    imported = import_traces(ImportRequest(inputs=paths, **options))
     emit(output_format, imported.to_json(), lambda _colour: _imported_text(imported))
 
 
@@ -89,8 +65,8 @@ def _imported_text(imported: Imported) -> list[str]:
     return lines
 
 
-@click.command(cls=TableCommand, path="adapter-conformance")
-def adapter_conformance(adapter_fixtures: Path, minimum: int, output_format: str) -> int:
+@click.command(cls=TableCommand, path="dev adapter-conformance")
+def adapter_conformance(adapter_fixtures: Path, minimum: int, out: Path | None, output_format: str) -> int:
     """Import the fixtures of every format strictly: exit 0 when each holds what it should, 1 when not.
 
     The directory has one of each format's name. A file NAME.expected.json beside an export says how many
@@ -99,18 +75,20 @@ def adapter_conformance(adapter_fixtures: Path, minimum: int, output_format: str
     from agent_eval.operations.conformance import check_adapters
 
     conformance = check_adapters(adapter_fixtures, minimum)
-    emit(output_format, conformance.to_json(), lambda _colour: _adapters_text(conformance))
+    emit_to(out, output_format, conformance.to_json(), lambda _colour: _adapters_text(conformance))
     return int(ExitCode.OK if conformance.passed else ExitCode.NO)
 
 
-@click.command(cls=TableCommand, path="contracts-check")
-def contracts_check(suite_fixtures: Path, adapter_fixtures: Path, minimum: int, output_format: str) -> int:
+@click.command(cls=TableCommand, path="dev contracts-check")
+def contracts_check(
+    suite_fixtures: Path, adapter_fixtures: Path, minimum: int, out: Path | None, output_format: str
+) -> int:
     """Read suites of every schema version, and exports of every format: exit 1 when one is not as before."""
     from agent_eval.operations.conformance import check_contracts
 
     check = check_contracts(suite_fixtures, adapter_fixtures, minimum)
     lines = [*_adapters_text(check.suites, "suite", "read as before"), *_adapters_text(check.adapters)]
-    emit(output_format, check.to_json(), lambda _colour: lines)
+    emit_to(out, output_format, check.to_json(), lambda _colour: lines)
     return int(ExitCode.OK if check.passed else ExitCode.NO)
 
 
@@ -124,8 +102,8 @@ def _adapters_text(
     return lines + [f"  {missing}" for missing in conformance.missing]
 
 
-@click.command("benchmark-generate", cls=TableCommand, path="benchmark-generate")
-def benchmark_generate(out: Path, output_format: str, **asked: Any) -> None:
+@click.command(cls=TableCommand, path="generate")
+def generate(out: Path, output_format: str, **asked: Any) -> None:
     """Generate a suite of plausible cases with cassettes: the same seed gives the same bytes.
 
     python:agent_eval.benchmarks.agents:good_agent passes each case; careless_agent fails those with a trap.

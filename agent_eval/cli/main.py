@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -28,6 +28,7 @@ from agent_eval.cli.errors import (
     report_end,
 )
 from agent_eval.cli.output import abandon, open_closed_streams, replace_unprintable
+from agent_eval.config.gone import gone_command
 from agent_eval.errors import ExitCode, StorageError
 
 PROGRAM, ALIAS = "agent-eval", "aui-evals"
@@ -36,91 +37,144 @@ COMPLETION_VARIABLE = "_AGENT_EVAL_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """A row of `COMMANDS`: the command (`module:attribute`), and its line in `--help`."""
+    """A row of `COMMANDS`: the command (`module:attribute`), its line in the list, and its group there.
+
+    Without a group it is not listed.
+    """
 
     target: str
     summary: str
+    group: str = ""
 
 
+_CLI = "agent_eval.cli."
 COMMANDS: dict[str, Entry] = {
-    "init": Entry("agent_eval.cli.ci:init", "Write a starter suite, configuration and CI pipelines."),
-    "run": Entry("agent_eval.cli.run:run", "Judge every case of a suite and seal the evidence."),
-    "run-loop": Entry("agent_eval.cli.run:run_loop", "Run an agent over a suite, with repairs."),
-    "rejudge": Entry("agent_eval.cli.rejudge:rejudge", "Judge the trajectories of a pack again."),
-    "replay": Entry("agent_eval.cli.rejudge:replay", "Judge a pack again: exit 1 when anything differs."),
-    "replay-exec": Entry(
-        "agent_eval.cli.rejudge:replay_exec", "Run the agent of a pack again: exit 1 when it differs."
-    ),
-    "merge": Entry("agent_eval.cli.rejudge:merge", "Join the packs of a divided run into one."),
-    "compare": Entry("agent_eval.cli.compare:compare", "Compare a candidate run with a baseline run."),
-    "gate": Entry("agent_eval.cli.compare:gate", "Decide on a comparison, by thresholds or by policy."),
-    "stability-check": Entry(
-        "agent_eval.cli.rejudge:stability_check", "Find flaky cases: exit 1 when there are some."
-    ),
+    "init": Entry(f"{_CLI}ci:init", "write agent-eval.yml, a suite of two cases and one CI file", "Start"),
+    "demo": Entry(f"{_CLI}ci:demo", "watch the whole job on a bundled example", "Start"),
+    "run": Entry(f"{_CLI}run:run", "run a suite, judge each case", "Start"),
+    "show": Entry(f"{_CLI}examine:show", "what the agent did on a case; what a file is", "Start"),
+    "view": Entry(f"{_CLI}compare:view", "the report in your browser", "Start"),
+    "compare": Entry(f"{_CLI}compare:compare", "this run with a baseline", "Compare"),
+    "gate": Entry(f"{_CLI}compare:gate", "decide: exit 0, 1, 3", "Compare"),
+    "diff": Entry(f"{_CLI}examine:diff", "two runs of a case, event by event", "Compare"),
+    "report markdown": Entry(f"{_CLI}compare:markdown", "a comparison or a run as Markdown"),
+    "report html": Entry(f"{_CLI}compare:html", "a comparison or a run as one HTML file"),
+    "bless": Entry(f"{_CLI}registry:bless", "accept an intended change as the baseline", "Compare"),
+    "ci": Entry(f"{_CLI}ci:ci", "run, compare, decide, comment", "CI"),
+    "merge": Entry(f"{_CLI}rejudge:merge", "join the shards of a run", "CI"),
+    "history show": Entry(f"{_CLI}history:show", "main's trend and flaky cases"),
+    "history drift": Entry(f"{_CLI}history:drift", "main against a release"),
+    "history health": Entry(f"{_CLI}history:health", "which judges and cases earn their cost"),
+    "validate": Entry(f"{_CLI}suites:validate", "check suites, and list all their faults", "Suites"),
+    "plan": Entry(f"{_CLI}suites:plan", "what a run of conversations would do and cost", "Suites"),
+    "import": Entry(f"{_CLI}imports:import_files", "recordings of other tools as a suite", "Suites"),
+    "generate": Entry(f"{_CLI}imports:generate", "a suite of plausible cases", "Suites"),
+    "rejudge": Entry(f"{_CLI}rejudge:rejudge", "judge stored trajectories with other judges", "Judges"),
+    "replay": Entry(f"{_CLI}rejudge:replay", "judge again, or run the agent again, and compare", "Judges"),
+    "stability-check": Entry(f"{_CLI}rejudge:stability_check", "run n times, list the flaky cases", "Judges"),
     "judge-agreement": Entry(
-        "agent_eval.cli.rejudge:judge_agreement", "Measure an LLM judge against what people found."
+        f"{_CLI}rejudge:judge_agreement", "an LLM judge against people's labels", "Judges"
     ),
-    "report": Entry("agent_eval.cli.compare:report", "Write a report of a comparison or run for people."),
-    "show": Entry("agent_eval.cli.examine:show", "Show what an agent did on a case, and its verdicts."),
-    "bless": Entry("agent_eval.cli.registry:bless", "Accept an intended change as the baseline."),
-    "drift": Entry("agent_eval.cli.history:drift", "Hold main against a release: exit 1 if it lost quality."),
-    "history": Entry("agent_eval.cli.history:history", "Show the trend and the flaky cases of main's runs."),
-    "inspect": Entry("agent_eval.cli.examine:inspect_command", "Tell what a file is, and what it holds."),
-    "diff": Entry("agent_eval.cli.examine:diff", "Show what differs between two runs, event by event."),
-    "gate-health": Entry("agent_eval.cli.history:gate_health", "Say which judges and cases earn their cost."),
-    "view": Entry("agent_eval.cli.compare:view", "Open a comparison or a pack in the browser."),
-    "export-junit": Entry("agent_eval.cli.export:export_junit", "Write a run as JUnit XML."),
-    "export-csv": Entry("agent_eval.cli.export:export_csv", "Write a run as CSV, a row a verdict."),
-    "export-otel": Entry("agent_eval.cli.export:export_otel", "Write a run as OpenTelemetry, or send it."),
-    "ci": Entry("agent_eval.cli.ci:ci", "Do all of it in CI: score, compare, comment, decide."),
-    "demo": Entry("agent_eval.cli.ci:demo", "Run the whole job on a bundled example."),
-    "demo-agent": Entry("agent_eval.cli.ci:demo_agent", "Serve the agents of the bundled suites."),
-    "keygen": Entry("agent_eval.cli.packs:keygen", "Make a key pair to sign evidence with."),
-    "attest": Entry("agent_eval.cli.packs:attest", "State in signed form how a run and its gate ended."),
-    "verify-attestation": Entry(
-        "agent_eval.cli.packs:verify_attestation", "Check who vouches for a pack: exit 1 when it fails."
-    ),
-    "verify": Entry("agent_eval.cli.packs:verify", "Say what of a pack is sealed, signed and still replays."),
-    "validate": Entry("agent_eval.cli.suites:validate", "Check a suite, and list all its faults."),
-    "import-trace": Entry(
-        "agent_eval.cli.imports:import_trace", "Import a provider's exports as a suite with traces."
-    ),
-    "import-framework": Entry(
-        "agent_eval.cli.imports:import_framework", "Import what a framework recorded as a suite."
-    ),
-    "import-transcript": Entry(
-        "agent_eval.cli.imports:import_transcript", "Import telemetry, sessions, benchmark logs."
-    ),
-    "plan": Entry("agent_eval.cli.suites:plan", "Show what a run of conversations would do and cost."),
-    "list-suites": Entry("agent_eval.cli.suites:list_suites", "List the bundled conversations."),
-    "schema": Entry("agent_eval.cli.suites:schema", "Validate suites and migrate old ones."),
-    "adapter-conformance": Entry(
-        "agent_eval.cli.imports:adapter_conformance", "Import fixtures of every format: exit 1 on a loss."
-    ),
-    "contracts-check": Entry(
-        "agent_eval.cli.imports:contracts_check", "Read old suites and exports: exit 1 when one changed."
-    ),
-    "benchmark-generate": Entry(
-        "agent_eval.cli.imports:benchmark_generate",
-        "Generate a suite of plausible cases, with known faults.",
-    ),
-    "pack": Entry("agent_eval.cli.packs:pack", "Verify evidence packs and convert their layout."),
-    "completion": Entry("agent_eval.cli.completion:completion", "Print or install completion for a shell."),
-    "registry": Entry("agent_eval.cli.registry:registry", "Keep baselines, approvals and waivers by name."),
+    "verify": Entry(f"{_CLI}packs:verify", "whole? signed? by whom? does it still replay?", "Evidence"),
+    "attest": Entry(f"{_CLI}packs:attest", "sign a result", "Evidence"),
+    "keygen": Entry(f"{_CLI}packs:keygen", "make a key pair to sign with", "Evidence"),
+    "export junit": Entry(f"{_CLI}export:junit", "a run as JUnit XML"),
+    "export csv": Entry(f"{_CLI}export:csv", "a run as CSV, a row a verdict"),
+    "export otel": Entry(f"{_CLI}export:otel", "a run as OpenTelemetry spans"),
+    "registry list": Entry(f"{_CLI}registry:list_entries", "what is registered, and what holds"),
+    "registry log": Entry(f"{_CLI}registry:log", "changes, the newest first"),
+    "registry verify": Entry(f"{_CLI}registry:verify", "the log's chain and all pinned digests"),
+    "registry dataset-add": Entry(f"{_CLI}registry:dataset_add", "register a suite"),
+    "registry baseline-set": Entry(f"{_CLI}registry:baseline_set", "register a run as a baseline"),
+    "registry baseline-promote": Entry(f"{_CLI}registry:baseline_promote", "the same, with an approval"),
+    "registry waiver-add": Entry(f"{_CLI}registry:waiver_add", "accept a known regression"),
+    "registry waiver-revoke": Entry(f"{_CLI}registry:waiver_revoke", "end a waiver now"),
+    "completion": Entry(f"{_CLI}completion:completion", "completion for a shell"),
+    "list-suites": Entry(f"{_CLI}suites:list_suites", "the bundled suites of conversations"),
+    "schema show": Entry(f"{_CLI}suites:schema_show", "the JSON Schema of suites"),
+    "schema migrate": Entry(f"{_CLI}suites:migrate", "a suite in another schema version"),
+    "dev demo-agent": Entry(f"{_CLI}ci:demo_agent", "serve the agents of the bundled suites"),
+    "dev adapter-conformance": Entry(f"{_CLI}imports:adapter_conformance", "import fixtures of every format"),
+    "dev contracts-check": Entry(f"{_CLI}imports:contracts_check", "read old suites and exports"),
+    "dev compact": Entry(f"{_CLI}packs:compact", "a pack with its cases in shards"),
+    "dev expand": Entry(f"{_CLI}packs:expand", "a pack with a folder for each case"),
 }
-"""Every command, in the order of `--help`. A new command needs a module and a line here."""
+"""Every command, in the order of the list. A new command needs a function and a line here."""
+
+GROUPS: dict[str, Entry] = {
+    "report": Entry("diff", "write a report: markdown | html", "Compare"),
+    "history": Entry("merge", "main's trend and flaky cases; drift | health", "CI"),
+    "export": Entry("keygen", "a run for other tools: junit | csv | otel", "Evidence"),
+    "registry": Entry("export", "baselines, approvals and waivers by name", "Evidence"),
+    "schema": Entry("", "migrate a suite; show its JSON Schema"),
+    "dev": Entry("", "for those who work on agent-eval itself"),
+}
+"""The first words of commands with two; in place of the target, after which command each is listed."""
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "run-loop": ("run", "--max-repairs", "2"),
+    "replay-exec": ("replay", "--run-agent"),
+    "inspect": ("show",),
+    "drift": ("history", "drift"),
+    "gate-health": ("history", "health"),
+    "export-junit": ("export", "junit"),
+    "export-csv": ("export", "csv"),
+    "export-otel": ("export", "otel"),
+    "import-trace": ("import", "--family", "provider"),
+    "import-framework": ("import", "--family", "framework"),
+    "import-transcript": ("import", "--family", "transcript"),
+    "benchmark-generate": ("generate",),
+    "verify-attestation": ("verify", "--require", "origin"),
+    "pack verify": ("verify",),
+    "pack compact": ("dev", "compact"),
+    "pack expand": ("dev", "expand"),
+    "demo-agent": ("dev", "demo-agent"),
+    "adapter-conformance": ("dev", "adapter-conformance"),
+    "contracts-check": ("dev", "contracts-check"),
+    "schema validate": ("validate",),
+    "registry dataset-list": ("registry", "list", "--only", "datasets"),
+    "registry baseline-list": ("registry", "list", "--only", "baselines"),
+    "registry baseline-show": ("registry", "list", "--only", "baseline"),
+    "registry approval-list": ("registry", "list", "--only", "approvals"),
+    "registry waiver-list": ("registry", "list", "--only", "waivers", "--all"),
+    "registry audit-log": ("registry", "log"),
+}
+"""Names that are accepted for ever and listed nowhere: by the words typed, command and fixed arguments."""
 
 
-class LazyGroup(click.Group):
-    """A group of commands that imports a command's module only when the command is used."""
+def unaliased(words: Sequence[str]) -> list[str]:
+    """Write a command line with the names that the table of commands has.
+
+    `history WHERE` is `history show WHERE`.
+    """
+    for number in (2, 1):
+        meant = ALIASES.get(" ".join(words[:number]))
+        if meant is not None:
+            return [*meant, *words[number:]]
+    second = f"history {' '.join(words[1:2])}"
+    if words[:1] == ["history"] and second not in COMMANDS and gone_command(second) is None:
+        return ["history", "show", *words[1:]]
+    return list(words)
+
+
+class CommandGroup(click.Group):
+    """Commands of the table that begin with some words. A command's module is imported when it is used."""
+
+    def __init__(self, *arguments: Any, prefix: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._prefix = prefix
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""
-        return list(COMMANDS)
+        inner = (name.removeprefix(self._prefix) for name in COMMANDS if name.startswith(self._prefix))
+        return list(dict.fromkeys(name.split()[0] for name in inner))
 
     def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the command; None if there is no such name."""
-        entry = COMMANDS.get(cmd_name)
+        path = self._prefix + cmd_name
+        if path in GROUPS:
+            return CommandGroup(cmd_name, prefix=f"{path} ", help=f"{GROUPS[path].summary}.")
+        entry = COMMANDS.get(path)
         if entry is None:
             return None
         module, _, attribute = entry.target.partition(":")
@@ -134,21 +188,21 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does; the error for an unknown one suggests the nearest name."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.UsageError(_no_such_command(args[0]), ctx=ctx)
+        name, known = self._prefix + args[0], self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            import difflib
+
+            nearest = difflib.get_close_matches(args[0], known, n=1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+            raise gone_command(name) or click.UsageError(f"No such command {args[0]!r}.{hint}", ctx=ctx)
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
-
-
-def _no_such_command(name: str) -> str:
-    import difflib
-
-    nearest = difflib.get_close_matches(name, COMMANDS, n=1)
-    return f"No such command {name!r}." + (f" Did you mean {nearest[0]!r}?" if nearest else "")
+            formatter.write_dl(
+                [(name, COMMANDS[self._prefix + name].summary) for name in self.list_commands(ctx)]
+            )
 
 
 def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
@@ -157,12 +211,39 @@ def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> 
         ctx.exit()
 
 
-@click.command(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 passed or done, 1 the gate said no, 2 wrong request or invalid input, "
-    "3 inconclusive where that blocks, 4 could not be evaluated. `agent-eval help COMMAND` explains one.",
-)
+class Front(CommandGroup):
+    """The program itself: its help is the list of commands by group."""
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list; that of the four commands of `aui-evals` where it is called so."""
+        name, listed = ctx.info_name, [(name, entry) for name, entry in COMMANDS.items() if entry.group]
+        for group, entry in GROUPS.items():
+            names = [name for name, _ in listed]
+            if entry.group:
+                listed.insert(names.index(entry.target) + 1, (group, entry))
+        if name == ALIAS:
+            of_suites = ("list-suites", "validate", "plan", "run")
+            listed = [(name, COMMANDS[name]._replace(group="Commands")) for name in of_suites]
+        formatter.write(f"Usage: {name} COMMAND ...\n\n{self.help}\n\n")
+        before = ""
+        for command, entry in listed:
+            heading = "" if entry.group == before else entry.group
+            formatter.write(f"{heading:<13} {command:<16} {entry.summary}\n".rstrip(" "))
+            before = entry.group
+        formatter.write(_AFTER_THE_LIST.format(name=name))
+
+
+_AFTER_THE_LIST = """
+Examples      {name} init --agent "python agent.py"
+              {name} run                     # what agent-eval.yml says
+              {name} ci                      # the same job as in CI, on your machine
+
+More          {name} COMMAND -h (short), --help (all) · docs/index.md · completion, dev, schema
+Exit codes    0 done or passed · 1 the gate says no · 2 wrong request · 3 not settled · 4 not evaluated
+"""
+
+
+@click.command(cls=Front, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--version",
     "-V",
@@ -173,7 +254,7 @@ def _show_version(ctx: click.Context, _param: click.Parameter, is_set: bool) -> 
     help="Show the version and exit.",
 )
 def agent_eval() -> None:
-    """Judge LLM agents' trajectories, compare with a baseline, gate the release."""
+    """Find out on every pull request whether your LLM agent got worse."""
 
 
 def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
@@ -211,7 +292,7 @@ def main(arguments: Sequence[str], *, owns_process: bool = False) -> int:
 
 def _invoke(arguments: list[str], owns_process: bool) -> object:
     """Run the command. Returns its result or its exit code."""
-    arguments = _as_options(arguments)
+    arguments = unaliased(_as_options(arguments))
     if COMPLETION_VARIABLE in os.environ:
         agent_eval.main(args=arguments, prog_name=PROGRAM)
     # Click's own `main` exits with 1 when the reader of stdout has closed it; here 1 means a failed gate.
@@ -230,10 +311,10 @@ def _called(owns_process: bool) -> str:
 
 
 def _as_options(arguments: list[str]) -> list[str]:
-    """Write `help COMMAND` and `version`, which users of other programs type, as options."""
+    """Write `help COMMAND`, `version` and no word at all, which people type, as options."""
     if arguments == ["version"]:
         return ["--version"]
-    return [*arguments[1:], "--help"] if arguments[:1] == ["help"] else arguments
+    return [*arguments[1:], "--help"] if arguments[:1] in ([], ["help"]) else arguments
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:

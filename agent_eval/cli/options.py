@@ -31,6 +31,14 @@ class TableCommand(click.Command):
             self.params = [*self.params, *self.flags()]
         return super().get_params(ctx)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Give the function what flags say, and what `agent-eval.yml` says in place of those not given."""
+        if "set_values" in ctx.params and self.path != "ci":
+            from agent_eval.cli.project import fill_in
+
+            fill_in(self.path, ctx, parameter)
+        return super().invoke(ctx)
+
     def flags(self) -> list[click.Parameter]:
         """Make the flags."""
         from agent_eval.config.table import options_of
@@ -117,7 +125,11 @@ class _OptionType(click.ParamType):  # type: ignore[type-arg]  # generic only in
 
 def _declaration(option: Option) -> dict[str, Any]:
     repeatable = " Repeatable." if option.is_listed and "epeat" not in option.help else ""
-    declaration: dict[str, Any] = {"help": option.help + repeatable, "required": option.required}
+    declaration: dict[str, Any] = {
+        "help": option.help + repeatable,
+        "required": option.required,
+        "hidden": option.hidden,
+    }
     if option.kind == "switch":
         return {**declaration, "is_flag": True}
     if option.default:

@@ -48,6 +48,18 @@ def emit(
         click.echo("\n".join(_harmless(line, colour) for line in lines))
 
 
+def emit_to(
+    out: Path | None, output: str, payload: dict[str, Any], text: Callable[[bool], str | Sequence[str]]
+) -> None:
+    """Print a result as `emit` does, once it was written to `out` as JSON, where that is named."""
+    if out is not None:
+        from agent_eval.evidence.derived import write_output
+        from agent_eval.storage.json import dumps
+
+        write_output(out, dumps(payload, indent=True))
+    emit(output, payload, text, out=out)
+
+
 def is_stdout(out: Path | None) -> bool:
     """Tell whether an output file is standard output, which then has nothing else."""
     return out is not None and str(out) == "-"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from agent_eval.cli.options import TableCommand
-from agent_eval.cli.output import emit
+from agent_eval.cli.output import emit, emit_to
 from agent_eval.errors import ExitCode, InvalidPack
 
 if TYPE_CHECKING:
@@ -20,34 +20,94 @@ if TYPE_CHECKING:
     from agent_eval.operations.verify import Verification
 
 
-@click.group()
-def pack() -> None:
-    """Verify evidence packs and convert their layout."""
-
-
 @click.command(cls=TableCommand, path="verify")
-@click.argument("pack", type=click.Path(path_type=pathlib.Path))
-def verify(pack: Path, public_key: tuple[str, ...], output_format: str) -> None:
+@click.argument("pack", required=False, type=click.Path(path_type=pathlib.Path))
+def verify(pack: Path | None, run: Path | None, out: Path | None, output_format: str, **asked: Any) -> int:
     """Check a pack or an archive of one: exit 0 when it is whole, 1 when it is not, 2 when it cannot be read.
 
     Says what is sealed, who signed it, what wrote it, and whether its trajectories get the same verdicts when
-    they are judged again. With --public-key, a pack that this key did not sign is refused.
+    they are judged again. With --public-key, a pack that this key did not sign is refused. With --secret,
+    --attestation or --require, every credential that is given must verify, one must be given, and the
+    statement must follow from the pack.
     """
-    _verify(pack, public_key, output_format)
-
-
-@pack.command("verify", cls=TableCommand, path="pack verify")
-def pack_verify(pack: Path, public_key: tuple[str, ...], output_format: str) -> None:
-    """Do as `agent-eval verify PACK` does."""
-    _verify(pack, public_key, output_format)
-
-
-def _verify(path: Path, public_key: tuple[str, ...], output_format: str) -> None:
     from agent_eval.attestations.keys import read_public_key
     from agent_eval.operations.verify import verify as verify_pack
 
-    verified = verify_pack(path, tuple(read_public_key(pathlib.Path(file)) for file in public_key))
-    emit(output_format, verified.to_json(), lambda _colour: _verified_text(verified))
+    if (pack is None) == (run is None):
+        raise click.UsageError("Name the pack, once.")
+    path = pack or run or pathlib.Path()
+    facts: dict[str, Any] = {}
+    lines: list[str] = []
+    if any(asked[name] for name in ("secret", "secret_file", "attestation", "required", "allow_unsigned")):
+        try:
+            facts, lines = _vouched(path, **asked)
+        except InvalidPack as error:
+            if is_unreadable(error):
+                raise
+            refused = {"code": error.code, "reason": error.message, "remedy": error.remedy}
+            prose = [f"Not verified: {error.message}.", error.remedy]
+            emit_to(out, output_format, {"verified": False, "pack": str(path), **refused}, lambda _: prose)
+            return int(ExitCode.NO)
+    keys = tuple(read_public_key(pathlib.Path(file)) for file in asked["public_key"])
+    verified = verify_pack(path, keys, attestation=asked["attestation"])
+    emit_to(
+        out,
+        output_format,
+        {**facts, **verified.to_json()},
+        lambda _colour: [*lines, *_verified_text(verified)],
+    )
+    return int(ExitCode.OK)
+
+
+_EXPECTED = {"commit": "commit", "dataset": "dataset_id", "run": "run_id"}
+
+
+def _vouched(
+    path: Path,
+    *,
+    public_key: tuple[str, ...],
+    secret: str | None,
+    secret_file: Path | None,
+    attestation: Path | None,
+    required: tuple[str, ...],
+    allow_unsigned: bool,
+) -> tuple[dict[str, Any], list[str]]:
+    """Check who vouches for a pack. Returns the facts, and the lines for people.
+
+    More than six parameters: they are the credentials that `verify` takes, by the names of its options.
+
+    Raises:
+        InvalidPack: What is required does not hold.
+    """
+    import os
+
+    from agent_eval.attestations.files import Trust
+    from agent_eval.attestations.keys import read_public_key, shared_secret
+    from agent_eval.attestations.statement import Expected
+    from agent_eval.operations.trust import open_trusted
+
+    stated = dict(name.partition("=")[::2] for name in required)
+    wrong = [name for name, value in stated.items() if bool(value) != (name in _EXPECTED)]
+    if wrong or not stated.keys() <= {*_EXPECTED, "signature", "gate", "origin"}:
+        known = "signature, gate, origin, commit=SHA, dataset=ID or run=ID"
+        raise click.UsageError(f"--require takes {known}, and not {', '.join(map(repr, required))}.")
+    trust = Trust(
+        keys=tuple(read_public_key(pathlib.Path(file)) for file in public_key),
+        secret=shared_secret(secret, secret_file, os.environ),
+        require_signature="signature" in stated,
+        allow_unsigned=allow_unsigned,
+        expected=Expected(**{field: stated.get(name) for name, field in _EXPECTED.items()}),
+        gate="gate" in stated,
+    )
+    facts = open_trusted(path, trust, attestation=attestation).to_json()
+    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
+    lines = [
+        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
+        f"Integrity: {_INTEGRITY[facts['integrity']].format(key=facts['key_id'])}",
+        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
+        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
+    ]
+    return facts, lines
 
 
 def _verified_text(verified: Verification) -> list[str]:
@@ -91,13 +151,13 @@ def _facts_text(verb: str, pack_facts: PackFacts) -> str:
     return "\n".join(lines)
 
 
-@pack.command(cls=TableCommand, path="pack expand")
+@click.command(cls=TableCommand, path="dev expand")
 def expand(pack: Path, out: Path, output_format: str) -> None:
     """Write a copy of a pack with a folder for each case."""
     _convert(pack, out, "files", output_format)
 
 
-@pack.command(cls=TableCommand, path="pack compact")
+@click.command(cls=TableCommand, path="dev compact")
 def compact(pack: Path, out: Path, output_format: str) -> None:
     """Write a copy of a pack with its cases in shards."""
     _convert(pack, out, "compact", output_format)
@@ -146,6 +206,7 @@ def attest(
     secret_file: Path | None,
     decision: Path | None,
     url: str | None,
+    out: Path | None,
     output_format: str,
 ) -> None:
     """State in signed form how a run ended, and that its gate passed, if it did.
@@ -159,7 +220,7 @@ def attest(
 
     signer = _signer(key, secret, secret_file, os.environ)
     attested = attest_pack(pack, signer, decision=decision, url=url, environ=os.environ)
-    emit(output_format, attested.to_json(), lambda _colour: _attested_text(attested))
+    emit_to(out, output_format, attested.to_json(), lambda _colour: _attested_text(attested))
 
 
 def _signer(
@@ -199,68 +260,6 @@ def _attested_text(attested: Attested) -> list[str]:
             f"Warning: the secret has {len(secret)} bytes; one of fewer than {SAFE_BYTES} may be guessed."
         )
     return lines
-
-
-@click.command(cls=TableCommand, path="verify-attestation")
-def verify_attestation(
-    pack: Path,
-    public_key: tuple[str, ...],
-    secret: str | None,
-    secret_file: Path | None,
-    attestation: Path | None,
-    output_format: str,
-    **requirements: Any,
-) -> int:
-    """Check who vouches for a pack: exit 0 when it holds, 1 when it does not, 2 when it cannot be checked.
-
-    Every credential that is given must verify. Without any, a pack is unsigned, which fails unless
-    --allow-unsigned is set. Then the whole pack is verified, and that the statement follows from it.
-    """
-    import os
-    from pathlib import Path
-
-    from agent_eval.attestations.files import Trust
-    from agent_eval.attestations.keys import read_public_key, shared_secret
-    from agent_eval.attestations.statement import Expected
-    from agent_eval.operations.trust import open_trusted
-
-    trust = Trust(
-        keys=tuple(read_public_key(Path(file)) for file in public_key),
-        secret=shared_secret(secret, secret_file, os.environ),
-        require_signature=requirements["require_signature"],
-        allow_unsigned=requirements["allow_unsigned"],
-        expected=Expected(
-            commit=requirements["expect_commit"],
-            dataset_id=requirements["expect_dataset"],
-            run_id=requirements["expect_run"],
-        ),
-        gate=requirements["require_gate"],
-    )
-    try:
-        trusted = open_trusted(pack, trust, attestation=attestation)
-    except InvalidPack as error:
-        if is_unreadable(error):
-            raise
-        prose = [f"Not verified: {error.message}.", error.remedy]
-        refusal = {
-            "verified": False,
-            "pack": str(pack),
-            "code": error.code,
-            "reason": error.message,
-            "remedy": error.remedy,
-        }
-        emit(output_format, refusal, lambda _colour: prose)
-        return int(ExitCode.NO)
-    facts = trusted.to_json()
-    commit = f", commit {facts['git_commit']}" if facts["git_commit"] else ""
-    lines = [
-        f"Verified {facts['pack']}: run {facts['run_id']} of {facts['dataset_id']}{commit}",
-        f"Integrity: {_INTEGRITY[facts['integrity']].format(key=facts['key_id'])}",
-        f"Subject: manifest.json, sha256 {facts['manifest_sha256']}",
-        *(f"  {each['kind']}: {each['file']}" for each in facts["attestations"]),
-    ]
-    emit(output_format, facts, lambda _colour: lines)
-    return int(ExitCode.OK)
 
 
 def is_unreadable(error: InvalidPack) -> bool:

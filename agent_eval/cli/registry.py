@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from agent_eval.registry.store import RegistryStore
 
 
-@click.group()
-def registry() -> None:
-    """Keep datasets, baselines, approvals and waivers by name."""
-
-
-@registry.command("dataset-add", cls=TableCommand, path="registry dataset-add")
+@click.command(cls=TableCommand, path="registry dataset-add")
 def dataset_add(
     suite: Path,
     dataset_id: str | None,
@@ -50,14 +45,7 @@ def dataset_add(
     )
 
 
-@registry.command("dataset-list", cls=TableCommand, path="registry dataset-list")
-def dataset_list(registry_path: Path, output_format: str) -> None:
-    """List registered suites."""
-    rows = sorted(_store(registry_path).read().datasets.values(), key=lambda entry: entry.dataset_id)
-    _print_rows(output_format, registry_path, "datasets", rows, "dataset_id", "suite_path")
-
-
-@registry.command("baseline-set", cls=TableCommand, path="registry baseline-set")
+@click.command(cls=TableCommand, path="registry baseline-set")
 def baseline_set(
     name: str, run: Path, dataset_id: str | None, notes: str | None, registry_path: Path, output_format: str
 ) -> None:
@@ -72,23 +60,7 @@ def baseline_set(
     )
 
 
-@registry.command("baseline-list", cls=TableCommand, path="registry baseline-list")
-def baseline_list(registry_path: Path, output_format: str) -> None:
-    """List baselines."""
-    rows = sorted(_store(registry_path).read().baselines.values(), key=lambda entry: entry.name)
-    _print_rows(output_format, registry_path, "baselines", rows, "name", "run_id", "run_path")
-
-
-@registry.command("baseline-show", cls=TableCommand, path="registry baseline-show")
-def baseline_show(name: str, registry_path: Path, output_format: str) -> None:
-    """Show one baseline."""
-    from agent_eval.registry.baselines import show_baseline
-
-    entry = show_baseline(_store(registry_path), name)
-    _print_entry(output_format, registry_path, "baseline", entry, lambda: _lines(entry))
-
-
-@registry.command("baseline-promote", cls=TableCommand, path="registry baseline-promote")
+@click.command(cls=TableCommand, path="registry baseline-promote")
 def baseline_promote(
     name: str,
     run: Path,
@@ -123,16 +95,7 @@ def baseline_promote(
     )
 
 
-@registry.command("approval-list", cls=TableCommand, path="registry approval-list")
-def approval_list(name: str | None, registry_path: Path, output_format: str) -> None:
-    """List promotions with who approved them, the newest first."""
-    approvals = _store(registry_path).read().approvals[::-1]
-    rows = [approval for approval in approvals if name in (None, approval.name)]
-    columns = ("approval_id", "name", "run_id", "approved_by", "rationale")
-    _print_rows(output_format, registry_path, "approvals", rows, *columns)
-
-
-@registry.command("waiver-add", cls=TableCommand, path="registry waiver-add")
+@click.command(cls=TableCommand, path="registry waiver-add")
 def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     """Accept a known regression. The waiver applies where every scope that it names matches.
 
@@ -158,37 +121,101 @@ def waiver_add(registry_path: Path, output_format: str, **fields: Any) -> None:
     )
 
 
-@registry.command("waiver-list", cls=TableCommand, path="registry waiver-list")
-def waiver_list(
-    baseline_name: str | None, active_only: bool, registry_path: Path, output_format: str
+_COLUMNS = {
+    "datasets": ("dataset_id", "suite_path"),
+    "baselines": ("name", "run_id", "run_path"),
+    "approvals": ("approval_id", "name", "run_id", "approved_by", "rationale"),
+    "waivers": (
+        *("waiver_id", "baseline_name", "case_id", "judge_id", "regression_key", "expires_at", "reason"),
+    ),
+}
+"""What is listed of the entries of each kind."""
+
+
+@click.command(cls=TableCommand, path="registry list")
+@click.argument("name", required=False)
+def list_entries(
+    name: str | None,
+    of: str | None,
+    only: str | None,
+    with_ended: bool,
+    registry_path: Path,
+    output_format: str,
 ) -> None:
-    """List waivers, the newest first."""
+    """List datasets, baselines, approvals and the waivers that hold; with NAME, of that baseline alone.
+
+    Datasets and baselines are in the order of their names, approvals and waivers the newest first.
+    """
+    from agent_eval.registry.baselines import show_baseline
     from agent_eval.registry.waivers import list_waivers
 
-    rows = list_waivers(
-        _store(registry_path), at=_now(), baseline_name=baseline_name, active_only=active_only
+    store, name = _store(registry_path), name or of
+    where = {"registry_path": str(registry_path)}
+    baseline = None if name is None or only in ("approvals", "waivers") else show_baseline(store, name)
+    if only == "baseline":
+        if baseline is None:
+            raise click.UsageError("Name the baseline.")
+        emit(
+            output_format, {"baseline": baseline.to_json(), **where}, lambda _: _clean_lines(_lines(baseline))
+        )
+        return
+    content, at = store.read(), _now()
+    entries: dict[str, list[Any]] = {
+        "datasets": sorted(content.datasets.values(), key=lambda entry: entry.dataset_id),
+        "baselines": sorted(content.baselines.values(), key=lambda entry: entry.name),
+        "approvals": [each for each in content.approvals[::-1] if name in (None, each.name)],
+        "waivers": [*list_waivers(store, at=at, baseline_name=name, active_only=not with_ended)],
+    }
+    if baseline is not None:
+        entries |= {"datasets": [], "baselines": [baseline]}
+    kinds = [only] if only else list(entries)
+    rows = {kind: [entry.to_json() for entry in entries[kind]] for kind in kinds}
+    total = {"count": len(rows[only])} if only else {}
+    emit(
+        output_format,
+        {**rows, **total, **where},
+        lambda _: [line for kind in kinds for line in _listed(kind, rows[kind], with_heading=not only)],
     )
-    columns = ("waiver_id", "baseline_name", "case_id", "judge_id", "regression_key", "expires_at", "reason")
-    _print_rows(output_format, registry_path, "waivers", rows, *columns)
 
 
-@registry.command("waiver-revoke", cls=TableCommand, path="registry waiver-revoke")
-def waiver_revoke(waiver_id: str, revoked_by: str, registry_path: Path, output_format: str) -> None:
+def _listed(kind: str, rows: Sequence[dict[str, Any]], *, with_heading: bool) -> list[str]:
+    lines = [
+        _clean("  ".join(str(row[key]) for key in _COLUMNS[kind] if row[key] is not None)) for row in rows
+    ]
+    if not with_heading:
+        return lines or ["None."]
+    return [f"{kind}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+@click.command(cls=TableCommand, path="registry waiver-revoke")
+@click.argument("waiver", metavar="[ID]", required=False)
+def waiver_revoke(
+    waiver: str | None, waiver_id: str | None, approved_by: str, registry_path: Path, output_format: str
+) -> None:
     """End a waiver now. It remains in the list."""
     from agent_eval.registry.waivers import revoke_waiver
 
-    waiver = revoke_waiver(_store(registry_path), waiver_id, revoked_by=revoked_by, at=_now())
-    _print_entry(output_format, registry_path, "waiver", waiver, lambda: f"Revoked {waiver.waiver_id}")
+    name = waiver or waiver_id
+    if name is None:
+        raise click.UsageError("Name the waiver: `registry list` has its id.")
+    revoked = revoke_waiver(_store(registry_path), name, revoked_by=approved_by, at=_now())
+    _print_entry(output_format, registry_path, "waiver", revoked, lambda: f"Revoked {revoked.waiver_id}")
 
 
-@registry.command("audit-log", cls=TableCommand, path="registry audit-log")
-def show_audit_log(limit: int, registry_path: Path, output_format: str) -> None:
+@click.command(cls=TableCommand, path="registry log")
+def log(registry_path: Path, output_format: str) -> None:
     """List changes of the registry, the newest first."""
-    rows = _store(registry_path).log()[::-1][:limit]
-    _print_rows(output_format, registry_path, "audit_log", rows, "sequence", "at", "action", "hash")
+    rows = [entry.to_json() for entry in _store(registry_path).log()[::-1]]
+    payload = {"audit_log": rows, "count": len(rows), "registry_path": str(registry_path)}
+    columns = ("sequence", "at", "action", "hash")
+    emit(
+        output_format,
+        payload,
+        lambda _: [_clean("  ".join(str(row[key]) for key in columns)) for row in rows] or ["None."],
+    )
 
 
-@registry.command(cls=TableCommand, path="registry verify")
+@click.command(cls=TableCommand, path="registry verify")
 def verify(registry_path: Path, output_format: str) -> int:
     """Check the log's chain and all pinned digests: exit 0 when they hold, 1 when one does not."""
     from dataclasses import asdict
@@ -235,19 +262,6 @@ def _clean_lines(text: str) -> str:
 
 def _lines(entry: Contract) -> str:
     return "\n".join(f"{name}: {value}" for name, value in entry.to_json().items() if value not in (None, ""))
-
-
-def _print_rows(
-    output_format: str, registry_path: Path, name: str, entries: Sequence[Contract], *columns: str
-) -> None:
-    rows = [entry.to_json() for entry in entries]
-    payload = {name: rows, "count": len(rows), "registry_path": str(registry_path)}
-
-    def text(_colour: bool) -> str:
-        lines = [_clean("  ".join(str(row[key]) for key in columns if row[key] is not None)) for row in rows]
-        return "\n".join(lines) or "None."
-
-    emit(output_format, payload, text)
 
 
 _IN_CI = (

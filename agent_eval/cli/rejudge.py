@@ -1,7 +1,9 @@
-"""`agent-eval rejudge`, `replay`, `replay-exec`, `merge`, `stability-check` and `judge-agreement`."""
+"""`agent-eval rejudge`, `replay`, `merge`, `stability-check` and `judge-agreement`."""
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +15,7 @@ from agent_eval.errors import ExitCode
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent_eval.attestations.keys import PublicKey
     from agent_eval.operations.run import RunResult
 
 
@@ -110,65 +113,75 @@ def stability_check(execution_mode: str | None, output_format: str, **values: An
 
 
 @click.command(cls=TableCommand, path="replay")
-def replay(public_key: tuple[str, ...], output_format: str, **values: Any) -> int:
+def replay(  # more than six parameters: one for each option
+    run_agent: bool,
+    public_key: tuple[str, ...],
+    trust_pack: str | None,
+    allowed_drift: tuple[str, ...],
+    output_format: str,
+    **values: Any,
+) -> int:
     """Judge a pack again: exit 0 only when verdicts, summary and environment are the same, else 1.
 
-    Runs no agent. Of the judges that the pack names, only built-in ones that start no program run, unless
-    --trust-pack-commands says otherwise; or name judges of your own with --judge and --judge-config.
+    Of the judges that the pack names, only built-in ones that start no program run, unless --trust-pack says
+    otherwise; or name judges of your own with --judge and --judge-config.
+
+    With --run-agent, runs the agent that the options name, or else the one that the pack names, and compares
+    every event of every trial except for times and ids, the agent's answer in every attempt, and every
+    judge's outcome. The pack's agent is run only if the pack was made on this machine or --trust-pack names
+    its digest.
     """
     import os
+
+    from agent_eval.operations import replay as operation
+    from agent_eval.processes.privacy import hide_environment
+    from agent_eval.reports.terminal_replay import replay_exec_text, replay_text
+
+    hide_environment()
+    named = specified(values, agent_is_known=run_agent)
+    result: operation.ReplayResult[Any]
+    if run_agent:
+        if public_key or not {*allowed_drift} <= {operation.EVERY_PIN}:
+            raise click.UsageError("With --run-agent goes no key, and no --allow-env-drift but `all`.")
+        request = operation.ReplayExecRequest(
+            **named, trusted_digest=trust_pack, ignore_environment=bool(allowed_drift)
+        )
+        with ProgressPrinter() as progress:
+            result = operation.replay_exec(request, environ=os.environ, on_progress=progress)
+        text: Callable[..., Any] = replay_exec_text
+    else:
+        if "agent" in named or "cases" in named or trust_pack not in (None, "signed"):
+            raise click.UsageError("An agent, cases and the digest of a pack go with --run-agent.")
+        result = operation.replay(
+            operation.ReplayRequest(
+                **named,
+                public_keys=_keys(public_key),
+                trust_commands=trust_pack is not None,
+                allowed_drift=allowed_drift,
+            ),
+            environ=os.environ,
+        )
+        text = replay_text
+    path = str(result.path) if result.path else None
+    emit(
+        output_format,
+        result.report.to_json(),
+        lambda colour: text(result.report, path, colour=colour),
+        out=values["out"],
+    )
+    return int(result.exit_code)
+
+
+def _keys(files: tuple[str, ...]) -> tuple[PublicKey, ...]:
     from pathlib import Path
 
     from agent_eval.attestations.keys import read_public_key
-    from agent_eval.operations.replay import ReplayRequest
-    from agent_eval.operations.replay import replay as judge_again
-    from agent_eval.processes.privacy import hide_environment
-    from agent_eval.reports.terminal_replay import replay_text
 
-    hide_environment()
-    keys = tuple(read_public_key(Path(file)) for file in public_key)
-    request = ReplayRequest(**specified(values), public_keys=keys)
-    result = judge_again(request, environ=os.environ)
-    path = str(result.path) if result.path else None
-    emit(
-        output_format,
-        result.report.to_json(),
-        lambda colour: replay_text(result.report, path, colour=colour),
-        out=request.out,
-    )
-    return int(result.exit_code)
-
-
-@click.command("replay-exec", cls=TableCommand, path="replay-exec")
-def replay_exec(output_format: str, **values: Any) -> int:
-    """Run the agent of a pack again: exit 0 only when it does the same and is judged the same.
-
-    Runs the agent that the options name, or else the one that the pack names. The latter is run only if the
-    pack was made on this machine or --trust-pack names its digest. Compares every event of every trial except
-    for times and ids, the agent's answer in every attempt, and every judge's outcome.
-    """
-    import os
-
-    from agent_eval.operations.replay import ReplayExecRequest
-    from agent_eval.operations.replay import replay_exec as run_again
-    from agent_eval.processes.privacy import hide_environment
-    from agent_eval.reports.terminal_replay import replay_exec_text
-
-    hide_environment()
-    request = ReplayExecRequest(**specified(values, agent_is_known=True))
-    with ProgressPrinter() as progress:
-        result = run_again(request, environ=os.environ, on_progress=progress)
-    path = str(result.path) if result.path else None
-    emit(
-        output_format,
-        result.report.to_json(),
-        lambda colour: replay_exec_text(result.report, path, colour=colour),
-        out=request.out,
-    )
-    return int(result.exit_code)
+    return tuple(read_public_key(Path(file)) for file in files)
 
 
 @click.command("judge-agreement", cls=TableCommand, path="judge-agreement")
+@click.argument("labels", metavar="LABELS", type=click.Path(path_type=pathlib.Path))
 def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, output_format: str) -> int:
     """Measure how well an LLM judge agrees with people, criterion by criterion.
 
@@ -176,8 +189,6 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
     read, and which conversations to label next. With --out, a later run takes the record as its
     --judge-agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
-    import pathlib
-
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 
     agreement = measured([pathlib.Path(run) for run in runs], labels, out)

@@ -1,4 +1,4 @@
-"""`agent-eval run` and `run-loop`."""
+"""`agent-eval run`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 def run(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
     """Judge every recorded trace of a suite, or run an agent over it, and seal the evidence.
 
+    An agent proposes, is judged, and with --max-repairs repairs until it passes. Every finished trial is on
+    disk before it counts: after Ctrl-C, a kill or a full disk, the same command with --resume runs the rest.
     Each SUITE gets an evidence pack of its own. Exits 0 when all were evaluated, whatever the verdicts;
     `gate` decides on them. Exits 4 when no case of a suite could be judged.
     """
@@ -74,8 +76,6 @@ def _report_empty(empty: EmptyShard, spec: RunSpec, results: Results) -> None:
 
 def _report_idle_judges(spec: RunSpec) -> None:
     """Print on stderr which configured judges did not run: they seem to guard something."""
-    if spec.judging.judge_config is None:
-        return
     from agent_eval.operations.run import idle_judges
     from agent_eval.text.escape import clean
 
@@ -158,25 +158,6 @@ def _check_executor(spec: RunSpec) -> None:
         raise click.UsageError("--executor dask needs --dask-scheduler.")
     if executor != "dask" and scheduler is not None:
         raise click.UsageError("--dask-scheduler goes with --executor dask.")
-
-
-@click.command("run-loop", cls=TableCommand, path="run-loop")
-@click.argument("suites", nargs=-1, metavar="[SUITE]...", type=click.Path())
-def run_loop(suites: tuple[str, ...], output_format: str, verbose: bool, quiet: bool, **values: Any) -> int:
-    """Run an agent over each SUITE: propose, judge, and repair until it passes.
-
-    Every finished trial is on disk before it counts. After Ctrl-C, a kill or a full disk, the same command
-    with --resume runs the rest. Exits 0 when the suite was evaluated, whatever the verdicts, and 4 when no
-    case could be judged.
-    """
-    from agent_eval.processes.privacy import hide_environment
-
-    hide_environment()
-    specs = requested_runs(suites, values)
-    if specs[0].agent is None:
-        raise click.UsageError("Give --agent-command, or --agent for another kind of agent.")
-    _check_executor(specs[0])
-    return _run_each(specs, output_format, most=_most(verbose, quiet))
 
 
 RESUME, FRESH = "--resume", "--fresh"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,17 +22,38 @@ _TESTS_SHOWN = 60
 
 
 @click.command(cls=TableCommand, path="validate")
-@click.argument("suite")
-def validate(suite: str, strict: bool, key_variables: tuple[str, ...], output_format: str) -> int:
-    """Check a suite of cases or of conversations: exit 0 when it is valid, 1 when not, 2 when unreadable.
+@click.argument("suites", metavar="SUITE...", nargs=-1)
+def validate(
+    suites: tuple[str, ...],
+    inputs: tuple[str, ...],
+    strict: bool,
+    require_version: str | None,
+    key_variables: tuple[str, ...],
+    output_format: str,
+) -> int:
+    """Check suites, `agent-eval.yml` or a policy: exit 0 when all are valid, 1 when not, 2 when unreadable.
 
     All faults are listed at once, each with its place.
     """
+    from agent_eval.cli.project import validate_project
     from agent_eval.suites.validate import validate_suite
 
-    validation = validate_suite(_file_of(suite), strict=strict, key_variables=allowed_keys(key_variables))
-    emit(output_format, validation.to_json(), lambda _colour: validation_text(validation))
-    return int(ExitCode.OK if validation.passed else ExitCode.NO)
+    paths = [_file_of(suite) for suite in (*suites, *inputs)]
+    if not paths:
+        raise click.UsageError("Name a suite to check.")
+    keys = allowed_keys(key_variables)
+    passed, each, lines = True, [], []
+    for path in paths:
+        project = validate_project(path)
+        if project is None:
+            suite = validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+            project = suite.passed, suite.to_json(), validation_text(suite)
+        passed &= project[0]
+        each.append(project[1])
+        lines.extend(project[2])
+    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
+    emit(output_format, payload, lambda _colour: lines)
+    return int(ExitCode.OK if passed else ExitCode.NO)
 
 
 @click.command(cls=TableCommand, path="plan")
@@ -161,52 +181,22 @@ def _problem_text(kind: str, problem: Problem) -> str:
     return clean(f"  {kind}: {place}: {problem.message}. {problem.remedy}")
 
 
-@click.group()
-def schema() -> None:
-    """Validate suites and migrate old ones."""
-
-
-@schema.command("show", cls=TableCommand, path="schema show")
+@click.command(cls=TableCommand, path="schema show")
+@click.argument(
+    "suite_format",
+    metavar="[cases|conversations|config]",
+    default="cases",
+    type=click.Choice(["cases", "conversations", "config"]),
+)
 def schema_show(suite_format: str) -> None:
-    """Print the JSON Schema of a suite: draft 2020-12 for cases, draft-07 for conversations."""
+    """Print the JSON Schema of `agent-eval.yml` or a suite: draft 2020-12; for conversations draft-07."""
     from importlib.resources import files
 
-    name = {"cases": "suite", "aui": "aui_suite"}[suite_format]
+    name = {"cases": "suite", "conversations": "aui_suite", "config": "project_file"}[suite_format]
     click.echo(files("agent_eval").joinpath("schemas", f"{name}.schema.json").read_text(), nl=False)
 
 
-@schema.command("validate", cls=TableCommand, path="schema validate")
-@click.argument("suites", metavar="[SUITE]...", nargs=-1, type=click.Path(path_type=pathlib.Path))
-def schema_validate(
-    suites: tuple[Path, ...],
-    suite: Path | None,
-    strict: bool,
-    require_version: str | None,
-    key_variables: tuple[str, ...],
-    output_format: str,
-) -> int:
-    """Check suites: exit 0 when all are valid, 1 when one is not, 2 when one cannot be read.
-
-    Takes any number of suites, as pre-commit passes them, or one with --input.
-    """
-    from agent_eval.suites.validate import validate_suite
-
-    paths = (*((suite,) if suite else ()), *suites)
-    if not paths:
-        raise click.UsageError("Name a suite to check.")
-    keys = allowed_keys(key_variables)
-    validations = [
-        validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
-        for path in paths
-    ]
-    passed = all(validation.passed for validation in validations)
-    each = [validation.to_json() for validation in validations]
-    payload = each[0] if len(each) == 1 else {"passed": passed, "suites": each}
-    emit(output_format, payload, lambda _colour: list(chain.from_iterable(map(validation_text, validations))))
-    return int(ExitCode.OK if passed else ExitCode.NO)
-
-
-@schema.command(cls=TableCommand, path="schema migrate")
+@click.command(cls=TableCommand, path="schema migrate")
 def migrate(suite: Path, target: Path, target_version: str | None, output_format: str) -> int:
     """Write a suite of any readable version in the current one, or in an earlier one that can hold all of it.
 

@@ -52,6 +52,19 @@ OPTIONS: Mapping[str, str] = {
     "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
+    "require-signature": "Write `--require signature`.",
+    "require-gate": "Write `--require gate`.",
+    "expect-commit": "Write `--require commit=SHA`.",
+    "expect-dataset": "Write `--require dataset=ID`.",
+    "expect-run": "Write `--require run=ID`.",
+    "ignore-environment": "Write `--allow-env-drift all`.",
+    "trust-pack-commands": "Write `--trust-pack signed`.",
+    "active-only": "Remove it: `registry list` shows the waivers that hold; `--all` has the ended ones too.",
+    "limit": "Remove it: `registry log` prints the newest first; `head` cuts it.",
+    "conversations": "Write `demo conversations`.",
+    "list-defects": "Write `--defect list`.",
+    "suite-format": "Write `schema show conversations`, or `schema show` for suites of cases.",
+    "labels": "Name the file of labels as an argument: `judge-agreement LABELS --run PACK`.",
     "fault-rate": "Remove it: traces with planted faults measure agent-eval's own judges, in its repository "
     "(`python -m benchmarks.judge_accuracy`).",
 }

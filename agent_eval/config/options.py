@@ -28,15 +28,18 @@ Kind = Literal[
     "list",
     "variables",
     "headers",
+    "object",
 ]
 """`text` is a line that can be printed, `id` any text that a suite or pack may use as a name; `script` is
 text of several lines; `secret` and `private key`, which has several lines, never appear in any output.
 `switch` is true or false. `share` is a number from 0 to 1, `amount` one above 0; `count` is a whole number
 from 0, `integer` a positive one, `seed` any that 64 bits hold; `parallel` is one up to 256, or `auto`.
 
-The last four have several values, one a line in the CI job and one for each time that the flag is given:
+The four after it have several values, one a line in the CI job and one for each time that the flag is given:
 `lines`; `list`, also separated by commas; `variables`, a `list` of names of environment variables;
-`headers`, lines of `NAME=VARIABLE`."""
+`headers`, lines of `NAME=VARIABLE`.
+
+`object` is a value of the file with a shape of its own, as JSON."""
 
 SECRET: frozenset[Kind] = frozenset({"secret", "private key"})
 """Kinds whose values are redacted from everything, and never repeated in a message."""
@@ -44,72 +47,23 @@ SECRET: frozenset[Kind] = frozenset({"secret", "private key"})
 LISTED: frozenset[Kind] = frozenset({"lines", "list", "variables", "headers"})
 """Kinds with several values."""
 
+# fmt: off
 Command = Literal[
-    "init",
-    "run",
-    "run-loop",
-    "rejudge",
-    "replay",
-    "replay-exec",
-    "merge",
-    "compare",
-    "gate",
-    "stability-check",
-    "judge-agreement",
-    "report markdown",
-    "report html",
-    "view",
-    "show",
-    "bless",
-    "drift",
-    "history show",
-    "inspect",
-    "diff",
-    "gate-health",
-    "export-junit",
-    "export-csv",
-    "export-otel",
-    "ci",
-    "demo",
-    "demo-agent",
-    "validate",
-    "plan",
-    "list-suites",
-    "schema show",
-    "import-trace",
-    "import-framework",
-    "import-transcript",
-    "schema validate",
-    "schema migrate",
-    "adapter-conformance",
-    "contracts-check",
-    "benchmark-generate",
-    "keygen",
-    "attest",
-    "verify-attestation",
-    "verify",
-    "pack verify",
-    "pack expand",
-    "pack compact",
-    "completion",
-    "registry dataset-add",
-    "registry dataset-list",
-    "registry baseline-set",
-    "registry baseline-list",
-    "registry baseline-show",
-    "registry baseline-promote",
-    "registry approval-list",
-    "registry waiver-add",
-    "registry waiver-list",
-    "registry waiver-revoke",
-    "registry audit-log",
-    "registry verify",
+    "init", "demo", "run", "show", "view", "compare", "gate", "diff", "report markdown", "report html",
+    "bless", "ci", "merge", "history show", "history drift", "history health", "validate", "plan",
+    "import", "generate", "rejudge", "replay", "stability-check", "judge-agreement", "verify", "attest",
+    "keygen", "export junit", "export csv", "export otel", "registry list", "registry log",
+    "registry verify", "registry dataset-add", "registry baseline-set", "registry baseline-promote",
+    "registry waiver-add", "registry waiver-revoke", "completion", "list-suites", "schema show",
+    "schema migrate", "dev demo-agent", "dev adapter-conformance", "dev contracts-check", "dev compact",
+    "dev expand",
 ]
+# fmt: on
 """Every command. `ci` is the CI job as well, whose rows are the inputs of the action."""
 
 CI: Command = "ci"
 
-RUNS_AN_AGENT: tuple[Command, ...] = ("run", "run-loop", "stability-check", "ci")
+RUNS_AN_AGENT: tuple[Command, ...] = ("run", "stability-check", "ci")
 """Commands that can run an agent over a suite."""
 
 REGISTRY = ".agent_eval/registry.json"
@@ -139,9 +93,7 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
         required: Whether the command cannot run without it. An input of the CI job may come from several
             places, so `action.yml` says `required: false` for every one.
         action_default: The default that `action.yml` itself must carry (a token only).
-        in_file: Whether `agent-eval.yml` may say it. The file comes with the code under test, so it may not
-            say where a token goes, nor which secrets the agent gets and where they are sent, nor whether a
-            fork's code may run beside them.
+        hidden: Whether it is accepted and not shown: another way to say what an argument or option says.
     """
 
     name: str
@@ -158,7 +110,7 @@ class Option(NamedTuple):  # half the start-up time of a dataclass
     recorded: str = ""
     required: bool = False
     action_default: str = ""
-    in_file: bool = True
+    hidden: bool = False
 
     @property
     def documentation(self) -> str:

@@ -16,9 +16,10 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from agent_eval.config.options import REGISTRY
 from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
@@ -141,12 +142,14 @@ class Judging:
 
     Attributes:
         case_policy: When a case with several trials passes: `all`, or what the pack says that is run again.
+        configs: Configuration by judge name, which comes before that of the file.
         directory: Where the code of judges is, and where their commands run; None for the working directory.
         advisory: Judges whose verdicts are shown and count nowhere, with their configuration and directory.
     """
 
     judges: tuple[str, ...] = ()
     judge_config: Path | None = None
+    configs: Mapping[str, Any] = field(default_factory=dict)
     case_policy: str = "all"
     pass_threshold: float = 100.0
     executor: Literal["local", "dask"] = "local"

@@ -17,6 +17,7 @@ from agent_eval.config.rows.commands import (
     REGISTERED,
     STARTER_FILES,
 )
+from agent_eval.config.rows.file import SETTINGS
 from agent_eval.config.rows.job import GATE, JOB
 from agent_eval.config.rows.run import AGENT, CONVERSATIONS, LIMITS, LLM, RUN
 
@@ -46,3 +47,9 @@ OPTIONS: tuple[Option, ...] = (
 def options_of(command: Command) -> tuple[Option, ...]:
     """Select the rows of a command; `ci` is the CI job, whose platforms add rows of their own."""
     return tuple(option for option in OPTIONS if command in option.commands)
+
+
+@cache
+def settings_of(command: Command) -> tuple[Option, ...]:
+    """Select what `agent-eval.yml` and `--set` can say to a command that has no flag for it."""
+    return tuple(option for option in SETTINGS if command in option.commands)

@@ -187,6 +187,15 @@ def _headers(option: Option, text: str) -> tuple[tuple[str, str], ...]:
     return tuple(headers)
 
 
+def _object(_option: Option, text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise WrongValue("a value of JSON") from None
+
+
 def _may_name_a_variable(name: str) -> bool:
     return name != "" and not any(char in "=\0" or char.isspace() for char in name)
 
@@ -211,4 +220,5 @@ _PARSERS: Mapping[Kind, Callable[[Option, str], Any]] = {
     "list": _list,
     "variables": _variables,
     "headers": _headers,
+    "object": _object,
 }

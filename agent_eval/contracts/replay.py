@@ -1,4 +1,4 @@
-"""The reports of `replay`, which judges a pack again, and of `replay-exec`, which runs its agent again."""
+"""The reports of `replay`, which judges a pack again, or with `--run-agent` runs its agent again."""
 
 from __future__ import annotations
 

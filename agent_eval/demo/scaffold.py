@@ -1,26 +1,20 @@
-"""Write starter files: a suite, configuration, and the files of CI platforms (`agent-eval init`)."""
+"""Write starter files (`agent-eval init`): `agent-eval.yml`, a suite of two cases, files of CI platforms."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 
 from agent_eval.errors import UsageError
 from agent_eval.storage.atomic import write_file
+from agent_eval.storage.files import read_bytes
 
-SCAFFOLD = {
-    "suites/starter_suite.json": "demo/starter/starter_suite.json",
-    "config/judges.json": "demo/starter/judges.json",
-    "config/gate.yml": "demo/starter/gate.yml",
-    "agent-eval.yml": "demo/starter/agent-eval.yml",
-    ".agent_eval/schemas/suite.schema.json": "schemas/suite.schema.json",
-    ".agent_eval/schemas/gate_policy.schema.json": "schemas/gate_policy.schema.json",
-}
-"""Path of each file below the target directory, with that of the bundled file in the package."""
+SETTINGS, SUITE, SAMPLE, ADAPTER = "agent-eval.yml", "suites/starter_suite.json", "agent.py", "eval_agent.py"
+IGNORE, IGNORED = ".gitignore", ("/runs/", "/agent-eval-out/")
 
 PLATFORMS = {
     "github": (".github/workflows/agent-eval.yml", "demo/starter/workflow.yml"),
@@ -33,13 +27,17 @@ PLATFORMS = {
     "circleci-pip": (".circleci/config.yml", "demo/starter/circleci-pip.yml"),
     "jenkins-pip": ("Jenkinsfile", "demo/starter/Jenkinsfile-pip"),
 }
-"""The same for each CI platform: a job that runs the image, or (`-pip`) that installs agent-eval itself."""
+"""By CI platform the path of its file, and that of the bundled one: it runs the image, or (`-pip`) installs
+agent-eval itself."""
 
 ALL = tuple(name for name in PLATFORMS if not name.endswith("-pip"))
-"""One file a platform: what `init` writes unless it is asked for some."""
+"""One file a platform: what `init` writes where it does not know the platform."""
 
-SUITE_FOR_AN_AGENT = "demo/starter/agent_suite.json"
-"""The suite in place of the one with recorded traces, where there is an agent to run."""
+_HOSTS = {
+    "github": re.compile(r"(^|[@/.])github\.com[:/]"),
+    "gitlab": re.compile(r"[@/.:]gitlab[^/]*[:/]|^gitlab"),
+}
+_SIGNS = {"github": ".github", **{name: PLATFORMS[name][0] for name in ALL if name != "github"}}
 
 _ACTION = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+(/[\w./-]+)?@[0-9a-f]{40}")
 _PLACEHOLDER = re.compile(
@@ -55,50 +53,90 @@ _TO_BE_FILLED_IN = {
 _TO_FILL_IN = re.compile(
     r"^(?:#|//) Put in place of (?:[^\n]*\n(?:#|//) )*?[^\n]*name@sha256:\.\.\.\n", re.MULTILINE
 )
-_COMMAND_IN_SETTINGS = re.compile(r"^#agent-command: [^\n]*\n", re.MULTILINE)
-_VARIABLES = re.compile(r"^(env:| +variables:| +environment:| +environment \{)\n( +)", re.MULTILINE)
-"""Where a platform's file lists the variables of its job, up to the indent of the first."""
-_BEFORE_THE_STEPS = re.compile(r"^(?=# Buildkite replaces variables )", re.MULTILINE)
-"""Where Buildkite's file lists them, if it has none yet."""
-_CHECKOUT_OF_THE_WORKFLOW = re.compile(r"with: \{ (?=persist-credentials: )([^\n]*)")
 _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
+_AGENT_IN_SETTINGS = re.compile(r"^agent: [^\n]*\n", re.MULTILINE)
+_PLAIN = re.compile(r"[\w./][\w ./@:-]*(?<![ :])")
+_MOST_READ = 1 << 20
+_BRANCH = re.compile(r"[\w][\w./-]*")
 
 
 @dataclass(frozen=True)
 class StarterAgent:
-    """The agent that the starter files run.
+    """The agent that `agent-eval.yml` names.
 
     Attributes:
-        option: The input of the CI job that names it.
-        key: The environment variable of its credentials; empty if it is not known to need one.
-        in_settings: Whether `agent-eval.yml` names it; otherwise the file of the CI platform does.
+        key: The environment variable of its credentials; None if it is not known to need one.
+        function: Module and name of the Python function that a small program calls; None for another agent.
     """
 
-    option: str
     value: str
-    key: str = ""
-    in_settings: bool = False
+    key: str | None = None
+    function: tuple[str, str] | None = None
 
-    @property
-    def variable(self) -> str:
-        """The environment variable of the input."""
-        return f"AGENT_EVAL_{self.option.upper().replace('-', '_')}"
+
+@dataclass(frozen=True)
+class Repository:
+    """What is known of the place where the files go.
+
+    Attributes:
+        remote: The address of `origin`; None without one.
+        branch: The default branch.
+    """
+
+    remote: str | None = None
+    branch: str = "main"
+
+
+@dataclass
+class Scaffold:
+    """What was written, and what is left to a person.
+
+    Attributes:
+        to_add: Sentences on files that are there already, and what to add to them.
+    """
+
+    written: list[Path] = field(default_factory=list)
+    to_add: list[str] = field(default_factory=list)
+
+    def to_fill_in(self) -> list[str]:
+        """List what is still to be put into the files, each with the place: nothing where all was given."""
+        texts = {str(path): path.read_text(encoding="utf-8") for path in self.written}
+        missing = []
+        for what, placeholder in _TO_BE_FILLED_IN.items():
+            places = [name for name, text in texts.items() if placeholder.search(text)]
+            if places:
+                missing.append(f"{what} ({', '.join(places)})")
+        return missing
+
+
+def platforms_of(out: Path, repository: Repository) -> tuple[str, ...]:
+    """Tell which CI platforms a repository uses, by its remote's host and their files; empty if by none."""
+    remote = (repository.remote or "").lower()
+    return tuple(
+        name
+        for name in ALL
+        if (out / _SIGNS[name]).exists() or (name in _HOSTS and _HOSTS[name].search(remote))
+    )
 
 
 def scaffold(
     out: Path,
     *,
-    platforms: Sequence[str] = ("github",),
+    platforms: Sequence[str] | None = None,
     agent: StarterAgent | None = None,
     action: str | None = None,
     image: str | None = None,
+    repository: Repository | None = None,
     force: bool = False,
-) -> list[Path]:
+) -> Scaffold:
     """Write the starter files below a directory; nothing if one is refused.
 
+    More than six parameters: they are what `init` may be told.
+
     Args:
-        platforms: CI platforms whose files are written too; keys of `PLATFORMS`.
-        agent: The agent that CI runs; None to judge the recorded traces of the suite.
+        platforms: CI platforms whose files are written; keys of `PLATFORMS`. None for those that the
+            repository uses, whose own files stay as they are, or for all where none is known.
+        agent: The agent to run; None for a sample, or for recorded traces alone where its place is taken.
         action: Where the action lives, pinned by commit: `owner/repo@sha`; None leaves it to be filled in.
         image: Where the image lives, with its tag or digest; None leaves it to be filled in.
 
@@ -117,11 +155,23 @@ def scaffold(
             remedy="Give it a digest, as registry/name@sha256:..., or a tag, as registry/name:v1.",
             field="image",
         )
-    _refuse_two_for_one_file(platforms)
-    contents = {out / place: data for place, data in _contents(platforms, agent, action).items()}
-    if image is not None:
-        contents = {path: _with_image(data, image) for path, data in contents.items()}
-    existing = [str(path) for path in contents if path.exists() or path.is_symlink()]
+    repository, result = repository or Repository(), Scaffold()
+    contents = _own_files(out, agent)
+    detected = platforms_of(out, repository) if platforms is None else ()
+    for name in detected or (ALL if platforms is None else platforms):
+        standard, bundled = PLATFORMS[name]
+        is_taken = name in detected and name != "github" and (out / standard).exists()
+        place = _beside(name, standard, result) if is_taken else standard
+        if place is None:
+            continue
+        if place in contents:
+            raise UsageError(
+                f"{' and '.join(platforms or ())}: {place} is the file of two of them",
+                remedy="Choose one of them.",
+                field="ci",
+            )
+        contents[place] = _of_platform(_bundled(bundled), agent, action, image, repository.branch)
+    existing = [str(out / name) for name in contents if name != IGNORE and _is_there(out / name)]
     if existing and not force:
         raise UsageError(
             f"already there: {', '.join(existing)}",
@@ -129,107 +179,72 @@ def scaffold(
             file=existing[0],
             files=existing,
         )
-    for path, data in contents.items():
-        write_file(path, data.encode())
-    return list(contents)
+    for name, text in contents.items():
+        write_file(out / name, text.encode())
+        result.written.append(out / name)
+    return result
 
 
-def to_fill_in(written: Sequence[Path]) -> list[str]:
-    """List what is still to be put into the files, each with the place: nothing where all was given."""
-    texts = {str(path): path.read_text(encoding="utf-8") for path in written}
-    missing = []
-    for what, placeholder in _TO_BE_FILLED_IN.items():
-        places = [name for name, text in texts.items() if placeholder.search(text)]
-        if places:
-            missing.append(f"{what} ({', '.join(places)})")
-    return missing
-
-
-def _refuse_two_for_one_file(platforms: Sequence[str]) -> None:
-    by_place: dict[str, str] = {}
-    for name in platforms:
-        place, _ = PLATFORMS[name]
-        other = by_place.setdefault(place, name)
-        if other != name:
-            raise UsageError(
-                f"{other} and {name} are the same file, {place}",
-                remedy="Choose one of them.",
-                field="ci",
-            )
-
-
-def _with_image(text: str, image: str) -> str:
-    """Name the image, and leave out what says that it is still to be named."""
-    return _TO_FILL_IN.sub("", text).replace(_PLACEHOLDER_IMAGE, image)
-
-
-def _contents(platforms: Sequence[str], agent: StarterAgent | None, action: str | None) -> Mapping[str, str]:
-    """Make the text of every file, by its path below the target directory."""
-    places = dict(SCAFFOLD)
+def _own_files(out: Path, agent: StarterAgent | None) -> dict[str, str]:
+    """Make the files that every repository gets. What else is called as the sample agent is left alone."""
+    settings = _bundled("demo/starter/agent-eval.yml")
+    contents = {SETTINGS: settings, SUITE: _bundled("demo/starter/starter_suite.json")}
     if agent is not None:
-        places["suites/starter_suite.json"] = SUITE_FOR_AN_AGENT
-    contents = {place: _bundled(name) for place, name in places.items()}
-    if agent is not None and agent.in_settings:
-        named = f"{agent.option}: {_quoted(agent.value)}\n"
-        contents["agent-eval.yml"] = _COMMAND_IN_SETTINGS.sub(lambda _: named, contents["agent-eval.yml"])
-    for platform in platforms:
-        place, name = PLATFORMS[platform]
-        text = _bundled(name)
-        if action is not None:
-            text = _PLACEHOLDER.sub(rf"\g<1>{action}\n", text)
-        contents[place] = text if agent is None else _running(text, agent)
+        value = agent.value if _PLAIN.fullmatch(agent.value) else json.dumps(agent.value, ensure_ascii=False)
+        contents[SETTINGS] = _AGENT_IN_SETTINGS.sub(lambda _: f"agent: {value}\n", settings)
+        contents[SUITE] = _bundled("demo/starter/agent_suite.json")
+        if agent.function is not None:
+            module, name = agent.function
+            adapter = _bundled("demo/starter/function_agent.txt")
+            contents[ADAPTER] = adapter.replace("MODULE", module).replace("FUNCTION", name)
+    elif _text(out / SAMPLE) in (None, sample := _bundled("demo/starter/sample_agent.txt")):
+        contents[SAMPLE] = sample
+    else:
+        contents[SETTINGS] = _AGENT_IN_SETTINGS.sub(lambda match: f"#{match[0]}", settings)
+    ignored = _text(out / IGNORE) or ""
+    if missing := [line for line in IGNORED if line not in ignored.splitlines()]:
+        gap = "" if ignored.endswith("\n") or not ignored else "\n"
+        contents[IGNORE] = f"{ignored}{gap}" + "".join(f"{line}\n" for line in missing)
     return contents
+
+
+def _beside(platform: str, place: str, result: Scaffold) -> str | None:
+    """Choose where a job goes beside a file of the user's own, and say what to add; None for nowhere."""
+    if platform == "gitlab":
+        own = ".gitlab/agent-eval.yml"
+        result.to_add.append(f"Add to {place}: include: [{{local: {own}}}]")
+        return own
+    result.to_add.append(
+        f"Add to {place} the job that `agent-eval init --ci {platform} --out DIRECTORY` writes."
+    )
+    return None
+
+
+def _text(path: Path) -> str | None:
+    return read_bytes(path, max_bytes=_MOST_READ).decode("utf-8", "replace") if _is_there(path) else None
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or path.is_symlink()
 
 
 def _bundled(name: str) -> str:
     return (files("agent_eval") / name).read_text(encoding="utf-8")
 
 
-def _running(text: str, agent: StarterAgent) -> str:
-    """Make a platform's file run the agent, where it judged recorded traces."""
-    if agent.option == "agent-command":
-        # On the other platforms the whole history is in the checkout anyway.
-        text = _CHECKOUT_OF_THE_WORKFLOW.sub(
-            r"with: { fetch-depth: 0, \1 # with the merge base, whose agent runs again what newly fails", text
+def _of_platform(
+    text: str, agent: StarterAgent | None, action: str | None, image: str | None, branch: str
+) -> str:
+    """Fill in what is known: action, image, the default branch, and the variable of the agent's key."""
+    if action is not None:
+        text = _PLACEHOLDER.sub(rf"\g<1>{action}\n", text)
+    if image is not None:
+        text = _TO_FILL_IN.sub("", text).replace(_PLACEHOLDER_IMAGE, image)
+    if _BRANCH.fullmatch(branch):
+        text = text.replace("branches: [main]", f"branches: [{branch}]")
+    if agent is not None and agent.key:
+        secret = (
+            f'env: {{ {agent.key}: "${{{{ secrets.{agent.key} }}}}" }} # empty for a change from a fork\n'
         )
-    if agent.key:
-        secret = f"env:\n  {agent.key}: ${{{{ secrets.{agent.key} }}}} # empty for a change from a fork\n"
-        text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(secret, match[1]), text)
-    if not agent.in_settings:
-        text = _naming(text, agent)
-    text = text.replace(
-        "Judges the agent's recorded traces on every", "Runs the agent and judges it on every"
-    )
-    return text.replace(
-        ": judges the recorded traces of a suite on every change, compares them",
-        ": runs the agent over a suite on every change, compares the results",
-    )
-
-
-def _naming(text: str, agent: StarterAgent) -> str:
-    """Name the agent in a platform's file: as an input of the action, or a variable of the job."""
-    inputs = f"with:\n  {agent.option}: {_quoted(agent.value)}\n"
-    text = _ID_OF_THE_STEP.sub(lambda match: match[0] + _indented(inputs, match[1]), text)
-
-    def variable(match: re.Match[str]) -> str:
-        if match[1].endswith("{"):
-            return f"{match[1]}\n{match[2]}{agent.variable} = {_groovy(agent.value)}\n{match[2]}"
-        return f"{match[1]}\n{match[2]}{agent.variable}: {_quoted(agent.value)}\n{match[2]}"
-
-    if _VARIABLES.search(text):
-        return _VARIABLES.sub(variable, text)
-    return _BEFORE_THE_STEPS.sub(lambda _: f"env:\n  {agent.variable}: {_quoted(agent.value)}\n\n", text)
-
-
-def _quoted(value: str) -> str:
-    """Write a value of YAML in double quotes."""
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _indented(text: str, indent: str) -> str:
-    return "".join(f"{indent}{line}\n" for line in text.splitlines())
-
-
-def _groovy(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+        text = _ID_OF_THE_STEP.sub(lambda match: f"{match[0]}{match[1]}{secret}", text)
+    return text

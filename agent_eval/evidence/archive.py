@@ -11,6 +11,7 @@ from pathlib import Path
 from agent_eval.contracts import SHARD_CASES, DerivedManifest, Manifest
 from agent_eval.errors import AgentEvalError, AlteredPack, InvalidInput, NotEvaluable
 from agent_eval.evidence import layout as at
+from agent_eval.evidence.derived import enclosing_pack
 from agent_eval.evidence.layout import may_be_replaced, refuse_to_lose_outputs
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.evidence.rows import parse_json
@@ -19,7 +20,7 @@ from agent_eval.evidence.verify import MAX_MANIFEST_BYTES, Admit, parse_contract
 from agent_eval.evidence.writer import CaseEvidence, PackSealer, PackTarget, open_shard
 from agent_eval.storage.archive import DEFAULT_ARCHIVE_LIMITS, ArchiveLimits, ZipArchive, write_zip
 from agent_eval.storage.atomic import new_directory
-from agent_eval.storage.files import safe_name, sha256_bytes
+from agent_eval.storage.files import open_regular, safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 
 _ZIP = ".zip"
@@ -89,6 +90,8 @@ def open_bundle(
         InvalidPack: A pack does not verify.
     """
     name = source or (str(where) if isinstance(where, Path) else "archive")
+    if isinstance(where, Path):
+        refuse_no_archive(where)
     archive = ZipArchive(where, source=name, limits=limits)
     prefixes = list(_prefixes(archive))
     if not prefixes:
@@ -102,6 +105,21 @@ def open_bundle(
         remedy = "Give an archive of evidence packs, as `agent-eval ci` writes it."
         raise InvalidInput(f"{name}: holds no evidence pack", remedy=remedy, file=name)
     return {prefix.rstrip("/"): open_pack(ArchiveSource(archive, prefix), admit=admit) for prefix in prefixes}
+
+
+def refuse_no_archive(path: Path) -> None:
+    """Refuse a file that does not begin as a zip, such as a summary, which is no damaged archive."""
+    with open_regular(path) as file:
+        if file.read(2) == b"PK":
+            return
+    pack = enclosing_pack(path)
+    raise InvalidInput(
+        f"{path} is not a pack" if pack is None else f"{path} is not a pack, but a file of the pack {pack}",
+        remedy="Give the directory of an evidence pack, or an archive of one."
+        if pack is None
+        else f"Give {pack}.",
+        file=str(path),
+    )
 
 
 def by_dataset(packs: Iterable[Pack], source: str = "The baseline") -> dict[str, Pack]:

@@ -45,6 +45,12 @@ def parse_policy(values: Mapping[str, Any], *, source: str) -> GatePolicy:
         raise _invalid(source, field, first["msg"].removeprefix("Value error, ")) from None
 
 
+def with_keys(policy: GatePolicy, values: Mapping[str, Any], *, source: str) -> GatePolicy:
+    """Copy a policy with the keys that are stated in place of its own; raises as `parse_policy`."""
+    own = parse_policy(values, source=source)
+    return policy.model_copy(update={name: getattr(own, name) for name in values})
+
+
 def _invalid(source: str, field: str, problem: str) -> InvalidInput:
     return InvalidInput(
         f"{source}: {field}: {problem}",

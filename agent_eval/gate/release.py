@@ -147,7 +147,7 @@ def drift(release: Sequence[float], main: Sequence[float], cases: int) -> Drift:
 
 @dataclass(frozen=True, kw_only=True)
 class DriftReport:
-    """What `agent-eval drift` says.
+    """What `agent-eval history drift` says.
 
     Attributes:
         runs: Main's runs that were held against the release, the newest first.

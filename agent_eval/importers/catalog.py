@@ -6,13 +6,13 @@ import importlib
 from functools import cache
 from typing import Literal, NamedTuple
 
+from agent_eval.errors import UsageError
 from agent_eval.importers.format import Format
 
 AUTO = "auto"
 
 Family = Literal["provider", "framework", "transcript"]
-"""What the command calls its formats: `import-trace --provider`, `import-framework --framework`,
-`import-transcript --source`."""
+"""Formats among which one is recognised: a record of one family may resemble those of another."""
 
 
 class Entry(NamedTuple):
@@ -64,16 +64,28 @@ FORMATS: tuple[Entry, ...] = (
     Entry("transcript", "agentdojo", "agent_eval.importers.benchmarks:AgentDojo"),
 )
 
-COMMANDS: dict[Family, str] = {
-    "provider": "import-trace --provider",
-    "framework": "import-framework --framework",
-    "transcript": "import-transcript --source",
-}
-
 
 def names_of(family: Family) -> tuple[str, ...]:
     """Return the names of a family's formats, after `auto`."""
     return (AUTO, *(entry.name for entry in FORMATS if entry.family == family))
+
+
+def family_of(name: str, family: Family | None = None) -> Family:
+    """Return the family of a format.
+
+    `family` is the one that it must be of, if any.
+
+    Raises:
+        UsageError: There is no such format, or not in this family.
+    """
+    families = {entry.name: entry.family for entry in FORMATS if family in (None, entry.family)}
+    if name not in families:
+        raise UsageError(
+            f"{name!r} is no format that can be imported{' here' if family else ''}",
+            remedy=f"Name one of auto, {', '.join(families)}.",
+            field="from",
+        )
+    return families[name]
 
 
 def load(family: Family, name: str = AUTO) -> list[Format]:

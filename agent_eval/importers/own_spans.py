@@ -1,4 +1,4 @@
-"""Read back what `export-otel` wrote: every event in its place, as `agent_eval.events` says."""
+"""Read back what `export otel` wrote: every event in its place, as `agent_eval.events` says."""
 
 from __future__ import annotations
 

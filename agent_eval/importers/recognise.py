@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent_eval.errors import InvalidInput
-from agent_eval.importers.catalog import COMMANDS, Family, load_others
+from agent_eval.importers.catalog import Family, load_others
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Format, Match
 from agent_eval.importers.records import Record
@@ -111,15 +111,14 @@ class Recogniser:
         if not matches:
             return None
         _, entry = max(matches, key=lambda match: match[0])
-        return f"it looks like {entry.name}, which `agent-eval {COMMANDS[entry.family]} {entry.name}` imports"
+        return f"it looks like {entry.name}, which `agent-eval import --from {entry.name}` imports"
 
     def _ambiguous(self, place: str, matches: Sequence[tuple[float, int, Match]]) -> InvalidInput:
         first, second = (self.formats[number].name for _, number, _ in matches[:2])
         shares = {self.formats[number].name: confidence for confidence, number, _ in matches}
-        option = COMMANDS[self._family].split()[1]
         return InvalidInput(
             f"{place}: could be {first} or {second}",
-            remedy=f"Say which with {option} {first} or {option} {second}.",
+            remedy=f"Say which with --from {first} or --from {second}.",
             record=place,
             confidence=shares,
         )

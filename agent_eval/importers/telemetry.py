@@ -35,7 +35,7 @@ _PASSED |= {"error": False}
 
 
 class OpenTelemetry(Format):
-    """Reads spans by the GenAI conventions: OTLP/JSON, flat rows, and what `export-otel` writes."""
+    """Reads spans by the GenAI conventions: OTLP/JSON, flat rows, and what `export otel` writes."""
 
     name = "otel"
 

@@ -77,19 +77,43 @@ def _version(package: str) -> str | None:
 
 def git_commit(start: Path) -> str | None:
     """Read the checked-out commit from `.git` at or above `start`, without git; None if unreadable."""
-    place = start.resolve()
     try:
-        for folder in (place, *place.parents):
-            git = folder / ".git"
-            if git.is_dir():
-                return _head(git)
-            if git.is_file():
-                # A worktree or submodule: a file with the path of the directory.
-                text = _read(git)
-                is_link = text.startswith("gitdir:")
-                return _head(folder / text.removeprefix("gitdir:").strip()) if is_link else None
+        directory = _git_directory(start)
+        return _head(directory) if directory is not None else None
     except (OSError, UnicodeDecodeError):
-        pass
+        return None
+
+
+def git_origin(start: Path) -> tuple[str | None, str | None]:
+    """Read the address of `origin`, and the default branch, from `.git` at or above; each None if unknown."""
+    try:
+        directory = _git_directory(start)
+        if directory is None:
+            return None, None
+        if (directory / "commondir").is_file():
+            directory = directory / _read(directory / "commondir").strip()
+        config = _read(directory / "config") if (directory / "config").is_file() else ""
+        origin = re.search(r'^\[remote "origin"\]\n((?:[ \t]+[^\n]*\n?)*)', config, re.MULTILINE)
+        address = re.search(r"^[ \t]+url[ \t]*=[ \t]*(\S+)", origin[1], re.MULTILINE) if origin else None
+        head = directory / "refs" / "remotes" / "origin" / "HEAD"
+        branch = _read(head if head.is_file() else directory / "HEAD").strip()
+        named = re.fullmatch(r"ref: refs/(?:remotes/origin|heads)/(.+)", branch)
+        is_default = named is not None and (head.is_file() or named[1] in ("main", "master", "trunk"))
+        return address[1] if address else None, named[1] if named is not None and is_default else None
+    except (OSError, UnicodeDecodeError):
+        return None, None
+
+
+def _git_directory(start: Path) -> Path | None:
+    place = start.resolve()
+    for folder in (place, *place.parents):
+        git = folder / ".git"
+        if git.is_dir():
+            return git
+        if git.is_file():
+            # A worktree or submodule: a file with the path of the directory.
+            text = _read(git)
+            return folder / text.removeprefix("gitdir:").strip() if text.startswith("gitdir:") else None
     return None
 
 

@@ -9,13 +9,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from agent_eval.config.project_file import CONFIG_FILE
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, Thresholds
 from agent_eval.contracts.policy import GatePolicy, Preset
 from agent_eval.contracts.registry import Waiver
 from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
 from agent_eval.evidence.derived import STDOUT, clear_unfinished, write_output
 from agent_eval.gate.decide import decide, decide_by_policy, decide_without_baseline
-from agent_eval.gate.policy_file import parse_policy, parse_thresholds
+from agent_eval.gate.policy_file import parse_policy, parse_thresholds, with_keys
 from agent_eval.gate.procedure import Material
 from agent_eval.judges.catalog import known_judges
 from agent_eval.operations import clock
@@ -76,12 +77,13 @@ class Rules:
         policy: Path | None = None,
         preset: Preset | None = None,
         config: Path | None = None,
+        own: Mapping[str, Any] | None = None,
         waived: WaiverSource | None = None,
     ) -> Rules:
         """Read the rules that flags name.
 
         A preset replaces that of the policy's file. A `config` may hold all keys of a policy, or thresholds
-        alone; what it says comes before the policy.
+        alone; what it says, and `own` keys, come before the policy.
 
         Raises:
             InvalidInput: A file cannot be read, or a threshold is out of range.
@@ -91,10 +93,9 @@ class Rules:
             chosen = (chosen or GatePolicy()).model_copy(update={"preset": preset})
         if config is not None:
             values = parse_settings(read_bytes(config, max_bytes=DEFAULT_LIMITS.max_bytes), str(config))
-            more = parse_policy(values, source=str(config))
-            chosen = (chosen or GatePolicy()).model_copy(
-                update={name: getattr(more, name) for name in values}
-            )
+            chosen = with_keys(chosen or GatePolicy(), values, source=str(config))
+        if own:
+            chosen = with_keys(chosen or GatePolicy(), own, source=CONFIG_FILE)
         return cls(parse_thresholds(limits), chosen, waived)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_eval.config.project_file import CONFIG_FILE
 from agent_eval.contracts.base import instant
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.policy import GatePolicy
@@ -14,7 +15,7 @@ from agent_eval.evidence.archive import open_bundle
 from agent_eval.evidence.derived import is_pack
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.health import GateHealth
-from agent_eval.gate.policy_file import unknown_case_warnings
+from agent_eval.gate.policy_file import unknown_case_warnings, with_keys
 from agent_eval.gate.release import FEWEST, LATEST, DriftReport, FallenCase, drift
 from agent_eval.history.board import Board
 from agent_eval.history.records import read_history, record_of
@@ -80,9 +81,16 @@ def _name_one(where: Path, problem: str, histories: Mapping[str, object]) -> Usa
     )
 
 
-def quarantine_at(path: Path | None, records: Sequence[RunRecord]) -> tuple[set[str], list[str]]:
-    """Read which cases a policy holds in quarantine, and warn of those that no run of a history has."""
+def quarantine_at(
+    path: Path | None, records: Sequence[RunRecord], stated: Sequence[Mapping[str, Any]] = ()
+) -> tuple[set[str], list[str]]:
+    """Read which cases a policy holds in quarantine, and warn of those that no run of a history has.
+
+    `stated` are the entries of `agent-eval.yml`, if it has some.
+    """
     policy = GatePolicy() if path is None else read_policy(path)
+    if stated:
+        policy = with_keys(policy, {"quarantine": stated}, source=CONFIG_FILE)
     known = {case_id for record in records for case_id in record.cases}
     warnings = unknown_case_warnings(policy, known, where="none of these runs has it")
     return {entry.case for entry in policy.quarantine}, warnings

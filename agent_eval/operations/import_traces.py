@@ -13,21 +13,23 @@ from typing import IO, Any
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
 from agent_eval.evidence.derived import is_pack
+from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, make_case
-from agent_eval.importers.catalog import AUTO, COMMANDS, Family, load
+from agent_eval.importers.catalog import AUTO, FORMATS, Family, family_of, load
 from agent_eval.importers.containers import STDIN
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.expectations import Expectations
 from agent_eval.importers.recognise import Recognised, Recogniser, match_of
 from agent_eval.importers.records import read_records
 from agent_eval.operations.environment import redactor_for
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import open_to_show
 from agent_eval.operations.suites import refuse_ending
 from agent_eval.storage.atomic import new_file, write_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction import Redactor, count_markers
 from agent_eval.suites.reader import load_suite
+from agent_eval.text.escape import shell_word
 from agent_eval.text.numbers import count
 
 _SAMPLE = 200
@@ -42,6 +44,7 @@ class ImportRequest:
 
     Attributes:
         inputs: Files and directories; `-` is standard input.
+        family: The formats among which one is recognised; None for those of which most records are.
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
         group_by: Path of the field whose value groups records; None to go by their ids.
@@ -52,7 +55,7 @@ class ImportRequest:
 
     inputs: tuple[Path, ...]
     out: Path
-    family: Family
+    family: Family | None = None
     format: str = AUTO
     dataset_id: str | None = None
     case_prefix: str | None = None
@@ -156,7 +159,8 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
     Raises:
         InvalidInput: An input is missing, a record is ambiguous, or a strict import would lose something.
         NothingMeasured: No record could be imported.
-        UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input.
+        UsageError: The suite's name ends in neither `.json` nor `.jsonl`, or it is an input; or there is no
+            such format.
     """
     refuse_ending(request.out, "--out")
     for written in filter(None, (request.out, request.diagnostics_out)):
@@ -175,7 +179,11 @@ def import_traces(request: ImportRequest, environ: Mapping[str, str] | None = No
 
 def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor) -> Imported:
     expectations = None if request.expect is None else Expectations.read(request.expect)
-    recogniser = Recogniser(load(request.family, request.format), request.family)
+    if request.format != AUTO:
+        family = family_of(request.format, request.family)
+    else:
+        family = request.family or _recognised_family(request.inputs)[0]
+    recogniser = Recogniser(load(family, request.format), family)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
@@ -270,12 +278,14 @@ class Inspection:
     Attributes:
         kind: `evidence pack`, `suite` or `export`.
         about: What else is known of it: its run, its formats, the command that imports it.
+        pack: The evidence pack itself, without secrets.
     """
 
     kind: str
     about: dict[str, Any]
     contents: Contents
     diagnostics: Diagnostics
+    pack: Pack | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return what the command prints."""
@@ -303,7 +313,7 @@ def inspect_file(path: Path) -> Inspection:
 
 def _pack(path: Path) -> Inspection | None:
     try:
-        pack = open_run(path)
+        pack = open_to_show(path)
     except AgentEvalError:
         if path.is_dir():
             raise
@@ -318,7 +328,7 @@ def _pack(path: Path) -> Inspection | None:
         "hard_fail_cases": summary.hard_fail_cases,
     }
     contents = Contents.of(case for case, _ in pack.trajectories())
-    return Inspection("evidence pack", about, contents, Diagnostics())
+    return Inspection("evidence pack", about, contents, Diagnostics(), pack)
 
 
 def _suite(path: Path) -> Inspection | None:
@@ -331,32 +341,38 @@ def _suite(path: Path) -> Inspection | None:
 
 
 def _export(path: Path) -> Inspection:
-    family, others = _family_of(path)
+    family, others = _recognised_family([path])
     with tempfile.TemporaryDirectory(prefix="agent-eval-") as directory:
         out = Path(directory) / "suite.jsonl"
         imported = import_traces(ImportRequest((path,), out, family))
         contents = Contents.of(case.to_json() for case in load_suite(out).cases)
     formats = [recognised.to_json() for recognised in imported.recognised]
-    command, option = COMMANDS[family].split()
-    names = sorted({recognised.format for recognised in imported.recognised})
-    named = names[0] if len(names) == 1 else "auto"
     about = {
         "formats": formats,
-        "import_with": f"agent-eval {command} {option} {named} --input {path} --out suite.json",
+        "import_with": f"agent-eval import {shell_word(str(path))} --out suite.json",
         "could_also_be": others,
     }
     return Inspection("export", about, contents, imported.diagnostics)
 
 
-def _family_of(path: Path) -> tuple[Family, list[str]]:
-    """Choose the family whose formats recognise the first records with the most confidence."""
+def _recognised_family(paths: Sequence[Path]) -> tuple[Family, list[str]]:
+    """Choose the family whose formats recognise the first records with the most confidence.
+
+    Returns it, and the formats of others that might be meant.
+    """
+    if any(str(path) == STDIN for path in paths):
+        raise UsageError(
+            "standard input can be read once, and no more to recognise its format",
+            remedy=f"Name the format with --from: {', '.join(entry.name for entry in FORMATS)}.",
+            field="from",
+        )
     scores: dict[Family, float] = {}
     names: dict[Family, set[str]] = {}
     families: tuple[Family, ...] = ("provider", "framework", "transcript")
     for family in families:
         recogniser = Recogniser(load(family), family)
         scores[family], names[family] = 0.0, set()
-        for number, (record, _) in enumerate(read_records([path], Diagnostics(), recogniser.is_one_record)):
+        for number, (record, _) in enumerate(read_records(paths, Diagnostics(), recogniser.is_one_record)):
             matches = [
                 (reader.name, match)
                 for reader in recogniser.formats
@@ -371,9 +387,9 @@ def _family_of(path: Path) -> tuple[Family, list[str]]:
     family = max(families, key=lambda each: scores[each])
     if not scores[family]:
         raise NothingMeasured(
-            f"{path}: is no pack, no suite, and no export of a known format",
+            f"{paths[0]}: is no pack, no suite, and no export of a known format",
             remedy="See the formats that can be read in docs/guides/importing.md.",
-            file=str(path),
+            file=str(paths[0]),
         )
     others = [name for each in families if each != family and scores[each] for name in sorted(names[each])]
     return family, others

@@ -14,7 +14,7 @@ from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
-from agent_eval.evidence.archive import compact, expand
+from agent_eval.evidence.archive import compact, expand, refuse_no_archive
 from agent_eval.evidence.derived import enclosing_pack, is_pack
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, verify_pack
 from agent_eval.evidence.redacted import RedactedPack
@@ -63,6 +63,7 @@ def to_show(pack: Pack) -> Pack:
 def path_in_pack(run: Path, name: Path) -> Path:
     """Return the default path of a file that is written into a pack; an archive has none."""
     if run.is_file():
+        refuse_no_archive(run)
         raise UsageError(
             f"{run} is an archive, into which nothing can be written",
             remedy="Name the file with --out.",
@@ -111,7 +112,7 @@ def view(pack: Pack) -> RunView:
 
 @dataclass(frozen=True)
 class PackFacts:
-    """A verified pack and its path, for `pack verify`, `pack expand` and `pack compact`.
+    """A verified pack and its path, for `verify`, `dev expand` and `dev compact`.
 
     `left_behind` are files that were written into the source of a conversion after its run, and that the
     converted pack therefore does not have.

@@ -37,7 +37,7 @@ from agent_eval.operations.environment import pinned_environment, redactor_for
 from agent_eval.operations.models import kept_replies, reuse_rulings
 from agent_eval.operations.packs import open_run
 from agent_eval.operations.resume import refuse_to_lose
-from agent_eval.operations.run import RunResult, checked_run_id, judge_plan, read_settings
+from agent_eval.operations.run import RunResult, checked_run_id, configs_of, judge_plan
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.storage.redaction_rules import NO_RULES, RedactionRules
@@ -189,8 +189,7 @@ class JudgesAgain:
 def judges_for(judging: Judging, pack: Pack, source: JudgesFrom) -> JudgesAgain:
     """Choose the judges of a replay: those that the user names, else the pack's, on the word of `source`."""
     if judging.judges:
-        configs = read_settings(judging.judge_config) if judging.judge_config else {}
-        return JudgesAgain(judging.judges, configs, "command line")
+        return JudgesAgain(judging.judges, configs_of(judging), "command line")
     if judging.judge_config is not None:
         raise UsageError(
             "--judge-config goes with --judge",

@@ -1,15 +1,15 @@
-"""`replay` and `replay-exec`: judge a pack again, or run its agent again, and compare with the pack.
+"""`replay` and `replay --run-agent`: judge a pack again, or run its agent again, and compare with the pack.
 
 A program, module or address that a pack names is never run on the pack's word alone. The user names it on the
 command line, or trusts the pack: for its signature (`replay`), or because it was made on this machine or has
-the digest that the user names (`replay-exec`).
+the digest that the user names (`replay --run-agent`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,8 +32,8 @@ from agent_eval.contracts import (
 )
 from agent_eval.contracts.replay import PinnedDifference, ReplayExecReport, ReplayReport
 from agent_eval.engine.progress import RunProgress
-from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, UsageError
-from agent_eval.evidence.derived import clear_unfinished, write_output
+from agent_eval.errors import AgentEvalError, ExitCode, InvalidInput, InvalidPack, UsageError
+from agent_eval.evidence.derived import clear_unfinished, is_pack, write_output
 from agent_eval.evidence.layout import MANIFEST
 from agent_eval.evidence.reader import Pack, open_pack, refuse_incomplete, written_results
 from agent_eval.evidence.redacted import without_secrets
@@ -70,6 +70,9 @@ COMMAND_LINE, MADE_HERE, NAMED_DIGEST, NOTHING_RUN = (
     "named digest",
     "nothing run",
 )
+
+EVERY_PIN = "all"
+"""Key of `allowed_drift` that covers every pin."""
 
 _OF_THE_AGENT = (
     *("agent_version", "model", "seed", "git_commit", "git_dirty", "dependency_lock_hash"),
@@ -143,26 +146,38 @@ class ReplayRequest:
     trust_commands: bool = False
 
 
+@contextmanager
+def _as_no_match(pack: Path) -> Iterator[None]:
+    """Give a pack that is there and does not verify the exit code of one that replays otherwise."""
+    try:
+        yield
+    except InvalidPack as error:
+        if pack.is_file() or is_pack(pack):
+            error.exit_code = ExitCode.NO
+        raise
+
+
 def replay(request: ReplayRequest, *, environ: Mapping[str, str]) -> ReplayResult[ReplayReport]:
     """Judge a pack again, and compare every verdict, the summary and the pinned environment.
 
     Raises:
-        InvalidPack: The pack does not verify, or its run is not complete.
+        InvalidPack: The pack does not verify, which is no match; or its run is not complete.
         UntrustedPack: None of the keys signed it.
         InvalidInput: A judge is unknown, or one of the pack runs code that is not trusted.
         UsageError: A key of `allowed_drift` is no pin; or commands are to be trusted without a public key.
     """
     if request.trust_commands and not request.public_keys:
         raise UsageError(
-            "--trust-pack-commands runs what the pack names, so its signature must be verified first",
+            "--trust-pack signed runs what the pack names, so its signature must be verified first",
             remedy="Give the signer's public key with --public-key.",
-            field="trust_pack_commands",
+            field="trust_pack",
         )
     out = _report_path(request.pack, request.out, REPORT)
-    if request.public_keys:
-        pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
-    else:
-        pack = open_run(request.pack)
+    with _as_no_match(request.pack):
+        if request.public_keys:
+            pack = open_trusted(request.pack, Trust(keys=request.public_keys)).pack
+        else:
+            pack = open_run(request.pack)
     refuse_incomplete(pack.name, pack.manifest)
     judges = judges_for(request.judging, pack, "signed pack" if request.trust_commands else "pack")
     saved, current = (_of_judges(env, judges) for env in (pack.config.pinned_env, pinned_environment()))
@@ -227,11 +242,11 @@ def _drift(
     keys = tuple(allowed)
     known = {*_pins(saved), *_pins(current)}
     for key in keys:
-        if not any(_covers(key, pin) for pin in known):
+        if key != EVERY_PIN and not any(_covers(key, pin) for pin in known):
             raise UsageError(
                 f"--allow-env-drift {key}: there is no such pin",
                 remedy=f"Name one of {', '.join(sorted({pin.partition('.')[0] for pin in known}))}; "
-                "or one package or judge, as packages.orjson.",
+                "or one package or judge, as packages.orjson; or all.",
                 field="allow_env_drift",
             )
     for difference in environment_mismatches(dict(saved), dict(current)):
@@ -248,7 +263,7 @@ def _pins(environment: Mapping[str, Any], above: str = "") -> Iterator[str]:
 
 
 def _covers(key: str, pin: str) -> bool:
-    return pin == key or pin.startswith(f"{key}.")
+    return key == EVERY_PIN or pin == key or pin.startswith(f"{key}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,7 +302,8 @@ def replay_exec(
         NotEvaluable: The agent cannot be run, or is never reached.
     """
     out = _report_path(request.pack, request.out, EXEC_REPORT)
-    pack = open_run(request.pack)
+    with _as_no_match(request.pack):
+        pack = open_run(request.pack)
     execution, described = _recorded_execution(request.pack, pack)
     trusted_by = _trust(request, pack, described, environ)
     judges = judges_for(request.judging, pack, "pack")
@@ -325,7 +341,7 @@ def _recorded_execution(run: Path, pack: Pack) -> tuple[ExecutionConfig, AgentDe
     if pack.config.execution_mode != LOOP_MODE:
         raise InvalidInput(
             f"{run} holds recorded traces: no agent was run, so none can be run again",
-            remedy="Name the pack of run-loop, or of run --agent.",
+            remedy="Name the pack of a run with --agent.",
             file=str(run),
         )
     execution = pack.config.execution_config

@@ -39,7 +39,7 @@ class ReportMaterial:
 
     Attributes:
         comparison: None in a report of one run.
-        replay: The report of `replay` or `replay-exec` on the candidate, as JSON.
+        replay: The report of `replay` or `replay --run-agent` on the candidate, as JSON.
         candidate_pack: None where it is not at hand; so is `baseline_pack`.
         place: Path of the candidate's pack; empty where it is not at hand.
         missing: Sentences on packs that are not at hand.

@@ -139,8 +139,8 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     Raises:
         InvalidInput: The configuration or the case policy is invalid.
     """
-    file, directory = judging.judge_config, judging.directory
-    configs = read_judge_configs(file, names, directory) if file else {}
+    directory = judging.directory
+    configs = read_judge_configs(judging, names)
     if judging.pass_threshold < 100:
         for name in {"strict", "llm"}.intersection(names):
             configs[name] = {"pass_threshold": judging.pass_threshold, **(configs.get(name) or {})}
@@ -148,7 +148,7 @@ def judge_plan(judging: Judging, names: tuple[str, ...], environ: Mapping[str, s
     if advisory is not None:
         # Judges that count nowhere: a configuration that cannot be read counts as none.
         with suppress(InvalidInput):
-            of_advisory = read_settings(advisory.judge_config) if advisory.judge_config is not None else None
+            of_advisory = configs_of(advisory)
     return JudgePlan(
         names=names,
         configs=configs,
@@ -186,23 +186,30 @@ def idle_judges(judging: Judging) -> list[str]:
     Raises:
         InvalidInput: The file cannot be read, or a judge or its configuration is invalid.
     """
-    if judging.judge_config is None:
-        return []
     names = judging.judges or DEFAULT_JUDGES
-    configs = read_judge_configs(judging.judge_config, names, judging.directory)
+    configs = read_judge_configs(judging, names)
+    if not configs:
+        return []
     ids = (judge.judge_id for judge in load_judges(names, configs, directory=judging.directory))
     expected = {*names, *ids, *DEFAULT_JUDGES, REPLAY_CONTRACT, EXECUTION}
     return [name for name in configs if name not in expected]
 
 
-def read_judge_configs(path: Path, names: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
-    """Read configurations by judge name from a JSON or YAML file, and check them with the judges."""
-    configs = read_settings(path)
+def configs_of(judging: Judging) -> dict[str, Any]:
+    """Read configurations by judge name: those of the file, and those that are stated."""
+    return {**(read_settings(judging.judge_config) if judging.judge_config else {}), **judging.configs}
+
+
+def read_judge_configs(judging: Judging, names: Sequence[str]) -> dict[str, Any]:
+    """Read configurations by judge name, and check them with the judges."""
+    configs = configs_of(judging)
+    if not configs:
+        return configs
     try:
-        load_judges(names, configs, directory=directory)
+        load_judges(names, configs, directory=judging.directory)
     except InvalidInput as error:
-        if str(error.details.get("field", "")).startswith("judge_configs"):
-            error.details.setdefault("file", str(path))
+        if judging.judge_config and str(error.details.get("field", "")).startswith("judge_configs"):
+            error.details.setdefault("file", str(judging.judge_config))
         raise
     return configs
 

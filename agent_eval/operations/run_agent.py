@@ -1,4 +1,4 @@
-"""`run-loop` and `run --agent`: run an agent over a suite, judge its trials, and seal the evidence."""
+"""`run --agent`: run an agent over a suite, judge its trials, and seal the evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Write suites: in another schema version (`schema migrate`), or generated (`benchmark-generate`)."""
+"""Write suites: in another schema version (`schema migrate`), or generated (`generate`)."""
 
 from __future__ import annotations
 

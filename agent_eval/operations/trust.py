@@ -1,4 +1,4 @@
-"""Who vouches for a pack: keys, `attest`, `verify-attestation`, and packs that are opened only if one holds.
+"""Who vouches for a pack: keys, `attest`, `verify`, and packs that are opened only if one holds.
 
 An attestation is verified against the bytes of manifest.json that the pack is then opened with, and the pack
 that was opened is handed on. Nothing is verified in one place and read again in another.
@@ -32,6 +32,7 @@ from agent_eval.attestations.predicates import (
 from agent_eval.attestations.statement import Statement
 from agent_eval.contracts import GateStatus
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
+from agent_eval.evidence.archive import refuse_no_archive
 from agent_eval.evidence.derived import remove_unlisted, write_output
 from agent_eval.evidence.reader import Pack, refuse_incomplete
 from agent_eval.evidence.sources import PackSource, read_limited
@@ -145,6 +146,7 @@ def attest(
         UsageError: The pack is an archive.
     """
     if path.is_file():
+        refuse_no_archive(path)
         raise UsageError(
             f"{path} is an archive, into which nothing can be written",
             remedy="Attest the pack's directory, then archive it.",
@@ -308,7 +310,7 @@ class TrustedPack:
         return next((each.key_id for each in self.verified if each.key_id), "")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `verify-attestation` prints, as JSON values."""
+        """Return what `verify` prints, as JSON values."""
         manifest = self.pack.manifest
         predicate: Mapping[str, Any] = next(
             (each.statement.predicate for each in self.verified if each.kind is RESULT), {}

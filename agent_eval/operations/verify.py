@@ -88,10 +88,11 @@ class Verification:
         }
 
 
-def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
+def verify(path: Path, keys: tuple[PublicKey, ...] = (), *, attestation: Path | None = None) -> Verification:
     """Verify a pack, or an archive of one, and judge its trajectories again with built-in judges.
 
-    One of `keys` must have signed it; without any, no signature is checked.
+    One of `keys` must have signed it; without any, no signature is checked. `attestation` is a signature that
+    is not in the pack.
 
     Raises:
         InvalidInput: There is no pack, or the archive has several (exit code 2).
@@ -101,7 +102,7 @@ def verify(path: Path, keys: tuple[PublicKey, ...] = ()) -> Verification:
     """
     try:
         if keys:
-            trusted = open_trusted(path, Trust(keys=keys))
+            trusted = open_trusted(path, Trust(keys=keys), attestation=attestation)
             pack, signature = trusted.pack, Signature("signed", "by a key that was given", trusted.key_id)
         else:
             pack = open_run(path)
@@ -124,7 +125,7 @@ def _claimed(pack: Pack) -> Signature:
             return Signature("not checked", f"{error.message}. {error.remedy}")
         return Signature("not checked", "name the signer's key with --public-key", key_id)
     if RESULT.mac in listed:
-        return Signature("not checked", "an HMAC by a shared secret: see `verify-attestation --secret-file`")
+        return Signature("not checked", "an HMAC by a shared secret: name the secret with --secret-file")
     return Signature("unsigned", "a seal alone shows accidents, not who wrote it")
 
 

@@ -170,7 +170,7 @@ def revoke_waiver(store: RegistryStore, waiver_id: str, *, revoked_by: str, at: 
         else:
             raise InvalidInput(
                 f"there is no waiver {waiver_id!r} that could be revoked",
-                remedy="`registry waiver-list --active-only` shows those that can.",
+                remedy="`registry list` shows those that can.",
                 file=str(store.path),
                 field="waiver_id",
             )

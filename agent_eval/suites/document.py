@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from math import ceil
@@ -247,6 +247,19 @@ def placed(findings: Iterable[Finding], place: Place, case_id: str | None = None
         Problem(message, remedy, field, case_id, place.position, place.line)
         for field, message, remedy in findings
     ]
+
+
+UNNUMBERED_VERSION = "0.1.0"
+"""The version whose traces need not number their events."""
+
+
+def numbered(raw_case: RawCase) -> RawCase:
+    """Give the events of a trace their numbers, where it numbers none, as suites of 0.1 need not."""
+    trace = raw_case.raw.get("trace") if isinstance(raw_case.raw, dict) else None
+    if not isinstance(trace, list) or not all(isinstance(each, dict) and "idx" not in each for each in trace):
+        return raw_case
+    events = [{"idx": index, **event} for index, event in enumerate(trace)]
+    return replace(raw_case, raw={**raw_case.raw, "trace": events}, line_bytes=None)
 
 
 def states_current_version(version: str | None) -> bool:

@@ -110,7 +110,7 @@ def _state_version(suite: dict[str, Any], version: str) -> None:
 def _wrong_type(place: str, expected: str, value: Any) -> InvalidInput:
     return InvalidInput(
         f"{place} must be {expected}, not {short_json(value)}",
-        remedy="Run `agent-eval schema validate` on the suite and correct what it lists.",
+        remedy="Run `agent-eval validate` on the suite and correct what it lists.",
         field=place,
     )
 

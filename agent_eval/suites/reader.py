@@ -17,12 +17,14 @@ from agent_eval.errors import InvalidInput, NotEvaluable
 from agent_eval.storage.files import open_regular, read_bytes, reading_failed, sha256_bytes, sha256_file
 from agent_eval.storage.json import DEFAULT_LIMITS, parse, parse_and_encode
 from agent_eval.suites.document import (
+    UNNUMBERED_VERSION,
     Document,
     Place,
     RawCase,
     Shard,
     WholeDocument,
     duplicate_problem,
+    numbered,
     parse_case,
     parse_header,
     states_current_version,
@@ -70,7 +72,9 @@ class SuiteSource:
         """
         check_keys = not self.document.is_evidence
         is_current = check_keys and states_current_version(self.header.version)
-        for raw_case in self.document.read(shard):
+        is_unnumbered = self.header.version == UNNUMBERED_VERSION
+        for stored in self.document.read(shard):
+            raw_case = numbered(stored) if is_unnumbered else stored
             yield (
                 raw_case,
                 parse_case(raw_case, str(self.path), check_keys=check_keys, is_current=is_current),

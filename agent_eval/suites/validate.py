@@ -1,4 +1,4 @@
-"""Validate a suite and report all of its problems, not only the first (`schema validate`)."""
+"""Validate a suite and report all of its problems, not only the first (`validate`)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from agent_eval.contracts import Case, SuiteHeader, unknown_fields
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.document import (
+    UNNUMBERED_VERSION,
     Document,
     Finding,
     Place,
@@ -18,6 +19,7 @@ from agent_eval.suites.document import (
     duplicate_problem,
     header_problems,
     misspelt_keys,
+    numbered,
     placed,
     raw_case_id,
     states_current_version,
@@ -140,7 +142,8 @@ def _wrong_version(
         return (
             "metadata.schema_version",
             f"metadata.schema_version must be {short_json(require_version)}, but is {actual}",
-            "Migrate the suite with `agent-eval schema migrate`, or require the version it has.",
+            f"`agent-eval schema migrate --input {report.path} --output NEW.json --target-version "
+            f"{require_version}` writes it in that version; or require the version it has.",
         )
     if version is None and header is not None:
         remedy = 'Add "metadata": {"schema_version": "1.2.0"}.'
@@ -152,7 +155,8 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
     places: dict[str, Place] = {}
     is_current = states_current_version(report.schema_version)
     has_old_names = report.schema_version in VERSIONS_OF_OLD_NAMES
-    for raw_case in document.read_all():
+    for stored in document.read_all():
+        raw_case = numbered(stored) if report.schema_version == UNNUMBERED_VERSION else stored
         report.case_count += 1
         place = raw_case.place
         case, problems = case_problems(raw_case, is_current=is_current)

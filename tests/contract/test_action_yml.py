@@ -95,11 +95,11 @@ def version(environ: dict[str, str], place: Path) -> str:
     return done.out
 
 
-def test_as_agent_eval_it_wants_a_command(tmp_path):
+def test_as_agent_eval_it_shows_the_commands(tmp_path):
     program = tmp_path / "agent-eval"
     program.symlink_to(ROOT / "entrypoint")
     done = execute(Command((sys.executable, ISOLATED, str(program)), str(tmp_path), environment()))
-    assert (done.code, "needs a command" in done.err) == (ExitCode.WRONG_REQUEST, True)
+    assert (done.code, "Usage: agent-eval COMMAND" in done.out) == (ExitCode.OK, True)
 
 
 def test_the_dockerfile_names_the_entrypoint_in_exec_form_and_pins_its_base():

@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from agent_eval.cli.main import agent_eval
+from agent_eval.cli.main import agent_eval, unaliased
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -45,7 +45,7 @@ def named(page: str) -> list[str]:
 def wrong(command: str) -> str:
     """What is wrong with a command: its name, an option, or a word too many; empty where nothing is."""
     try:
-        words = shlex.split(command)
+        words = unaliased(shlex.split(command))
     except ValueError:
         return ""  # a here-document or a quote that goes on
     found: click.Command = agent_eval
@@ -57,10 +57,8 @@ def wrong(command: str) -> str:
                 continue
             if words[0].isupper():
                 return ""  # `agent-eval help COMMAND`
-            if words[0].startswith("-") and found.name != "history":
-                break
             if words[0].startswith("-"):
-                words = ["show", *words]  # whose name may be left out
+                break
             _, next_found, words = found.resolve_command(context, words)
             assert next_found is not None
             found, context = next_found, click.Context(next_found, parent=context, info_name=next_found.name)
@@ -85,7 +83,7 @@ def test_a_command_that_a_page_names_exists_with_its_options(page: Path) -> None
         ("history WHERE --policy gate.yml", ""),
         ("gate --policy", ""),
         ("registry waiver-add", ""),
-        ("verify --run PACK", "No such option '--run'."),
+        ("show --run PACK", "No such option '--run'."),
         ("registry waver-add", "No such command 'waver-add'."),
         ("expert", "No such command 'expert'."),
         ("keygen a b c", "'a' is a word too many"),

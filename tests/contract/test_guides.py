@@ -113,14 +113,13 @@ def test_every_field_has_a_row() -> None:
 
 
 def configurations() -> dict[str, tuple[str, dict[str, Any]]]:
-    """What the table of judges shows: by fear, the cell of judges, and the lines as YAML."""
-    found = {}
-    for line in WHICH_JUDGE.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if len(cells) == 3 and "<br>" in cells[2]:
-            lines = "\n".join(part.strip("`") for part in cells[2].split("<br>"))
-            found[cells[0]] = (cells[1], yaml.safe_load(lines))
-    return found
+    """What the page on judges shows: by fear, the cell of judges, and the lines as YAML."""
+    cells = [row.strip("| ").split(" | ") for row in WHICH_JUDGE.splitlines() if row.startswith("| ")]
+    judges = {fear: judge for fear, judge in cells if "`" in judge}
+    blocks = re.findall(r"^\*\*([^*\n]+)\*\*:\n\n```yaml\n(.*?)```", WHICH_JUDGE, re.MULTILINE | re.DOTALL)
+    lines = {fear[0].lower() + fear[1:]: yaml.safe_load(block) for fear, block in blocks}
+    assert list(lines) == list(judges)
+    return {fear: (judge, lines[fear]) for fear, judge in judges.items()}
 
 
 def test_the_table_of_judges_is_read() -> None:

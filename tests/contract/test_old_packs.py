@@ -321,7 +321,7 @@ def test_the_agent_of_an_old_pack_runs_again_as_it_ran(pack: str, place: Path) -
     refused = replay()
     assert refused.code == 2
     digest = refused.error["details"]["manifest_sha256"]
-    ended = replay("--trust-pack", digest, "--ignore-environment")
+    ended = replay("--trust-pack", digest, "--allow-env-drift", "all")
     assert ended.code == 0, ended.err
     report = json.loads((place / "replay.json").read_bytes())
     del report["env_mismatches"]  # Of the machine that runs the tests.

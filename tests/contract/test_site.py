@@ -10,6 +10,7 @@ import sys
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import cmarkgfm
 import pytest
@@ -27,14 +28,19 @@ COUNTED = ("table", "tr", "li", "pre", "h2", "h3")
 
 
 @cache
-def generated() -> dict[str, str]:
-    """The pages that are made from the code."""
+def reference_pages() -> ModuleType:
     spec = importlib.util.spec_from_file_location("reference_pages", DOCS / "reference_pages.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    pages: dict[str, str] = module.pages()
+    return module
+
+
+@cache
+def generated() -> dict[str, str]:
+    """The pages that are made from the code."""
+    pages: dict[str, str] = reference_pages().pages()
     return pages
 
 
@@ -113,6 +119,19 @@ def test_every_page_can_be_reached_from_the_first(site: Path) -> None:
         if f'href="{page.removesuffix(".md")}.html"' not in navigation and not page.startswith("decisions/")
     ]
     assert missing == []
+
+
+def test_what_assistants_read_first_is_there_and_names_every_guide(site: Path) -> None:
+    assert (site / "llms.txt").read_text(encoding="utf-8") == reference_pages().overview()
+    for page in re.findall(r"\]\(([^)#]+)", reference_pages().overview()):
+        assert (site / page).is_file(), page
+
+
+def test_the_list_for_assistants_has_a_title_a_summary_and_every_guide() -> None:
+    text = reference_pages().overview()
+    assert text.startswith("# agent-eval\n\n> agent-eval tells you")
+    guides = (DOCS / "guides").glob("*.md")
+    assert [page.stem for page in guides if f"(guides/{page.stem}.html)" not in text] == []
 
 
 def test_the_references_name_everything_that_there_is() -> None:

@@ -339,8 +339,14 @@ def _set_streams(streams: Sequence[int]) -> None:
 def import_everything(more: Sequence[str]) -> None:
     """Import each module of agent_eval and what it imports when used; build what it builds when used."""
     for module in pkgutil.walk_packages(agent_eval.__path__, "agent_eval."):
-        if not module.name.endswith(".__main__"):
+        if module.name.endswith(".__main__"):
+            continue
+        try:
             importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("agent_eval"):
+                raise
+            # The package of a framework, which is imported where an agent object of it is run.
     for name in (*IMPORTED_WHEN_USED, *more):
         importlib.import_module(name)
     build_validators()

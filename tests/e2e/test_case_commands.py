@@ -96,13 +96,6 @@ def test_commands_are_refused_unless_the_operator_allows_them(place: Path) -> No
     assert log(place) == []
 
 
-def test_a_configuration_file_cannot_allow_them(place: Path) -> None:
-    (place / "agent-eval.yml").write_text("case-commands: true\n")
-    write_suite(place, "a")
-    assert agent_eval("ci", cwd=place).code == 2
-    assert log(place) == []
-
-
 def test_recorded_traces_and_packs_run_no_commands(place: Path) -> None:
     trace = [{"idx": 0, "actor": "agent", "type": "message", "output": "done"}]
     write_suite(place, "a", trace=trace)

@@ -266,12 +266,16 @@ def test_settings__that_make_no_sense_are_told_before_anything_runs(
 def test_file__may_name_the_program_but_not_what_it_sees(runner: Runner, github: FakeGitHub) -> None:
     write(runner)
     file = runner.workspace / "agent-eval.yml"
-    file.write_text(f"agent-command: {COMMAND}\nmin-pass-rate: 1\n")
+    file.write_text(f"agent: {COMMAND}\npolicy: {{min_pass_rate: 1}}\n")
     assert runner.pull_request().outcome == "no-baseline"
-    file.write_text(f"agent-command: {COMMAND}\nagent-env: [AGENT_API_KEY]\n")
-    step = runner.pull_request(run_id=501)
-    assert (step.code, step.outcome) == (2, "error")
-    assert "may not be set in a file" in step.summary
+    github.files["agent-eval.yml"] = f"agent: {COMMAND}\n".encode()
+    body = "import os\nsaid = os.environ.get('AGENT_API_KEY', 'none')"
+    write(runner, body)
+    file.write_text(f"agent: {{run: {COMMAND}, env: [AGENT_API_KEY]}}\npolicy: {{min_pass_rate: 0}}\n")
+    step = runner.pull_request(run_id=501, environ={"AGENT_API_KEY": "sk-of-the-agent"})
+    assert step.code != 2, step.log
+    assert b"sk-of-the-agent" not in b"".join(unzipped(step.archive).values())
+    assert "`agent.env` none → AGENT_API_KEY" in github.bodies(PULL)[0]
 
 
 @WHOLE_JOB

@@ -44,16 +44,16 @@ def test_wrong_settings__are_refused_before_anything_happens(
 @pytest.mark.parametrize(
     ("file", "inputs"),
     [
-        ("comment-id: nightly\nnope: 1\n", {}),
-        ("comment-id: nightly\n", {"min_pass_rate": "NaN"}),
+        ("ci: {comment_id: nightly}\nnope: 1\n", {}),
+        ("ci: {comment_id: nightly}\n", {"min_pass_rate": "NaN"}),
     ],
 )
 def test_wrong_settings__replace_what_an_earlier_run_said(
     runner: Runner, github: FakeGitHub, file: str, inputs: dict[str, str]
 ) -> None:
     runner.write_suite(*orders())
-    github.files["agent-eval.yml"] = b"comment-id: nightly\n"
-    (runner.workspace / "agent-eval.yml").write_text("comment-id: nightly\n")
+    github.files["agent-eval.yml"] = b"ci: {comment_id: nightly}\n"
+    (runner.workspace / "agent-eval.yml").write_text("ci: {comment_id: nightly}\n")
     runner.pull_request(run_id=500, min_pass_rate="0.5")
     assert "passed" in github.bodies(PULL)[0]
     (runner.workspace / "agent-eval.yml").write_text(file)
@@ -66,7 +66,7 @@ def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_requ
     runner: Runner, github: FakeGitHub
 ) -> None:
     runner.write_suite(*orders())
-    (runner.workspace / "agent-eval.yml").write_text("comment-id: [\n")
+    (runner.workspace / "agent-eval.yml").write_text("ci: [\n")
     step = runner.pull_request()
     assert step.code == 2
     assert "not evaluated" in step.summary
@@ -105,8 +105,8 @@ def test_pull_request__that_the_payload_does_not_name_is_said(runner: Runner, gi
 def test_pull_request__without_a_payload_is_not_judged_by_its_own_rules(
     runner: Runner, github: FakeGitHub
 ) -> None:
-    github.files["agent-eval.yml"] = b"min-pass-rate: 1\n"
-    (runner.workspace / "agent-eval.yml").write_text("min-pass-rate: 0.1\n")
+    github.files["agent-eval.yml"] = b"policy: {min_pass_rate: 1}\n"
+    (runner.workspace / "agent-eval.yml").write_text("policy: {min_pass_rate: 0.1}\n")
     runner.write_suite(*orders(bad=(1,)))
     step = runner.pull_request(environ={"GITHUB_EVENT_PATH": "/nowhere/event.json"})
     assert (step.code, step.outcome) == (1, "failed")
@@ -261,6 +261,6 @@ def test_flags__do_the_same_as_inputs(runner: Runner, github: FakeGitHub) -> Non
     environ = {"GITHUB_ACTIONS": ""}
     step = runner.start("", {}, 1, "", "", {"min_pass_rate": "0.1"}, environ=environ, command=command)
     assert step.code == 1
-    (runner.workspace / "agent-eval.yml").write_text("fail-on: never\n")
+    (runner.workspace / "agent-eval.yml").write_text("ci: {fail_on: never}\n")
     step = runner.start("", {}, 1, "", "", {}, environ=environ, command=command)
     assert step.code == 0

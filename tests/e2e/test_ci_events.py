@@ -36,12 +36,12 @@ def test_a_change_in_the_merge_queue_is_held_to_main_and_is_no_baseline_of_it(
 
 def test_the_merge_queue_reads_the_rules_of_the_tip(runner: Runner, github: FakeGitHub) -> None:
     on_main(runner, BASE_BRANCH_RUN)
-    github.files["agent-eval.yml"] = b"max-regressed-cases: 0\n"
-    (runner.workspace / "agent-eval.yml").write_text("max-regressed-cases: 9\n")
+    github.files["agent-eval.yml"] = b"policy: {max_regressed_cases: 0}\n"
+    (runner.workspace / "agent-eval.yml").write_text("policy: {max_regressed_cases: 9}\n")
     runner.write_suite(*orders(bad=(2,)))
     queued = runner.merge_group(run_id=IN_THE_QUEUE, max_regressed_cases="", max_new_hard_fail_cases="")
     assert queued.outcome in ("failed", "inconclusive")
-    assert "max-regressed-cases" in queued.summary
+    assert "max_regressed_cases" in queued.summary
 
 
 def test_a_change_that_left_the_queue_passes_on_main_against_the_run_before(

@@ -55,13 +55,13 @@ def test_permission__to_run_a_fork_beside_secrets_cannot_come_from_the_fork(
 ) -> None:
     runner.write_suite(*orders())
     for files in (runner.workspace / "agent-eval.yml",):
-        files.write_text("allow-fork-with-secrets: true\n")
+        files.write_text("ci: {allow_fork_with_secrets: true}\n")
     step = runner.pull_request(fork=True, event="pull_request_target")
     assert (step.code, step.outcome) == (2, "error")
-    github.files["agent-eval.yml"] = b"allow-fork-with-secrets: true\n"
+    github.files["agent-eval.yml"] = b"ci: {allow_fork_with_secrets: true}\n"
     step = runner.pull_request(fork=True, event="pull_request_target", run_id=501)
     assert (step.code, step.outcome) == (2, "error")
-    assert "may not be set in a file" in " ".join(step.annotations)
+    assert "there is no key" in " ".join(step.annotations)
 
 
 @pytest.mark.parametrize(

@@ -175,10 +175,10 @@ def test_a_gateway_that_comes_with_the_change_holds_once_merged(
     write(runner)
     github.files["agent-eval.yml"] = b"parallel: 1\n"
     runner.upload(runner.push(agent_url=agent.url), 400)
-    (runner.workspace / "agent-eval.yml").write_text("parallel: 1\nagent-gateway: true\n")
+    (runner.workspace / "agent-eval.yml").write_text("parallel: 1\nagent: {gateway: true}\n")
     step = runner.pull_request(agent_url=agent.url)
     assert (step.code, step.outcome) == (0, "passed"), step.log
-    assert "`agent-gateway` false → true" in github.bodies(PULL)[0]
+    assert "`agent.gateway` false → true" in github.bodies(PULL)[0]
 
 
 HOSTILE = {
@@ -205,7 +205,7 @@ HOSTILE = {
 )
 def test_an_agent_that_wants_to_be_excused_is_not(tmp_path: Path, act: str) -> None:
     # A stopped supervisor says nothing until the limit of its attempt, and eight attempts wait for that.
-    repository = Repository(tmp_path, cases=2, settings="command-timeout-seconds: 5\n")
+    repository = Repository(tmp_path, cases=2, settings={"limits.attempt.seconds": 5})
     repository.main(1)
     repository.topic(f"if case == 'order-1':\n    {act}\n")
     job = repository.job()

@@ -195,8 +195,8 @@ def test_evidence_that_was_changed_is_refused(runner: Runner, github: FakeGitHub
 
 def test_a_change_cannot_bring_its_own_evidence(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders())
-    (runner.workspace / "agent-eval.yml").write_text("evidence: mine\n")
-    refused(runner.pull_request(), "may not be set in a file")
+    (runner.workspace / "agent-eval.yml").write_text("evidence: {from: mine}\n")
+    refused(runner.pull_request(), "there is no key `evidence.from`")
 
 
 def test_a_missing_shard_is_an_error_of_the_merge(

@@ -273,7 +273,7 @@ def test_the_demonstration_of_conversations_fits_one_screen(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):  # what an earlier one left is replaced
-        assert main(["demo", "--conversations", "--out", "demo"]) == 0
+        assert main(["demo", "conversations", "--out", "demo"]) == 0
         screen = capsys.readouterr().out
     assert len(screen.splitlines()) <= 24
     assert "9 conversations with a scripted user" in screen

@@ -122,9 +122,9 @@ def test_the_rules_are_those_of_the_base_branch(runner: Runner, change: FakeGitH
     """A workspace that another job of the same machine left behind is not read."""
     left(change, tmp_path, *orders(bad=(2,)))
     change.files["agent-eval.yml"] = (
-        b"max-regressed-cases: 4\nmax-new-hard-fail-cases: 4\nreport-title: Ours\n"
+        b"policy: {max_regressed_cases: 4, max_new_hard_fail_cases: 4}\nci: {title: Ours}\n"
     )
-    (runner.workspace / "agent-eval.yml").write_text("report-title: Theirs\nfail-on: never\n")
+    (runner.workspace / "agent-eval.yml").write_text("ci: {title: Theirs, fail_on: never}\n")
     step = runner.report(max_regressed_cases="", max_new_hard_fail_cases="", preset="pull-request")
     assert "Ours" in change.bodies(PULL)[0]
     assert "Theirs" not in change.bodies(PULL)[0] + step.log

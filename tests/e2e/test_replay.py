@@ -146,7 +146,7 @@ def test_what_a_pack_names_is_not_run(kind: str, tmp_path: Path) -> None:
 @WHOLE_JOB
 def test_commands_of_a_pack_run_only_after_its_signature_verified(tmp_path: Path) -> None:
     judged(tmp_path, "marking:Marking")
-    trust = ("replay", "--run", "p", "--trust-pack-commands")
+    trust = ("replay", "--run", "p", "--trust-pack", "signed")
 
     def refused(*more: str) -> str:
         ended = agent_eval(*trust, *more, cwd=tmp_path, fresh=True)

@@ -165,7 +165,7 @@ def test_another_environment_fails_unless_it_is_to_be_ignored(tmp_path: Path) ->
     ended = replay(tmp_path, *trusted)
     [mismatch] = ended.json()["env_mismatches"]
     assert (ended.code, mismatch["field"], mismatch["saved"]) == (1, "python", "3.0.0")
-    ignored = replay(tmp_path, *trusted, "--ignore-environment", "--format", "text")
+    ignored = replay(tmp_path, *trusted, "--allow-env-drift", "all", "--format", "text")
     assert ignored.code == 0
     assert "do not count" in ignored.out
 

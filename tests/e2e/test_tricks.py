@@ -216,8 +216,8 @@ class Strict(BaseJudge):
 def test_a_judge_whose_code_comes_with_the_change(kind: str, here: Path) -> None:
     """The judge of main decides, so that the case which its new code lets pass is broken all the same."""
     name = "strict_judge:Strict" if kind == "a plug-in" else "command"
-    more = "" if kind == "a plug-in" else "judge-config: judges.json\n"
-    repository = Repository(here, cases=3, settings=f"judge: {name}\n{more}")
+    more = {} if kind == "a plug-in" else {"judge_config": "judges.json"}
+    repository = Repository(here, cases=3, settings={"judges": name, **more})
 
     def judging(honestly: bool) -> None:
         looks = '"escalate" not in [each.get("tool") for each in case["trace"]]' if honestly else "True"

@@ -289,7 +289,7 @@ _RECORD = RunRecord(
     {"a": CaseRecord(case_id="a", definition="9b", passed=1, scored=2, missed={"timeout": 1}, cost_usd=0.1)},
 )
 _MAIN = encode_used(_RECORD, [_RECORD])
-_SETTINGS = b"suite: [suites/a.json]\nmin-pass-rate: 0.95\njudge: policy,regex\npreset: release\nagent-command: x\ntrials: 3\n"
+_SETTINGS = b"suites: [suites/a.json]\npolicy: {min_pass_rate: 0.95, preset: release, safety: [a]}\njudges: {policy: {}, regex: {hard: false}}\nagent: ./x\ntrials: 3\n"
 _JUDGES = (OLD / "inputs/judges.json").read_bytes()
 _ANSWERS = [
     b'{"assistant_output": "x", "tool_calls": [{"tool": "t", "arguments": {"a": 1}, "output": [1]}], "cost_usd": 0.1}',

@@ -74,7 +74,6 @@ GITHUB = PlatformSpec(
             "baseline-workflow",
             "text",
             "File name or id of the workflow whose runs may be the baseline. Default: this workflow.",
-            in_file=True,
         ),
         own_input(
             "upload-evidence",
@@ -82,14 +81,12 @@ GITHUB = PlatformSpec(
             "Upload the evidence archive as the artifact `baseline-artifact` from within this step, not by "
             "a later one.",
             default="false",
-            in_file=True,
         ),
         own_input(
             "comment-author",
             "text",
             "Login under which the token writes comments, for tokens that cannot say it themselves. "
             f"Default: asked from GitHub, else `{USUAL_AUTHOR}`.",
-            in_file=True,
         ),
     ),
     input_prefix="INPUT_",

@@ -59,7 +59,6 @@ GITLAB = PlatformSpec(
             "baseline-job",
             "text",
             "Name of the GitLab job whose artifacts hold the baseline. Default: this job's name.",
-            in_file=True,
         ),
     ),
     secret_names=frozenset(

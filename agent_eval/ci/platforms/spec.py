@@ -15,12 +15,9 @@ SUMMARY_LIMIT = 1 << 20
 
 
 def own_input(name: str, kind: Kind, about: str, **more: Any) -> Option:
-    """Make a row of the job that only one platform needs, which `agent-eval.yml` may not say.
-
-    The file comes with the code under test: it may not say where a token goes, nor choose the baseline.
-    """
+    """Make a row of the job that only one platform needs."""
     field_name = name.replace("-", "_")
-    fields = {"goes_to": f"platform.{field_name}", "commands": (CI,), "in_file": False, **more}
+    fields = {"goes_to": f"platform.{field_name}", "commands": (CI,), **more}
     return Option(name, kind, about, **fields)
 
 

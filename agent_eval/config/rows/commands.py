@@ -9,36 +9,31 @@ from agent_eval.config.options import REGISTRY, Command, Option
 # fmt: off
 # A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
 
-_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "demo-agent", "schema show", "completion")
+_OF_ONE_FORM: tuple[Command, ...] = ("ci", "demo", "dev demo-agent", "schema show", "completion")
 """Commands that print one kind of text: prose, JSON, or a script."""
 
 PACKS: tuple[Option, ...] = (
     Option("run", "path", "Evidence pack, or archive of one.", goes_to="pack",
-           commands=("rejudge", "replay", "pack verify", "pack expand", "pack compact"), metavar="PACK",
-           required=True),
-    Option("run", "path", "Evidence pack of a run of an agent.", goes_to="pack", commands=("replay-exec",),
-           metavar="PACK", required=True),
+           commands=("rejudge", "replay", "dev expand", "dev compact"), metavar="PACK", required=True),
+    Option("run", "path", "Evidence pack, or archive of one; same as the argument PACK.", goes_to="run",
+           commands=("verify",), metavar="PACK"),
+    Option("run-agent", "switch",
+           "Run the agent of the pack again, or the one that is named, and compare what it does.",
+           goes_to="run_agent", commands=("replay",)),
     Option("allow-env-drift", "list",
-           "Pin of the environment that may differ: python, packages, packages.orjson, judges. Differences "
-           "are reported, and do not count.",
+           "Pin of the environment that may differ: python, packages, packages.orjson, judges, or all. "
+           "Differences are reported, and do not count.",
            goes_to="allowed_drift", commands=("replay",), metavar="KEY"),
-    Option("trust-pack-commands", "switch",
-           "Let judges that the pack names run commands and be imported, once --public-key has verified its "
-           "signature. Without it only built-in judges that run nothing judge.",
-           goes_to="trust_commands", commands=("replay",), default="false"),
     Option("trust-pack", "text",
-           "Run what the pack names, if this is the digest of its manifest.json. A pack made here needs "
-           "none.",
-           goes_to="trusted_digest", commands=("replay-exec",), metavar="SHA256"),
-    Option("ignore-environment", "switch",
-           "Report differences of interpreter, machine and packages, and do not count them.",
-           goes_to="ignore_environment", commands=("replay-exec",), default="false"),
+           "Run what the pack names, if this is the digest of its manifest.json, or it is `signed` by a "
+           "--public-key. A pack made here needs neither.",
+           goes_to="trust_pack", commands=("replay",), metavar="SHA256|signed"),
     Option("runs", "integer",
            "How often an agent is run. Recorded trials are all used, however many there are.",
            goes_to="runs", commands=("stability-check",), default="5", bounds=(2, 10_000), metavar="N"),
     Option("execution-mode", "choice",
            "Judge recorded trials, or run an agent; follows from whether one is given.",
-           goes_to="execution_mode", commands=("stability-check",),
+           goes_to="execution_mode", commands=("stability-check",), hidden=True,
            choices=("trace_score", "propose_execute_repair")),
     Option("baseline", "text",
            "Evidence pack, or archive of one, to compare with; or the name of a registered baseline.",
@@ -62,7 +57,8 @@ PACKS: tuple[Option, ...] = (
            "In place of a comparison: evidence pack, or archive of one, of a run that is compared with none.",
            goes_to="run", commands=("gate", "report markdown", "report html"), metavar="PACK"),
     Option("config", "path",
-           "JSON or YAML file with the same names, such as min_pass_rate; flags override it.",
+           "Configuration file, or one of a policy alone; flags override it. Default: agent-eval.yml, where "
+           "there is one.",
            goes_to="config", commands=("gate",), metavar="FILE"),
     Option("apply-waivers", "switch", "Leave out regressions that the registry waives.",
            goes_to="apply_waivers", commands=("gate",), default="false"),
@@ -74,7 +70,7 @@ PACKS: tuple[Option, ...] = (
            goes_to="fresh", commands=("merge",), default="false"),
     Option("gate", "path", "The decision made on the comparison, or on the run.", goes_to="decision",
            commands=("report markdown", "report html"), metavar="FILE"),
-    Option("replay", "path", "Report of `replay` or `replay-exec` on the candidate.", goes_to="replay",
+    Option("replay", "path", "Report of `replay` on the candidate.", goes_to="replay",
            commands=("report markdown",), metavar="FILE"),
     Option("report-title", "text", "Heading of the report.", goes_to="report_title",
            commands=("report markdown",), default="Agent Eval Report", aliases=("title",)),
@@ -89,15 +85,15 @@ PACKS: tuple[Option, ...] = (
     Option("out", "path", "Where the report is written as JSON; `-` for stdout.", goes_to="out",
            commands=("stability-check",), metavar="FILE"),
     Option("out", "path",
-           "The report, `-` for stdout; compare/replay_report.json in the pack when not given.",
+           "The report, `-` for stdout; compare/replay_report.json in the pack, or of an agent "
+           "compare/replay_exec_report.json, when not given.",
            goes_to="out", commands=("replay",), metavar="FILE"),
-    Option("out", "path",
-           "The report, `-` for stdout; compare/replay_exec_report.json in the pack when not given.",
-           goes_to="out", commands=("replay-exec",), metavar="FILE"),
+    Option("out", "path", "Write the result to this file as JSON; `-` for stdout.", goes_to="out",
+           commands=("attest", "verify", "dev adapter-conformance", "dev contracts-check"), metavar="FILE"),
     Option("out", "path", "Markdown file to write; `-` for stdout.", goes_to="out",
            commands=("report markdown",), metavar="FILE", default="-"),
     Option("out", "path", "The evidence pack to write.", goes_to="out",
-           commands=("merge", "pack expand", "pack compact"), metavar="DIRECTORY", required=True),
+           commands=("merge", "dev expand", "dev compact"), metavar="DIRECTORY", required=True),
     Option("out", "path", "Where the files are written.", goes_to="out", commands=("init",), default=".",
            metavar="DIRECTORY"),
     Option("out", "path", "Where suites, evidence and report are written.", goes_to="out", commands=("demo",),
@@ -110,21 +106,18 @@ PACKS: tuple[Option, ...] = (
            default="false"),
     Option("install", "switch", "Write the script where the shell finds it, in place of printing it.",
            goes_to="install", commands=("completion",), default="false"),
-    Option("input", "path", "Suite to check.", goes_to="suite", commands=("schema validate",),
-           metavar="FILE"),
+    Option("input", "lines", "Suite to check; same as the argument SUITE.", goes_to="inputs",
+           commands=("validate",), metavar="FILE", hidden=True),
     Option("input", "path", "Suite to migrate.", goes_to="suite", commands=("schema migrate",),
            metavar="FILE", required=True),
     Option("strict", "switch", "Refuse fields that the schema does not define.", goes_to="strict",
-           commands=("validate", "schema validate"), default="false"),
+           commands=("validate",), default="false"),
     Option("suite-key-env", "variables",
            "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
            "Default: `AUI_API_KEY`.",
-           goes_to="key_variables", commands=("validate", "plan", "schema validate"), metavar="NAME"),
-    Option("suite-format", "choice",
-           "Format whose JSON Schema is shown: suites of cases, or suites of conversations.",
-           goes_to="suite_format", commands=("schema show",), default="cases", choices=("cases", "aui")),
+           goes_to="key_variables", commands=("validate", "plan"), metavar="NAME"),
     Option("require-version", "text", "Schema version the suite must state.", goes_to="require_version",
-           commands=("schema validate",), metavar="VERSION"),
+           commands=("validate",), metavar="VERSION"),
     Option("output", "path", "The .json or .jsonl file to write.", goes_to="target",
            commands=("schema migrate",), metavar="FILE", required=True),
     Option("target-version", "text",
@@ -132,28 +125,16 @@ PACKS: tuple[Option, ...] = (
            goes_to="target_version", commands=("schema migrate",), metavar="VERSION"),
 )
 
-IMPORTING: tuple[Command, ...] = ("import-trace", "import-framework", "import-transcript")
-"""Commands that import."""
+IMPORTING: tuple[Command, ...] = ("import",)
 
 IMPORTS: tuple[Option, ...] = (
-    Option("provider", "choice",
-           "Which provider's format the input has. auto recognises that of each record by its structure.",
-           goes_to="provider", commands=("import-trace",), default="auto",
-           choices=("auto", "openai", "anthropic", "vertex", "foundry", "bedrock")),
-    Option("framework", "choice",
-           "Which framework's format the input has. auto recognises that of each record by its structure.",
-           goes_to="framework", commands=("import-framework",), default="auto",
-           choices=(*("auto", "langgraph", "openai_agents", "autogen", "crewai", "semantic_kernel", "ai_sdk"),
-                    *("pydantic_ai", "strands", "haystack", "llama_index", "agent_framework", "smolagents"))),
-    Option("source", "choice",
-           "Which program's format the input has. auto recognises that of each record by its structure.",
-           goes_to="source", commands=("import-transcript",), default="auto",
-           choices=(*("auto", "otel", "openinference", "mlflow", "langfuse", "claude_code", "codex"),
-                    *("copilot_cli", "opencode", "swe_agent", "mini_swe_agent", "openhands", "gemini_cli"),
-                    *("cursor", "droid", "kimi_cli", "pi", "managed_agents"),
-                    *("atif", "inspect", "tau_bench", "agentdojo"))),
-    Option("input", "lines", "File or directory to import; - reads standard input.", goes_to="inputs",
-           commands=IMPORTING, metavar="PATH", required=True),
+    Option("from", "text", "Format of the input. Default: recognised by itself, record by record.",
+           goes_to="format", commands=IMPORTING, default="auto", metavar="FORMAT",
+           aliases=("provider", "framework", "source")),
+    Option("family", "choice", "Only formats of this family.", goes_to="family", commands=IMPORTING,
+           choices=("provider", "framework", "transcript"), hidden=True),
+    Option("input", "lines", "File or directory to import; same as the argument FILE.", goes_to="inputs",
+           commands=IMPORTING, metavar="PATH", hidden=True),
     Option("out", "path", "The .json or .jsonl suite to write.", goes_to="out", commands=IMPORTING,
            metavar="FILE", required=True),
     Option("dataset-id", "id", "Id of the suite; without it the name of the first input.",
@@ -173,16 +154,17 @@ IMPORTS: tuple[Option, ...] = (
            "JSON Lines file for what was lost, unknown or changed, with record, field and reason.",
            goes_to="diagnostics_out", commands=IMPORTING, metavar="FILE"),
     Option("schema-fixtures-dir", "path", "Directory with suites, at least one of each schema version.",
-           goes_to="suite_fixtures", commands=("contracts-check",), metavar="DIR", required=True),
+           goes_to="suite_fixtures", commands=("dev contracts-check",), metavar="DIR", required=True),
     Option("adapter-fixtures-dir", "path", "Directory with a directory of exports for each format.",
-           goes_to="adapter_fixtures", commands=("contracts-check",), metavar="DIR", required=True),
+           goes_to="adapter_fixtures", commands=("dev contracts-check",), metavar="DIR", required=True),
     Option("fixtures-dir", "path", "Directory with a directory of exports for each format.",
-           goes_to="adapter_fixtures", commands=("adapter-conformance",), metavar="DIR", required=True),
+           goes_to="adapter_fixtures", commands=("dev adapter-conformance",), metavar="DIR", required=True),
     Option("min-fixtures-per-provider", "count", "Exports that each provider and each framework must have.",
-           goes_to="minimum", commands=("adapter-conformance", "contracts-check"), default="2", metavar="N"),
+           goes_to="minimum", commands=("dev adapter-conformance", "dev contracts-check"), default="2",
+           metavar="N"),
 )
 
-_GENERATE: tuple[Command, ...] = ("benchmark-generate",)
+_GENERATE: tuple[Command, ...] = ("generate",)
 
 BENCHMARKS: tuple[Option, ...] = (
     Option("archetype", "choice", "What kind of agent the suite is for.", goes_to="archetype",
@@ -199,19 +181,19 @@ BENCHMARKS: tuple[Option, ...] = (
 )
 
 CI_FILES = (
-    *("all", "github", "gitlab", "buildkite", "circleci", "jenkins"),
+    *("all", "none", "github", "gitlab", "buildkite", "circleci", "jenkins"),
     *("gitlab-pip", "buildkite-pip", "circleci-pip", "jenkins-pip"),
 )
-"""One name for each file of a CI platform, and `all` for those that run the image."""
+"""One name for each file of a CI platform; `all` for those that run the image."""
 
 STARTER_FILES: tuple[Option, ...] = (
     Option("agent", "text",
-           "The agent that CI runs: a command line, an address, `openai:MODEL` or `anthropic:MODEL`. "
-           "Without one, the recorded traces of the suite are judged.",
+           "The agent: a command line, an address, `openai:MODEL`, `anthropic:MODEL` or "
+           "`python:module:function`. Without one, a sample is written.",
            goes_to="agent", commands=("init",)),
     Option("ci", "lines",
            "CI platform to write a file for; repeatable. Its file runs the image; the one with `-pip` "
-           "installs agent-eval beside the job's own Python. Default: all, or github with --action.",
+           "installs agent-eval beside the job's own Python. Default: what the repository uses, else all.",
            goes_to="platforms", commands=("init",), choices=CI_FILES),
     Option("action", "text",
            "Where the action lives, pinned by a commit that you have reviewed: owner/repository@commit.",
@@ -243,7 +225,7 @@ HTML: tuple[Option, ...] = (
 
 HISTORY: tuple[Option, ...] = (
     Option("dataset-id", "text", "The dataset, where there are several.", goes_to="dataset_id",
-           commands=("history show", "drift")),
+           commands=("history show", "history drift")),
     Option("policy", "path", "The gate's policy, which says what is in quarantine.", goes_to="policy",
            commands=("history show",), metavar="FILE"),
     Option("runs", "integer", "Newest runs that are shown; rates are of all.", goes_to="runs",
@@ -254,21 +236,21 @@ HISTORY: tuple[Option, ...] = (
     Option("release", "lines",
            "Evidence pack, or archive of one, of the release. Repeatable: several runs of one release know "
            "its rate better.",
-           goes_to="release", commands=("drift",), required=True, metavar="PACK"),
+           goes_to="release", commands=("history drift",), required=True, metavar="PACK"),
 )
 
 EXPORTS: tuple[Option, ...] = (
     Option("run", "path", "Evidence pack, or archive of one.", goes_to="pack",
-           commands=("export-junit", "export-csv", "export-otel"), metavar="PACK", required=True),
-    Option("out", "path", "The XML file to write; `-` for stdout.", goes_to="out", commands=("export-junit",),
+           commands=("export junit", "export csv", "export otel"), metavar="PACK", required=True),
+    Option("out", "path", "The XML file to write; `-` for stdout.", goes_to="out", commands=("export junit",),
            metavar="FILE", required=True),
-    Option("out", "path", "The CSV file to write; `-` for stdout.", goes_to="out", commands=("export-csv",),
+    Option("out", "path", "The CSV file to write; `-` for stdout.", goes_to="out", commands=("export csv",),
            metavar="FILE", required=True),
     Option("out", "path", "The JSON Lines file to write; `-` for stdout.", goes_to="out",
-           commands=("export-otel",), metavar="FILE", required=True),
+           commands=("export otel",), metavar="FILE", required=True),
     Option("protocol", "choice",
            "Rows that read easily, or OTLP/JSON as OpenTelemetry's file exporter writes it.",
-           goes_to="protocol", commands=("export-otel",), default="jsonl",
+           goes_to="protocol", commands=("export otel",), default="jsonl",
            choices=("jsonl", "otlp-json")),
 )
 
@@ -279,22 +261,20 @@ ATTESTATIONS: tuple[Option, ...] = (
            goes_to="out", commands=("keygen",), default="agent-eval-key.pem", metavar="FILE"),
     Option("run", "path", "Evidence pack.", goes_to="pack", commands=("attest",), metavar="PACK",
            required=True),
-    Option("run", "path", "Evidence pack, or archive of one.", goes_to="pack",
-           commands=("verify-attestation",), metavar="PACK", required=True),
     Option("key", "path",
            "Private ECDSA P-256 key in PEM. Default: the key in AGENT_EVAL_SIGNING_KEY, if that is set.",
            goes_to="key", commands=("attest",), metavar="FILE"),
     Option("public-key", "lines",
            "Public key in PEM, with which the pack must have been signed. Of several, in a file or "
            "repeated, one is enough.",
-           goes_to="public_key", commands=("verify-attestation", "verify", "pack verify", "replay"),
+           goes_to="public_key", commands=("verify", "replay"),
            metavar="FILE"),
     Option("secret", "secret",
            "Shared secret, for integrity by HMAC: every holder can make it, so it is no signature. Other "
            "users of the machine can read a flag, so prefer --secret-file, or AGENT_EVAL_ATTESTATION_SECRET.",
-           goes_to="secret", commands=("attest", "verify-attestation")),
+           goes_to="secret", commands=("attest", "verify")),
     Option("secret-file", "path", "File with the shared secret.", goes_to="secret_file",
-           commands=("attest", "verify-attestation"), metavar="FILE"),
+           commands=("attest", "verify"), metavar="FILE"),
     Option("gate", "path",
            "Decision of the gate on this pack; one that did not pass is refused. Default: the one in the "
            "pack, which is left out unless it passed.",
@@ -303,26 +283,18 @@ ATTESTATIONS: tuple[Option, ...] = (
            commands=("attest",)),
     Option("attestation", "path",
            "Attestation of the result that is not in the pack: a Sigstore bundle or a DSSE envelope.",
-           goes_to="attestation", commands=("verify-attestation",), metavar="FILE"),
-    Option("require-signature", "switch", "Refuse a pack without a signature, whatever else vouches for it.",
-           goes_to="require_signature", commands=("verify-attestation",), default="false"),
-    Option("require-gate", "switch", "Refuse a pack without an attestation that its gate passed.",
-           goes_to="require_gate", commands=("verify-attestation",), default="false"),
+           goes_to="attestation", commands=("verify",), metavar="FILE"),
+    Option("require", "list",
+           "Refuse a pack without it: signature, gate (an attestation that it passed), origin (a key or a "
+           "secret that vouches), commit=SHA, dataset=ID, run=ID.",
+           goes_to="required", commands=("verify",), metavar="WHAT"),
     Option("allow-unsigned", "switch",
            "Check only that the pack is whole, where neither key nor secret is given.",
-           goes_to="allow_unsigned", commands=("verify-attestation",), default="false"),
-    Option("expect-commit", "text",
-           "Refuse the evidence of another commit. A signature says who made a pack, not that it is the "
-           "right one.",
-           goes_to="expect_commit", commands=("verify-attestation",), metavar="SHA"),
-    Option("expect-dataset", "id", "Refuse the evidence of another dataset.", goes_to="expect_dataset",
-           commands=("verify-attestation",), metavar="ID"),
-    Option("expect-run", "id", "Refuse the evidence of another run.", goes_to="expect_run",
-           commands=("verify-attestation",), metavar="ID"),
+           goes_to="allow_unsigned", commands=("verify",), default="false", hidden=True),
     Option("signing-key", "private key",
            "Private ECDSA P-256 key in PEM, from a secret of the CI system: the evidence is signed with it. "
            "No agent gets it, and no output has it.",
-           goes_to="signing_key", commands=("ci",), metavar="PEM", in_file=False),
+           goes_to="signing_key", commands=("ci",), metavar="PEM"),
     Option("attest", "switch",
            "Write the result, and a gate that passed, as in-toto predicates into the evidence even without "
            "a key, for a later step that signs them.",
@@ -330,7 +302,7 @@ ATTESTATIONS: tuple[Option, ...] = (
     Option("baseline-public-key", "path",
            "Public key in PEM with which the baseline must have been signed; evidence that was not is not "
            "used. Of several in the file one is enough, so that a key can be replaced.",
-           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE", in_file=False),
+           goes_to="baseline_public_key", commands=("ci", "compare", "gate"), metavar="FILE"),
     Option("candidate-public-key", "path",
            "Public key in PEM with which the candidate must have been signed, or several.",
            goes_to="candidate_public_key", commands=("compare", "gate"), metavar="FILE"),
@@ -341,10 +313,14 @@ _SETS_A_BASELINE: tuple[Command, ...] = ("registry baseline-set", "registry base
 REGISTERED: tuple[Option, ...] = (
     Option("suite", "path", "Suite to register.", goes_to="suite", commands=("registry dataset-add",),
            metavar="FILE", required=True),
-    Option("name", "text", "Name of the baseline.", goes_to="name",
-           commands=(*_SETS_A_BASELINE, "registry baseline-show", "bless"), required=True),
-    Option("name", "text", "Only approvals of this baseline.", goes_to="name",
-           commands=("registry approval-list",)),
+    Option("name", "text", "Name of the baseline.", goes_to="name", commands=(*_SETS_A_BASELINE, "bless"),
+           required=True),
+    Option("only", "choice", "Only entries of this kind.", goes_to="only", commands=("registry list",),
+           choices=("datasets", "baselines", "baseline", "approvals", "waivers"), hidden=True),
+    Option("name", "text", "Only of this baseline; same as the argument NAME.", goes_to="of",
+           commands=("registry list",), aliases=("baseline-name",), hidden=True),
+    Option("all", "switch", "With waivers that have ended.", goes_to="with_ended",
+           commands=("registry list",)),
     Option("run", "path", "Evidence pack of the run.", goes_to="run", commands=(*_SETS_A_BASELINE, "bless"),
            metavar="PACK", required=True),
     Option("dataset-id", "text", "Must be the suite's own when given.", goes_to="dataset_id",
@@ -354,11 +330,10 @@ REGISTERED: tuple[Option, ...] = (
     Option("description", "text", "For people.", goes_to="description", commands=("registry dataset-add",)),
     Option("tag", "list", "Tags, separated by commas; or the flag repeated.", goes_to="tags",
            commands=("registry dataset-add",)),
-    Option("notes", "text", "For people.", goes_to="notes", commands=_SETS_A_BASELINE),
+    Option("description", "text", "For people.", goes_to="notes", commands=_SETS_A_BASELINE,
+           aliases=("notes",)),
     Option("baseline-name", "text", "Baseline the regression is against.", goes_to="baseline_name",
            commands=("registry waiver-add",), required=True),
-    Option("baseline-name", "text", "Only waivers of this baseline.", goes_to="baseline_name",
-           commands=("registry waiver-list",)),
     Option("approved-by", "text", "Who approves it.", goes_to="approved_by",
            commands=("registry baseline-promote", "registry waiver-add"), required=True),
     Option("rationale", "text", "Why.", goes_to="rationale", commands=("registry baseline-promote",),
@@ -376,14 +351,10 @@ REGISTERED: tuple[Option, ...] = (
     Option("expires-at", "text",
            "When the waiver ends: a day, or ISO 8601 with its offset. Default: in 90 days.",
            goes_to="expires_at", commands=("registry waiver-add",), metavar="TIME"),
-    Option("active-only", "switch", "Leave out revoked and expired ones.", goes_to="active_only",
-           commands=("registry waiver-list",), default="false"),
-    Option("waiver-id", "text", "From waiver-list.", goes_to="waiver_id",
-           commands=("registry waiver-revoke",), required=True),
-    Option("revoked-by", "text", "Who revokes it.", goes_to="revoked_by",
-           commands=("registry waiver-revoke",), required=True),
-    Option("limit", "count", "How many changes.", goes_to="limit", commands=("registry audit-log",),
-           default="100", metavar="N"),
+    Option("waiver-id", "text", "The waiver; same as the argument ID.", goes_to="waiver_id",
+           commands=("registry waiver-revoke",), hidden=True),
+    Option("approved-by", "text", "Who revokes it.", goes_to="approved_by",
+           commands=("registry waiver-revoke",), required=True, aliases=("revoked-by",)),
     Option("registry-path", "path", "The registry.", goes_to="registry_path",
            commands=(*(name for name in get_args(Command) if name.startswith("registry ")), "bless"),
            default=REGISTRY, metavar="FILE"),
@@ -392,9 +363,9 @@ REGISTERED: tuple[Option, ...] = (
 FORMAT: tuple[Option, ...] = (
     Option("verbose", "switch",
            "In prose, list every case that did not pass, not only the first ten. Short: -v.",
-           goes_to="verbose", commands=("run", "run-loop"), aliases=("v",)),
+           goes_to="verbose", commands=("run",), aliases=("v",)),
     Option("quiet", "switch", "In prose, list no cases, only the totals. Short: -q.", goes_to="quiet",
-           commands=("run", "run-loop"), aliases=("q",)),
+           commands=("run",), aliases=("q",)),
     Option("format", "choice", "Text for people, or JSON for programs.",
            goes_to="output_format",
            commands=tuple(command for command in get_args(Command) if command not in _OF_ONE_FORM),

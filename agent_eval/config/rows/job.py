@@ -38,7 +38,7 @@ GATE: tuple[Option, ...] = (
            "The agent of the base, written as for `agent`, to run cases again: an address, a hosted model, "
            "or `docker run … IMAGE@sha256:…`. Leave it out for a program of the repository, which is built "
            "from the base commit.",
-           goes_to="base_agent", commands=("ci",), in_file=False),
+           goes_to="base_agent", commands=("ci",)),
     Option("registry-path", "path",
            "The registry: accepted regressions (waivers) and baselines by name; need not exist. For a "
            "change the base branch's version counts.",
@@ -71,15 +71,15 @@ JOB: tuple[Option, ...] = (
     Option("evidence", "path",
            "Judge nothing: decide on the evidence of the suites that earlier jobs of this run made, such as "
            "the merged shards of one: a pack, or a directory or archive of packs.",
-           goes_to="evidence", commands=("ci",), in_file=False),
+           goes_to="evidence", commands=("ci",)),
     Option("report-run-id", "integer",
            "Run nothing: report on the sealed evidence that this finished run of a change left, by the "
            "rules of the base branch. For the second job, which comments on changes from forks.",
-           goes_to="report_run_id", commands=("ci",), in_file=False),
+           goes_to="report_run_id", commands=("ci",)),
     Option("allow-fork-with-secrets", "switch",
            "Evaluate the code of a fork even in a job that has this repository's secrets and token. Only "
            "for jobs that a person approves one by one.",
-           goes_to="allow_fork_with_secrets", commands=("ci",), default="false", in_file=False),
+           goes_to="allow_fork_with_secrets", commands=("ci",), default="false"),
     Option("out", "path",
            "Directory for the evidence packs, the archive and the report; what an earlier run of this job "
            "left there is replaced, anything else is not touched.",

@@ -8,13 +8,25 @@ from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
 # fmt: off
 # A row is its name and kind, its help, and where its value goes: two to five lines, and not fifteen.
 
+_READS_THE_FILE: tuple[Command, ...] = (
+    *("run", "stability-check", "rejudge", "compare", "ci"),
+    *("history show", "report markdown", "report html"),
+)
+"""Commands that do what `agent-eval.yml` says; `gate` also takes a file of a policy alone."""
+
 RUN: tuple[Option, ...] = (
+    Option("config", "path", "Configuration file. Default: agent-eval.yml, where there is one.",
+           goes_to="config", commands=_READS_THE_FILE, metavar="FILE"),
+    Option("set", "lines",
+           "In place of a key of agent-eval.yml, such as limits.case.seconds=60; the value is YAML. "
+           "Repeatable.",
+           goes_to="set_values", commands=(*_READS_THE_FILE, "gate"), metavar="KEY=VALUE"),
     Option("suite", "path", "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml.",
            goes_to="suite", commands=("stability-check",), metavar="FILE", required=True),
     Option("suite", "lines",
            "Suite, with recorded traces unless an agent is run: .json, .jsonl or .yaml, or a quoted glob. "
            "Repeatable, and the same as a SUITE without a flag.",
-           goes_to="suite", commands=("run", "run-loop"), metavar="FILE"),
+           goes_to="suite", commands=("run",), metavar="FILE"),
     Option("suite", "lines",
            "Suites to score, one a line: paths or globs such as `suites/*.jsonl`. Each has its own evidence "
            "pack and its own baseline; the worst outcome counts.",
@@ -22,88 +34,84 @@ RUN: tuple[Option, ...] = (
     Option("out", "path",
            "The evidence pack to write; of several suites, the directory of their packs. Default: "
            "runs/SUITE-TIME.",
-           goes_to="output.pack", commands=("run", "run-loop"), metavar="DIRECTORY"),
+           goes_to="output.pack", commands=("run",), metavar="DIRECTORY"),
     Option("out", "path", "The evidence pack to write.", goes_to="output.pack", commands=("rejudge",),
            metavar="DIRECTORY", required=True),
     Option("judge", "list",
            "Judges, one a line or separated by commas: built-in names, entry points or `module:Class`. "
            "Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output.",
-           goes_to="judging.judges", commands=("run", "run-loop", "stability-check", "replay-exec", "ci"),
+           goes_to="judging.judges", commands=("run", "stability-check", "replay", "ci"),
            metavar="NAME", aliases=("judges",)),
     Option("judge", "list",
            "Judge to apply: a built-in or plug-in name, or `module:Class`. Repeat for several. Required "
            "unless the pack is of a suite of conversations, which `strict` and `llm` judge.",
            goes_to="judging.judges", commands=("rejudge",), metavar="NAME", aliases=("judges",)),
-    Option("judge", "list",
-           "Judge to apply in place of those that the pack names, which may then be a plug-in or run a "
-           "command.",
-           goes_to="judging.judges", commands=("replay",), metavar="NAME", aliases=("judges",)),
     Option("judge-config", "path", "JSON or YAML file with each judge's configuration, by judge name.",
            goes_to="judging.judge_config",
-           commands=("run", "run-loop", "stability-check", "replay", "replay-exec", "rejudge", "ci"),
+           commands=("run", "stability-check", "replay", "rejudge", "ci"),
            metavar="FILE"),
     Option("redact-pattern", "lines",
            "Text to replace by [redacted] in everything that is written: NAME=REGEX, an expression of RE2 "
            "and a name for messages. Repeat it for several.",
-           goes_to="redaction.patterns", commands=("run", "run-loop", "rejudge", "ci"), metavar="NAME=REGEX"),
+           goes_to="redaction.patterns", commands=("run", "rejudge", "ci"), metavar="NAME=REGEX"),
     Option("redact-field", "list",
            "Field of cases, events and answers whose value is replaced, also where a text repeats it: a "
            "name at any depth, as ssn, or with those above, as customer.ssn.",
-           goes_to="redaction.fields", commands=("run", "run-loop", "rejudge", "ci"), metavar="NAME"),
+           goes_to="redaction.fields", commands=("run", "rejudge", "ci"), metavar="NAME"),
     Option("redact-personal", "switch",
            "Replace e-mail addresses, card numbers, and the values of fields that hold the name of a person.",
-           goes_to="redaction.personal", commands=("run", "run-loop", "rejudge", "ci"), default="false"),
+           goes_to="redaction.personal", commands=("run", "rejudge", "ci"), default="false"),
     Option("executor", "choice",
            "Where recorded traces are judged or an agent is run: on this machine, or on a Dask cluster.",
-           goes_to="judging.executor", commands=("run", "run-loop"), default="local",
+           goes_to="judging.executor", commands=("run",), default="local",
            choices=("local", "dask")),
     Option("dask-scheduler", "text", "Scheduler of the cluster: tcp://host:8786.",
-           goes_to="judging.dask_scheduler", commands=("run", "run-loop"), metavar="ADDRESS"),
+           goes_to="judging.dask_scheduler", commands=("run",), metavar="ADDRESS"),
     Option("case", "lines", "Only this case. Repeatable.", goes_to="cases",
-           commands=("run", "run-loop", "stability-check", "replay-exec"), metavar="ID"),
+           commands=("run", "stability-check", "replay"), metavar="ID"),
     Option("shard", "text",
            "Only the cases of shard K of N, which `merge` joins with the others; such as 3/8.",
-           goes_to="shard", commands=("run", "run-loop"), metavar="K/N"),
+           goes_to="shard", commands=("run",), metavar="K/N"),
     Option("layout", "choice", "A folder a case, or shards; auto takes shards beyond 2,000 cases.",
-           goes_to="output.layout", commands=("run", "run-loop", "rejudge"), default="auto",
+           goes_to="output.layout", commands=("run", "rejudge"), default="auto",
            choices=("auto", "files", "compact")),
     Option("fresh", "switch",
            "Start over: replace the evidence of an earlier run of an agent or of a registered baseline, and "
            "discard the journal of an unfinished run.",
-           goes_to="output.fresh", commands=("run", "run-loop", "rejudge"), default="false"),
+           goes_to="output.fresh", commands=("run", "rejudge"), default="false"),
     Option("registry-path", "path",
            "The registry, whose baselines are not replaced unless --fresh is set; need not exist.",
-           goes_to="output.registry", commands=("run", "run-loop", "rejudge"), default=REGISTRY,
+           goes_to="output.registry", commands=("run", "rejudge"), default=REGISTRY,
            metavar="FILE"),
     Option("run-id", "text", "Name of this run; made from the time when not given.",
-           goes_to="identity.run_id", commands=("run", "run-loop", "rejudge")),
+           goes_to="identity.run_id", commands=("run", "rejudge")),
     Option("agent-version", "text", "Version of the agent.", goes_to="identity.agent_version",
-           commands=("run", "run-loop"), default="unknown"),
+           commands=("run",), default="unknown"),
     Option("model", "text",
            "Model of the agent, which the evidence names; with `base-url` and no agent, the one that is "
            "asked there.",
-           goes_to="identity.model", commands=("run", "run-loop", "ci"), default="unknown",
+           goes_to="identity.model", commands=("run", "ci"), default="unknown",
            aliases=("agent-model",)),
-    Option("seed", "seed", "Seed of the run.", goes_to="identity.seed", commands=("run", "run-loop"),
+    Option("seed", "seed", "Seed of the run.", goes_to="identity.seed", commands=("run",),
            default="0", metavar="INTEGER"),
     Option("prompt-hash", "text",
            "Digest of the agent's prompts; that of the system prompt's file when not given.",
-           goes_to="identity.prompt_hash", commands=("run", "run-loop", "ci")),
+           goes_to="identity.prompt_hash", commands=("run", "ci")),
     Option("policy-hash", "text", "Digest of the agent's policy.", goes_to="identity.policy_hash",
-           commands=("run", "run-loop", "ci")),
+           commands=("run", "ci")),
     Option("container-image", "text", "Image the agent ran in, best with its digest.",
-           goes_to="identity.container_image", commands=("run", "run-loop", "ci")),
+           goes_to="identity.container_image", commands=("run", "ci")),
     Option("git-commit", "text", "Commit of the agent; read from the checkout when not given.",
-           goes_to="identity.git_commit", commands=("run", "run-loop")),
+           goes_to="identity.git_commit", commands=("run",)),
     Option("dependency-lock-hash", "text",
            "Digest of the agent's locked dependencies; that of the lock file in the working directory when "
            "not given.",
-           goes_to="identity.dependency_lock_hash", commands=("run", "run-loop", "ci")),
+           goes_to="identity.dependency_lock_hash", commands=("run", "ci")),
 )
 
-_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay-exec")
+_CONNECTS: tuple[Command, ...] = (*RUNS_AN_AGENT, "replay")
 """Commands that can name an agent."""
-_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "run-loop", "stability-check")
+_ON_THE_COMMAND_LINE: tuple[Command, ...] = ("run", "stability-check")
 
 _REPAIRS = "Attempts after a failed one, each told what the judges said, until one passes."
 
@@ -113,18 +121,18 @@ AGENT: tuple[Option, ...] = (
            "as JSON and writes its answer as JSON.",
            goes_to="agent.command", commands=_CONNECTS, metavar="COMMAND", aliases=("propose-command",)),
     Option("repair-command", "text", "With `agent-command`: what is run after a failed attempt instead.",
-           goes_to="agent.repair_command", commands=("run", "run-loop", "stability-check", "replay-exec"),
+           goes_to="agent.repair_command", commands=("run", "stability-check", "replay"),
            metavar="COMMAND"),
     Option("agent-url", "url", "Run the agent behind this address, which is sent the task by POST.",
-           goes_to="agent.url", commands=_CONNECTS, in_file=False),
+           goes_to="agent.url", commands=_CONNECTS),
     Option("agent", "text",
            "Run any kind of agent, written as its kind and what to run, such as `openai:MODEL`, or a "
            "command line, or an address. The guide to live agents lists every kind.",
-           goes_to="agent.name", commands=_CONNECTS, in_file=False),
+           goes_to="agent.name", commands=_CONNECTS),
     Option("base-url", "url",
            "Endpoint of a hosted model or an AUI agent. Where no agent is named, it is `model` behind this "
            "OpenAI-compatible endpoint; the key is `OPENAI_API_KEY` in the environment.",
-           goes_to="agent.base_url", commands=_CONNECTS, aliases=("agent-openai-base-url",), in_file=False),
+           goes_to="agent.base_url", commands=_CONNECTS, aliases=("agent-openai-base-url",)),
     Option("system-prompt", "path", "File with the system prompt of a hosted model.",
            goes_to="agent.system_prompt", commands=_CONNECTS, metavar="FILE"),
     Option("keep-agent-alive", "switch",
@@ -138,11 +146,11 @@ AGENT: tuple[Option, ...] = (
     Option("agent-env", "variables",
            "Names of environment variables that the agent's program may see, one a line or separated by "
            "commas. It sees `PATH`, `HOME` and the like, and no other; the job's own token is refused.",
-           goes_to="agent.environment", commands=_CONNECTS, metavar="NAME", in_file=False),
+           goes_to="agent.environment", commands=_CONNECTS, metavar="NAME"),
     Option("agent-header", "headers",
            "Headers for an agent behind an address, each from an environment variable: `NAME=VARIABLE`, one "
            "a line.",
-           goes_to="agent.headers", commands=_CONNECTS, metavar="NAME=VARIABLE", in_file=False),
+           goes_to="agent.headers", commands=_CONNECTS, metavar="NAME=VARIABLE"),
     Option("agent-gateway", "switch",
            "What answers at `agent-url` is a gateway or load balancer that the change does not build. Its "
            "429, 502, 503 and 504, and a connection that it breaks, are then infrastructure: sent again, "
@@ -153,24 +161,23 @@ AGENT: tuple[Option, ...] = (
            "`sh -e`. They see no variable but `PATH`, `HOME` and the like.",
            goes_to="setup.command", commands=("ci",), metavar="COMMANDS"),
     Option("setup-env", "variables", "Names of environment variables that `setup-command` may see as well.",
-           goes_to="setup.environment", commands=("ci",), metavar="NAME", in_file=False),
+           goes_to="setup.environment", commands=("ci",), metavar="NAME"),
     Option("setup-timeout-seconds", "amount", "How long `setup-command` may take.", goes_to="setup.seconds",
            commands=("ci",), default="900", unit="seconds", bounds=SECONDS_BOUNDS),
     Option("case-commands", "switch",
            "Run the `setup` and `teardown` commands of cases before and after each of their trials, in the "
            "agent's environment. Without it a suite that has such commands is refused.",
-           goes_to="agent.case_commands", commands=RUNS_AN_AGENT, default="false", in_file=False),
+           goes_to="agent.case_commands", commands=RUNS_AN_AGENT, default="false"),
     Option("case-command-timeout-seconds", "amount", "How long a `setup` or `teardown` command may take.",
            goes_to="agent.case_command_seconds", commands=RUNS_AN_AGENT, default="60", unit="seconds",
            bounds=SECONDS_BOUNDS),
     Option("trials", "integer",
            "How often the agent runs each case, at most 1000. More trials show smaller losses.",
-           goes_to="agent.trials", commands=("run", "run-loop", "ci"), default="1", bounds=(1, 1000),
+           goes_to="agent.trials", commands=("run", "ci"), default="1", bounds=(1, 1000),
            metavar="N", aliases=("loops",), recorded="trials"),
-    Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs", commands=("run", "ci"), default="0",
-           metavar="N", recorded="max_repairs"),
     Option("max-repairs", "count", _REPAIRS, goes_to="agent.max_repairs",
-           commands=("run-loop", "stability-check"), default="2", metavar="N", recorded="max_repairs"),
+           commands=("run", "stability-check", "ci"), default="0",
+           metavar="N", recorded="max_repairs"),
     Option("parallel", "parallel", "Cases at once, 1 to 256; `auto` adapts to what a hosted model takes.",
            goes_to="agent.parallel", commands=_CONNECTS, default="1", metavar="N|auto"),
     Option("strict-side-effects", "switch",
@@ -182,7 +189,7 @@ AGENT: tuple[Option, ...] = (
            goes_to="agent.share_expected_output", commands=_ON_THE_COMMAND_LINE, default="false",
            recorded="share_expected_output"),
     Option("tools", "text", "Live tools: an address, or `module:function`.", goes_to="agent.tools",
-           commands=("run", "run-loop", "stability-check", "replay-exec"), metavar="TOOLS",
+           commands=("run", "stability-check", "replay"), metavar="TOOLS",
            recorded="tool_server"),
     Option("record", "path", "Call live tools and write what they answer to this file.",
            goes_to="agent.record", commands=_ON_THE_COMMAND_LINE, metavar="FILE"),
@@ -196,35 +203,35 @@ AGENT: tuple[Option, ...] = (
            commands=_ON_THE_COMMAND_LINE, default="false"),
 )
 
-_KEEPS_REPLIES: tuple[Command, ...] = ("run", "run-loop", "rejudge", "stability-check")
+_KEEPS_REPLIES: tuple[Command, ...] = ("run", "rejudge", "stability-check")
 """Of these, the commands that may use a file of kept replies: one that a change brings along never gates."""
 
-_ASKS: tuple[Command, ...] = ("run", "run-loop", "rejudge", "replay-exec", "stability-check", "ci")
+_ASKS: tuple[Command, ...] = ("run", "rejudge", "replay", "stability-check", "ci")
 """Commands that may ask a model."""
 
 LLM: tuple[Option, ...] = (
     Option("llm-key", "secret",
            "API key of the model that judges and plays users. Default: `LLM_API_KEY`, else the provider's "
            "own variable.",
-           goes_to="judging.llm.key", commands=_ASKS, metavar="KEY", in_file=False),
+           goes_to="judging.llm.key", commands=_ASKS, metavar="KEY"),
     Option("provider", "choice",
            "Provider of the model that judges and plays users. `scripted` replies from a file, without "
            "network.",
            goes_to="judging.llm.provider", commands=_ASKS, default=DEFAULT_PROVIDER,
-           choices=tuple(MODELS), in_file=False),
+           choices=tuple(MODELS)),
     Option("llm-model", "text",
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="judging.llm.model", commands=_ASKS, metavar="NAME"),
     Option("llm-base-url", "url", "Endpoint of that model, where it is not the provider's own.",
-           goes_to="judging.llm.base_url", commands=_ASKS, in_file=False),
+           goes_to="judging.llm.base_url", commands=_ASKS),
     Option("llm-script", "path", "File with the replies of a `scripted` model.", goes_to="judging.llm.script",
-           commands=_ASKS, metavar="FILE", in_file=False),
+           commands=_ASKS, metavar="FILE"),
     Option("judge-votes", "integer",
            "Votes of the `llm` judge on each criterion, at most 9. 2 asks twice, and a third time where the "
            "two differ.",
            goes_to="judging.llm.votes", commands=_ASKS, default="1", bounds=(1, 9), metavar="N"),
     Option("judge-agreement", "path",
-           "Record of `agent-eval judge-agreement`; advisory criteria that have earned it there count.",
+           "Record of `agent-eval judge-agreement`: advisory criteria that agreed with people count.",
            goes_to="judging.llm.agreement", commands=_ASKS, metavar="FILE"),
     Option("reuse-rulings", "path",
            "Evidence pack whose rulings of LLM judges are used again, where the same judge is asked the "
@@ -239,9 +246,6 @@ LLM: tuple[Option, ...] = (
            choices=("auto", "record", "replay")),
     Option("run", "lines", "Evidence pack, or archive of one, with the judge's rulings. Repeatable.",
            goes_to="runs", commands=("judge-agreement",), metavar="PACK", required=True),
-    Option("labels", "path",
-           "File of labels: what people found, and how the labelled conversations were drawn.",
-           goes_to="labels", commands=("judge-agreement",), metavar="FILE", required=True),
     Option("out", "path",
            "Write the record to this file, for `--judge-agreement` of later runs; `-` for stdout.",
            goes_to="out", commands=("judge-agreement",), metavar="FILE"),
@@ -251,19 +255,19 @@ CONVERSATIONS: tuple[Option, ...] = (
     Option("test", "list",
            "Only tests, or cases, whose name has one of these texts, in any letter case. Separated by "
            "commas.",
-           goes_to="tests", commands=("run", "run-loop", "plan"), metavar="TEXT"),
+           goes_to="tests", commands=("run", "plan"), metavar="TEXT"),
     Option("tag", "list", "Only tests, or cases, with one of these tags. Separated by commas.",
-           goes_to="tags", commands=("run", "run-loop", "plan"), metavar="TAG"),
+           goes_to="tags", commands=("run", "plan"), metavar="TAG"),
     Option("pass-threshold", "amount",
            "Percent of the weights of a case's strict and LLM evaluations, together, that suffice to pass.",
-           goes_to="judging.pass_threshold", commands=("run", "run-loop", "rejudge", "stability-check", "ci"),
+           goes_to="judging.pass_threshold", commands=("run", "rejudge", "stability-check", "ci"),
            default="100", unit="percent", bounds=(0.001, 100)),
     Option("debug", "switch", "Show the agent's raw responses in the reports on conversations.",
-           goes_to="output.debug", commands=("run", "run-loop"), default="false"),
+           goes_to="output.debug", commands=("run",), default="false"),
     Option("suite-key-env", "variables",
            "Environment variables that a suite of conversations may name for its API key, as `${NAME}`. "
            "Default: `AUI_API_KEY`.",
-           goes_to="agent.key_variables", commands=RUNS_AN_AGENT, metavar="NAME", in_file=False),
+           goes_to="agent.key_variables", commands=RUNS_AN_AGENT, metavar="NAME"),
     Option("loops", "integer", "How often each test would be run.", goes_to="loops", commands=("plan",),
            default="1", bounds=(1, 1000), metavar="N"),
     Option("provider", "choice", "Provider of the model that would judge and play users.", goes_to="provider",
@@ -272,14 +276,10 @@ CONVERSATIONS: tuple[Option, ...] = (
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="llm_model", commands=("plan",), metavar="NAME"),
     Option("port", "count", "Port of this machine; 0 for a free one.", goes_to="port",
-           commands=("demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
+           commands=("dev demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
     Option("defect", "list",
-           "Make the agents worse in this way; may be given several times. `--list-defects` lists the names.",
-           goes_to="defects", commands=("demo-agent",), metavar="NAME"),
-    Option("list-defects", "switch", "List the defects, and serve nothing.", goes_to="list_defects",
-           commands=("demo-agent",), default="false"),
-    Option("conversations", "switch", "Show a suite of conversations instead of recorded traces.",
-           goes_to="conversations", commands=("demo",), default="false"),
+           "Make the agents worse in this way; `list` lists the names. Repeatable.",
+           goes_to="defects", commands=("dev demo-agent",), metavar="NAME"),
 )
 
 LIMITS: tuple[Option, ...] = (

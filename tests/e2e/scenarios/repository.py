@@ -7,10 +7,12 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from tests.e2e.program import agent_eval
 
@@ -74,7 +76,7 @@ class Repository:
     Args:
         root: Where everything is made.
         cases: Number of cases.
-        settings: Further lines of `agent-eval.yml`.
+        settings: Further keys of `agent-eval.yml`.
         policy: Lines of `gate.yml`.
         command: The agent's; None for an agent that is no program.
     """
@@ -84,7 +86,7 @@ class Repository:
         root: Path,
         *,
         cases: int = 6,
-        settings: str = "",
+        settings: Mapping[str, object] | None = None,
         policy: str = "",
         command: str | None = COMMAND,
     ) -> None:
@@ -95,9 +97,9 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch", "main")
         rows = [case(number + 1) for number in range(cases)]
         self.write("suite.json", json.dumps({"dataset_id": "shop", "cases": rows}))
-        agent = f"agent-command: {command}\nparallel: 4\n" if command is not None else ""
-        usual = f"suite: suite.json\npolicy: gate.yml\n{agent}"
-        self.write("agent-eval.yml", usual + settings)
+        agent = f"agent: {{run: {json.dumps(command)}}}\nparallel: 4\n" if command is not None else ""
+        self.write("agent-eval.yml", f"suites: suite.json\npolicy: {{file: gate.yml}}\n{agent}")
+        self.settings(**(settings or {}))
         self.write("gate.yml", policy or "preset: pull-request\n")
         self.write(".gitignore", "agent-eval-out/\nignored.log\n")
         self.agent()
@@ -109,6 +111,17 @@ class Repository:
 
     def write(self, name: str, text: str) -> None:
         (self.top / name).write_text(text)
+
+    def settings(self, **keys: object) -> None:
+        """Set keys of `agent-eval.yml`."""
+        content = yaml.safe_load((self.top / "agent-eval.yml").read_text())
+        for key, value in keys.items():
+            *groups, name = key.split(".")
+            place = content
+            for group in groups:
+                place = place.setdefault(group, {})
+            place[name] = value
+        self.write("agent-eval.yml", yaml.safe_dump(content, sort_keys=False))
 
     def agent(self, body: str = "") -> None:
         """Write the agent, with further lines."""
@@ -188,8 +201,14 @@ class Evaluated:
             environ: Variables of the runs.
         """
         environ = environ or {}
-        usual = {"cases": 6, "settings": "", "policy": ""}
-        key = (make, before, runs, *sorted(environ.items()), *({**usual, **how}.items()))
+        usual = {"cases": 6, "settings": {}, "policy": ""}
+        key = (
+            make,
+            before,
+            runs,
+            *sorted(environ.items()),
+            json.dumps({**usual, **how}, sort_keys=True, default=str),
+        )
         shutil.rmtree(self._place, ignore_errors=True)
         if key in self._made:
             shutil.copytree(self._kept / str(list(self._made).index(key)), self._place, symlinks=True)

@@ -112,7 +112,7 @@ def test_an_install_that_both_sides_share_settles_nothing(tmp_path: Path) -> Non
     packages = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True)
     (tmp_path / "venv" / "bin").mkdir()
-    repository = Repository(tmp_path, settings=f"setup-command: pwd > {packages}/shop.pth\n")
+    repository = Repository(tmp_path, settings={"setup": f"pwd > {packages}/shop.pth"})
     path = {"PATH": f"{tmp_path / 'venv' / 'bin'}:{os.environ['PATH']}"}
     for _ in range(3):
         assert repository.job(**path).code == 0

@@ -45,7 +45,7 @@ class Judged(Repository):
     """A repository whose cases a model judges, which main calls `old`."""
 
     def __init__(self, root: Path, model: FakeOpenAi) -> None:
-        settings = "judge: policy, llm\nllm-model: old\n"
+        settings = {"judges": ["policy", "llm"], "judge_model.model": "old"}
         super().__init__(root, settings=settings, cases=2)
         self._environ = {
             "AGENT_EVAL_PROVIDER": "openai",
@@ -64,7 +64,7 @@ class Judged(Repository):
     def names(self, name: str) -> None:
         """Let the change name another model."""
         text = (self.top / "agent-eval.yml").read_text()
-        self.write("agent-eval.yml", text.replace("llm-model: old", f"llm-model: {name}"))
+        self.write("agent-eval.yml", text.replace("model: old", f"model: {name}"))
         self.commit("another model")
 
 
@@ -180,7 +180,7 @@ def test_an_archive_with_two_packs_of_one_dataset_is_refused(runner: Runner, git
 def test_a_change_whose_target_becomes_main_is_held_to_main(runner: Runner, github: FakeGitHub) -> None:
     """Row 43: the same commit again, as the files for GitHub run on the event `edited`."""
     usual = {"max_regressed_cases": "", "max_new_hard_fail_cases": ""}
-    github.files["agent-eval.yml"] = b"max-regressed-cases: 0\n"
+    github.files["agent-eval.yml"] = b"policy: {max_regressed_cases: 0}\n"
     runner.write_suite(*orders())
     runner.upload(runner.push(**usual), 400)
     runner.write_suite(*orders(bad=(2,)))

@@ -48,15 +48,10 @@ class Row:
     main: Callable[[Repository], None] | None = None
 
 
-def settings(**keys: str) -> Callable[[Repository], None]:
-    """Add keys to `agent-eval.yml`."""
-
-    def add(repository: Repository) -> None:
-        text = (repository.top / "agent-eval.yml").read_text()
-        lines = "".join(f"{name.replace('_', '-')}: {value}\n" for name, value in keys.items())
-        repository.write("agent-eval.yml", text + lines)
-
-    return add
+def settings(**keys: object) -> Callable[[Repository], None]:
+    """Set keys of `agent-eval.yml`, with two underscores for a dot."""
+    stated = {name.replace("__", "."): value for name, value in keys.items()}
+    return lambda repository: repository.settings(**stated)
 
 
 def policy(text: str) -> Callable[[Repository], None]:
@@ -95,15 +90,15 @@ def registry(text: str) -> Callable[[Repository], None]:
 
 
 def broken_file(repository: Repository) -> None:
-    repository.write("agent-eval.yml", "suite: [unclosed\n")
+    repository.write("agent-eval.yml", "suites: [unclosed\n")
 
 
 def mended_file(repository: Repository) -> None:
-    repository.write("agent-eval.yml", f"suite: suite.json\nagent-command: {COMMAND}\npolicy: gate.yml\n")
+    repository.write("agent-eval.yml", f"suites: suite.json\nagent: {COMMAND}\npolicy: gate.yml\n")
 
 
 def redacts_and_loosens(repository: Repository) -> None:
-    settings(redact_pattern="order=escalate")(repository)
+    settings(redaction__patterns={"order": "escalate"})(repository)
     suite(expects_escalation)(repository)
 
 
@@ -151,7 +146,7 @@ def judged_by_program(repository: Repository) -> None:
 def main_moves_on(repository: Repository) -> None:
     """Main gets other rules while the change leaves its own as they were."""
     repository.git("switch", "--quiet", "main")
-    settings(max_run_cost="5")(repository)
+    settings(limits__run__cost_usd=5)(repository)
     policy("margin: 0.25\n")(repository)
     facts("pass; pass")(repository)
     repository.commit("other rules")
@@ -180,7 +175,7 @@ def judged_by(body: str) -> Callable[[Repository], None]:
 UNREAD_BY_FACTS = judged_by(UNREAD)
 FACTS = "Judge `judges.facts:Facts` of main is broken for everybody; this change's was used."
 RAISES = facts("raise ValueError('a package is gone')")
-LAX = settings(fail_on="never", min_pass_rate="0")
+LAX = settings(ci__fail_on="never", policy__min_pass_rate=0)
 RELEASE = "preset: release\ndeterministic: true\n"
 BREAKS = {"body": broken(1), "status": "failed", "code": 1, "sentence": ONE}
 
@@ -190,7 +185,7 @@ SAYS_SORRY = (
     "    json.dump({'assistant_output': 'sorry no', 'tool_calls': calls}, sys.stdout)\n"
     "    sys.exit()\n"
 )
-REDACTS = settings(redact_pattern="refund=sorry")
+REDACTS = settings(redaction__patterns={"refund": "sorry"})
 
 
 def must_not_be_sorry(cases: list[dict[str, object]]) -> None:
@@ -364,7 +359,7 @@ ROWS = (
     ),
     Row(
         id="63",
-        change=settings(command_timeout_seconds="90"),
+        change=settings(limits__attempt__seconds=90),
         said="→ 90",
     ),
     Row(id="64", change=lambda repository: repository.write("requirements.txt", "client==2.0\n")),
@@ -400,9 +395,9 @@ ROWS = (
     ),
     Row(
         id="32, one value",
-        main=settings(max_run_cost="much"),
+        main=settings(limits__run__cost_usd="much"),
         change=mended_file,
-        sentence="main's `max-run-cost` cannot be read, so this change's decided. Nothing broke.",
+        sentence="main's `limits.run.cost_usd` cannot be read, so this change's decided. Nothing broke.",
     ),
     Row(
         id="32, the policy",
@@ -455,7 +450,7 @@ def test_an_invalid_file_of_the_change_is_refused_at_once(evaluated: Evaluated) 
     """Row 31."""
     repository = evaluated()
     repository.topic()
-    settings(margn="0.2")(repository)
+    settings(policy__margn=0.2)(repository)
     repository.commit("wrong")
     job = repository.job()
     assert job.code == 2, job.log
@@ -465,7 +460,7 @@ def test_an_invalid_file_of_the_change_is_refused_at_once(evaluated: Evaluated) 
 def test_a_suite_that_the_change_has_no_more_is_no_green(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     text = (repository.top / "agent-eval.yml").read_text()
-    repository.write("agent-eval.yml", text.replace("suite: suite.json", "suite: '*.json'"))
+    repository.write("agent-eval.yml", text.replace("suites: suite.json", "suites: '*.json'"))
     repository.write("other.json", json.dumps({"dataset_id": "other", "cases": [case(1)]}))
     repository.commit("two suites")
     repository.main()

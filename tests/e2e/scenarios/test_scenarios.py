@@ -7,7 +7,7 @@ evaluated three times before, with four trials of each case, unless a row says o
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class Scenario:
         code: Expected exit code.
         sentence: What the first sentence begins with.
         cases: Number of cases.
-        settings: Further lines of `agent-eval.yml`.
+        settings: Further keys of `agent-eval.yml`.
         policy: Lines of `gate.yml`.
         then: What happens after main was evaluated and before the change is.
         runs: How often main was evaluated; large suites once.
@@ -45,7 +45,7 @@ class Scenario:
     code: int
     sentence: str
     cases: int = 6
-    settings: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
     policy: str = ""
     then: Callable[[Repository], None] = NOTHING
     runs: int = 3
@@ -98,7 +98,7 @@ ROWS = (
     Scenario(
         id="13",
         body="if case == 'order-1':\n    tools.append('escalate'); time.sleep(1)\n",
-        settings="max-run-seconds: 12\n",
+        settings={"limits.run.seconds": 12},
         status="inconclusive",
         code=3,
         sentence="`order-1` never passed again here; the time of the run was used up.",

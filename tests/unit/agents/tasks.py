@@ -29,8 +29,8 @@ def make_task(
 
 
 def write_agent_module(folder: Path) -> None:
-    """Write the module that `python:MODULE:FUNCTION` names."""
-    (folder / "MODULE.py").write_text("def FUNCTION(task): return 'just text'\n", encoding="utf-8")
+    """Write the module that `python:MODULE:NAME` names."""
+    (folder / "MODULE.py").write_text("def NAME(task): return 'just text'\n", encoding="utf-8")
 
 
 class Time:

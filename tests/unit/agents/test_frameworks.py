@@ -1,15 +1,28 @@
-"""An agent object of a framework is refused by the framework's name, also where it could be called."""
+"""Agent objects of frameworks are recognised by their classes, and run without a framework being installed.
+
+`tests/frameworks` runs those of the real packages.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-from agent_eval.agents.frameworks import _CLASSES
-from agent_eval.agents.load import load_function
-from agent_eval.errors import UsageError
+from agent_eval.agents.base import AttemptResult, SessionSoFar
+from agent_eval.agents.catalog import open_agent
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS, Framework, framework_of
+from agent_eval.agents.load import load_agent, load_function
+from agent_eval.contracts import AttemptLimits
+from agent_eval.errors import FailureKind, UsageError
+from tests.unit.agents.tasks import around, make_task, told
+
+CLASSES = [(name, row) for row in FRAMEWORKS for name in row.classes]
+UNSUPPORTED = [(name, row) for name, row in CLASSES if row.module is None]
 
 
 def agent_class(name: str) -> type:
@@ -18,20 +31,266 @@ def agent_class(name: str) -> type:
     return type(own, (), {"__module__": module, "__qualname__": own, "__call__": lambda self, task: "Done."})
 
 
-@pytest.mark.parametrize("name", _CLASSES)
-def test_an_agent_of_a_framework_is_no_function(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = ModuleType("project_agents")
+@pytest.fixture
+def project(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], str]:
+    """Put an object where `project_agents:agent` names it."""
+
+    def put(agent: object) -> str:
+        own = ModuleType("project_agents")
+        own.agent = agent  # type: ignore[attr-defined]  # a module takes any attribute
+        monkeypatch.setitem(sys.modules, "project_agents", own)
+        return "project_agents:agent"
+
+    return put
+
+
+@pytest.mark.parametrize(("name", "row"), CLASSES)
+def test_an_agent_is_recognised_by_its_classes_alone(name: str, row: Framework) -> None:
     subclass = type("Mine", (agent_class(name),), {"__module__": "project_agents"})
-    own.agent = subclass()  # type: ignore[attr-defined]  # a module takes any attribute
-    monkeypatch.setitem(sys.modules, "project_agents", own)
+    assert framework_of(subclass()) is row
+    assert framework_of(subclass) is None
+
+
+@pytest.mark.parametrize(("name", "row"), UNSUPPORTED)
+def test_one_that_is_not_supported_is_refused_by_name(
+    name: str, row: Framework, project: Callable[[object], str]
+) -> None:
     with pytest.raises(UsageError) as refused:
-        load_function("project_agents:agent", what="agent")
-    assert f"is an agent of {_CLASSES[name]}" in str(refused.value)
-    assert "docs/guides/my-agent.md" in refused.value.remedy
+        load_agent(project(agent_class(name)()))
+    assert f"is an agent of {row.name}" in str(refused.value)
+    assert refused.value.remedy == row.remedy
 
 
-def test_a_callable_object_of_a_projects_own_is_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = ModuleType("agents")
-    own.agent = agent_class("agents.Agent")()  # type: ignore[attr-defined]  # a module takes any attribute
-    monkeypatch.setitem(sys.modules, "agents", own)
-    assert load_function("agents:agent", what="agent") is own.agent
+@pytest.mark.parametrize(("name", "row"), CLASSES)
+def test_one_is_no_tool_server(name: str, row: Framework, project: Callable[[object], str]) -> None:
+    with pytest.raises(UsageError, match=f"is an agent of {row.name}, not a function"):
+        load_function(project(agent_class(name)()), what="tool server")
+
+
+def test_one_whose_framework_is_not_there_says_what_to_install(project: Callable[[object], str]) -> None:
+    with pytest.raises(UsageError) as refused:
+        load_agent(project(agent_class("langgraph.pregel.main.Pregel")()))
+    assert "No module named 'langchain_core'" in str(refused.value)
+    assert "Install what has the module langchain_core" in refused.value.remedy
+
+
+def test_a_callable_object_of_a_projects_own_is_a_function(project: Callable[[object], str]) -> None:
+    own = agent_class("agents.Agent")()
+    assert load_agent(project(own)) is own
+
+
+ADAPTER = """
+import asyncio, itertools, sys
+from agent_eval.agents.frameworks import catalog
+from agent_eval.agents.frameworks.conversation import Conversation
+from agent_eval.agents.frameworks.trajectory import Call
+
+class Robot: pass
+
+class RobotConversation(Conversation):
+    @classmethod
+    def unable(cls, agent): return agent.unable
+
+    def __init__(self, agent, tools):
+        super().__init__(agent, tools)
+        self.said, self.ids = [], itertools.count()
+
+    async def say(self, given):
+        self.said.append(given)
+        steps = self.trajectory
+        steps.thought("hm", agent_name="robot")
+        if given == "loop":
+            while True:
+                steps.answered(None, [Call("spin", {}, "same")], usage={"input_tokens": 3})
+                steps.result("same", 1)
+                await asyncio.sleep(0)
+        if given == "crash":
+            steps.answered("I try.", [Call("shut", {}, "x")])
+            steps.result("x", error=OSError("closed"))
+            raise ValueError("no \\\\udcff")
+        if given == "leave": sys.exit(3)
+        if given == "cut": return steps.answered("First of", stop_reason="length")
+        if given == "odd": return steps.answered("First of", stop_reason="tired")
+        if given == "nothing": return None
+        if given == "parallel":
+            steps.answered("Both.", [Call("a", {"n": 1}, "i"), Call("b", {1, 2}, "j", "no JSON")], model="m")
+            steps.result("j", {"at": Robot}); steps.result("i", "one")
+        if given == "structured":
+            steps.answered(None, [Call("Answer", {"n": 1}, "i")], usage={"input_tokens": 3})
+            steps.is_the_answer("i")
+            return {"n": 1}
+        if given == "written":
+            steps.answered('{"n": 1}')
+            return {"n": 1}
+        if given == "unseen":
+            steps.unread("the agent runs others that nobody sees")
+        if given == "asks":
+            answer = await self.tools("lookup", {"id": 7})
+            steps.answered(None, [Call("lookup", {"id": 7}, "i")])
+            steps.result("i", answer.output, answer.error, answer.source)
+            return answer.for_the_model
+        loop = id(asyncio.get_running_loop())
+        return f"{self.said} {loop}" if given == "where" else str(self.said)
+
+module = type(sys)("agent_eval.agents.frameworks.robots")
+module.CONVERSATION = RobotConversation
+sys.modules[module.__name__] = module
+catalog._BY_CLASS[f"{__name__}.Robot"] = catalog.Framework("Robots", "robots", ())
+robot = Robot(); robot.unable = {}
+unable = Robot(); unable.unable = {"answers": "answers of tools", "turns": "turns"}
+def make(): return robot
+def fails_to_make(): raise RuntimeError("no battery")
+number = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def robots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A framework of this test's own, in the file that names its agents."""
+    (tmp_path / "robots.py").write_text(ADAPTER)
+    monkeypatch.chdir(tmp_path)
+
+
+def ask(said: Any, name: str = "robots.py:robot", **options: Any) -> AttemptResult:
+    task = make_task(said, **options)
+    agent = open_agent(f"python:{name}")
+    try:
+        return agent.attempt(task, around(task))
+    finally:
+        agent.close()
+
+
+USER, THOUGHT = ("user", "message", None), ("agent", "reasoning", None, "hm", None)
+
+
+def short(result: AttemptResult) -> list[tuple[Any, ...]]:
+    first, second, *rest = told(result)
+    assert (first[:3], second) == (USER, THOUGHT)
+    return rest
+
+
+@pytest.mark.parametrize("name", ["robots:robot", "robots.py:robot", "./robots.py:robot", "robots:make"])
+def test_an_object_is_asked_by_module_file_or_maker(name: str) -> None:
+    assert short(ask("Hi", name)) == [("agent", "message", None, "['Hi']", None)]
+
+
+def test_parallel_calls_are_recorded_with_their_results_in_the_order_of_the_calls() -> None:
+    result = ask("parallel")
+    assert short(result) == [
+        ("agent", "message", None, "Both.", None),
+        ("agent", "tool_call", "a", {"n": 1}, None),
+        ("agent", "tool_call", "b", [1, 2], "no JSON"),
+        ("tool", "tool_result", "a", "one", None),
+        ("tool", "tool_result", "b", {"at": "<class 'robots.Robot'>"}, None),
+        ("agent", "message", None, "['parallel']", None),
+    ]
+    assert result.events[2].model == "m"
+    assert result.events[-1].latency_ms == 0  # by the clock of the run
+    assert [call["tool"] for call in result.tool_calls] == ["a", "b"]
+
+
+def test_a_structured_answer_by_a_call_is_the_answer_and_no_call() -> None:
+    assert [row[1:4] for row in short(ask("structured"))] == [
+        ("model_call", None, None),
+        ("message", None, {"n": 1}),
+    ]
+    assert short(ask("written")) == [("agent", "message", None, {"n": 1}, None)]
+    named = ask("structured", final_output_tool="Answer")
+    assert named.output == {"n": 1}
+    assert short(named)[0][1:3] == ("tool_call", "Answer")
+
+
+@pytest.mark.parametrize(
+    ("said", "failure", "problem"),
+    [
+        ("crash", FailureKind.AGENT_ERROR, "raised ValueError: no "),
+        ("leave", FailureKind.AGENT_ERROR, "raised SystemExit: 3"),
+        ("cut", FailureKind.OUTPUT_LIMIT, "answer was cut off (it stopped for: length)"),
+        ("odd", FailureKind.AGENT_ERROR, "stopped for an unknown reason: tired"),
+        ("nothing", FailureKind.MISSING_OUTPUT, "came to an end without an answer"),
+        ("loop", FailureKind.BUDGET_EXCEEDED, "did not come to an end within 3 steps"),
+    ],
+)
+def test_one_that_comes_to_no_answer_keeps_what_it_did(said: str, failure: FailureKind, problem: str) -> None:
+    result = ask(said, limits=AttemptLimits(steps=3))
+    assert result.failure is failure
+    assert problem in result.problem
+    if said == "crash":
+        assert [row[1:] for row in short(result)[:3]] == [
+            ("message", None, "I try.", None),
+            ("tool_call", "shut", {}, None),
+            ("tool_result", "shut", None, "OSError: closed"),
+        ]
+        assert b'raise ValueError("no' in result.artifacts["stderr.txt"]
+    if said == "loop":
+        ids = [event.call_id for event in result.events if event.type == "tool_call"]
+        assert ids == ["same", "same-2", "same-3", "same-4"]
+
+
+def test_a_conversation_goes_on_and_each_attempt_has_its_own() -> None:
+    agent = open_agent("python:robots.py:robot")
+    answers = []
+    for session, turn, said in [("a", 1, "x"), ("b", 1, "y"), ("a", 2, "z"), ("b", 2, "where")]:
+        task = make_task(said, session=SessionSoFar(session, turn))
+        answers.append(agent.attempt(task, around(task)).output)
+        if turn == 2:
+            agent.end_session(session)
+    lost = make_task("more", session=SessionSoFar("a", 3))
+    assert agent.attempt(lost, around(lost)).failure is FailureKind.AGENT_ERROR
+    task = make_task("where")
+    again = agent.attempt(task, around(task)).output
+    agent.close()
+    assert answers[:3] == ["['x']", "['y']", "['x', 'z']"]
+    assert answers[3].startswith("['y', 'where']")
+    assert answers[3].split()[-1] == again.split()[-1]  # one loop for all
+
+
+def test_answers_of_the_case_take_the_place_of_tools() -> None:
+    answers = {"tool_responses": {"lookup": {"$error": "gone"}}}
+    result = ask("asks", metadata=answers)
+    assert [row[1:] for row in short(result)] == [
+        ("tool_call", "lookup", {"id": 7}, None),
+        ("tool_result", "lookup", None, "gone"),
+        ("message", None, {"error": "gone"}, None),
+    ]
+    assert result.events[3].attributes == {"agent_eval.tool_response.source": "tool_responses"}
+    assert ask("asks").problem == "raised TypeError: 'NoneType' object is not callable"
+
+
+def test_calls_that_nobody_sees_are_said() -> None:
+    event = ask("unseen").events[2]
+    assert (event.type, event.attributes) == ("unread", {"agent_eval.unread": "tool call"})
+
+
+def test_what_an_agent_cannot_carry_is_refused_before_it_runs() -> None:
+    agent = open_agent("python:robots.py:unable")
+    plain = make_task("hi").case
+    answers = make_task("hi", metadata={"tool_responses": {"a": 1}}).case
+    turns = make_task(None, turns=[{"input": "a"}, {"input": "b"}]).case
+    assert [agent.refuse(case) for case in (plain, answers, turns)] == [None, "answers of tools", "turns"]
+    agent.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "remedy"),
+    [
+        ("robots:rowbot", "robots has no 'rowbot'; did you mean robot?", "with the name that"),
+        ("nowhere.py:robot", "there is no file nowhere.py", "module:name or file.py:name"),
+        ("robots:fails_to_make", "RuntimeError: no battery (", "that Python can import it"),
+        ("robots:number", "it is a builtins.int", "or an agent of LangGraph"),
+    ],
+)
+def test_an_agent_that_cannot_be_loaded_says_why(name: str, problem: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        ask("hi", name)
+    assert problem in str(refused.value)
+    assert remedy in refused.value.remedy
+
+
+def test_a_module_that_misses_another_says_which(tmp_path: Path) -> None:
+    (tmp_path / "needs.py").write_text("\nimport not_installed_anywhere\n")
+    with pytest.raises(UsageError) as refused:
+        ask("hi", "needs.py:agent")
+    assert "No module named 'not_installed_anywhere'" in str(refused.value)
+    assert "needs.py, line 2)" in str(refused.value)
+    assert "Install what has the module not_installed_anywhere" in refused.value.remedy

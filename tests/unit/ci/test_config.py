@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from agent_eval.ci.config import (
     INPUTS,
+    OF_THE_FILE,
     OUTPUTS,
     PLATFORM_INPUTS,
     Settings,
@@ -17,8 +18,10 @@ from agent_eval.ci.config import (
     gather,
     refuse_unknown_variables,
     settings_from,
+    with_settings,
 )
 from agent_eval.cli.ci import ci
+from agent_eval.config.rows.file import KEYS
 from agent_eval.contracts import Thresholds
 from agent_eval.errors import AgentEvalError, InvalidInput, UsageError
 
@@ -52,31 +55,11 @@ def test_inputs__every_default_is_valid(tmp_path: Path) -> None:
     assert found.out == Path("agent-eval-out")
 
 
-def test_inputs__only_secrets_addresses_forks_and_the_store_are_kept_out_of_the_file() -> None:
-    who_and_what_it_sees = {
-        "agent",
-        "agent-url",
-        "base-agent",
-        "base-url",
-        "agent-header",
-        "agent-env",
-        "setup-env",
-        "case-commands",
-    }
-    what_it_runs = {"case-commands"}
-    of_signatures = {"signing-key", "baseline-public-key"}
-    what_judges = {"llm-key", "provider", "llm-base-url", "llm-script", "suite-key-env"}
-    kept_out = {row.name for row in INPUTS if not row.in_file}
+def test_inputs__tokens_forks_and_the_store_are_kept_out_of_the_file() -> None:
+    kept_out = {row.name for row in INPUTS if row.name not in KEYS}
     of_platforms = {row.name for row in PLATFORM_INPUTS}
-    assert kept_out - of_platforms == {
-        *who_and_what_it_sees,
-        *what_it_runs,
-        *of_signatures,
-        *what_judges,
-        "allow-fork-with-secrets",
-        "evidence",
-        "report-run-id",
-    }
+    never = {"llm-key", "signing-key", "allow-fork-with-secrets", "evidence", "report-run-id", *OF_THE_FILE}
+    assert kept_out - of_platforms == never
     assert {row.name for row in PLATFORM_INPUTS if row.kind in ("secret", "url")} <= kept_out
     assert "baseline-store" in kept_out
 
@@ -116,7 +99,7 @@ def test_gather__flag_before_input_before_variable_before_file_before_default(tm
         "INPUT_REPORT-TITLE": "from input",
         "AGENT_EVAL_REPORT_TITLE": "from variable",
     }
-    file = "report-title: from file\n"
+    file = "ci: {title: from file}\n"
     found = settings(tmp_path, flags={"report-title": "from flag"}, file=file, **everything)
     assert found.report_title == "from flag"
     assert settings(tmp_path, file=file, **everything).report_title == "from input"
@@ -129,13 +112,13 @@ def test_gather__flag_before_input_before_variable_before_file_before_default(tm
 
 def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
     environ = {"INPUT_COMMENT": " ", "INPUT_OUT": ""}
-    assert settings(tmp_path, file="out: evidence\n", **environ).out == Path("evidence")
+    assert settings(tmp_path, file="ci: {out: evidence}\n", **environ).out == Path("evidence")
 
 
 def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
     file = (
-        "judges: [policy, regex]\nmin-pass-rate: 0.5\nmax-regressed-cases: 2\nrequire-baseline: true\n"
-        "base-branches: [release/1.x]\nbaseline-artifact:\n"
+        "judges: [policy, regex]\npolicy: {min_pass_rate: 0.5, max_regressed_cases: 2}\n"
+        "baseline: {required: true, branches: [release/1.x], artifact: null}\nlimits:\n"
     )
     found = settings(tmp_path, file=file)
     assert found.judging.judges == ("policy", "regex")
@@ -153,18 +136,47 @@ def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["github-token", "github-api-url"])
 def test_file__may_not_say_where_the_token_goes(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInput, match="may not be set in a file"):
+    with pytest.raises(InvalidInput, match="there is no key"):
         settings(tmp_path, file=f"{name}: https://example.org\n")
 
 
 def test_file__an_unknown_name_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="max-regresed-cases") as caught:
-        settings(tmp_path, file="max-regresed-cases: 1\n")
-    assert "max-regressed-cases" in caught.value.remedy
-    assert caught.value.details["field"] == "max-regresed-cases"
+    with pytest.raises(InvalidInput, match=r"line 2: there is no key `policy.max_regresed_cases`") as caught:
+        settings(tmp_path, file="policy:\n  max_regresed_cases: 1\n")
+    assert "policy.max_regressed_cases" in caught.value.remedy
 
 
-@pytest.mark.parametrize("file", ["- a\n", "suite: {a: b}\n", "report-title: [a]\n", "judges: [1]\n"])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("suite: suites/*.json", 'Write `suites: "suites/*.json"`'),
+        ("agent-command: python agent.py", 'Write `agent: {run: "python agent.py"}`'),
+        ("max-case-cost: 0.1", "Write `limits: {case: {cost_usd: 0.1}}`"),
+        ("redact-field: [customer.ssn]", "Write `redaction: {fields: [customer.ssn]}`"),
+        ("report-title: Support agent", 'Write `ci: {title: "Support agent"}`'),
+    ],
+)
+def test_file__an_old_key_is_answered_with_the_new_line(tmp_path: Path, old: str, new: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        settings(tmp_path, file=old + "\n")
+    assert new in caught.value.remedy
+
+
+def test_set__states_what_has_no_flag(tmp_path: Path) -> None:
+    stated = "limits.setup_seconds=60\npolicy.safety=[prompt_injection]\nlabels.model=small"
+    values, _ = with_settings({"agent": "recorded", "set": stated, "model": "large"}, {})
+    found = settings(tmp_path, flags=values, file="policy: {safety: {}}\n")
+    assert found.setup.seconds == 60
+    assert found.own_policy == {"safety": ["prompt_injection"]}
+    assert found.identity.model == "large"
+    for wrong in ("limits.case.second=1", "margin", "agent.env: x"):
+        with pytest.raises(UsageError):
+            with_settings({"set": wrong}, {})
+
+
+@pytest.mark.parametrize(
+    "file", ["- a\n", "suites: {a: b}\n", "ci: {title: [a]}\n", "judges: [1]\n", "limits: 3\n"]
+)
 def test_file__of_the_wrong_shape_is_refused(tmp_path: Path, file: str) -> None:
     with pytest.raises(InvalidInput):
         settings(tmp_path, file=file)
@@ -282,8 +294,8 @@ def test_file__that_names_what_is_gone_is_told_what_replaces_it(tmp_path: Path) 
     ("stated", "listed"),
     [
         ("[release/1.x, next]", ("release/1.x", "next")),
-        ("release/1.x, next", ("release/1.x", "next")),
-        ("", ()),
+        ("'release/1.x, next'", ("release/1.x", "next")),
+        ("null", ()),
         ("[release/*]", None),
         ("[a, 1]", None),
         ("[a b]", None),
@@ -291,11 +303,11 @@ def test_file__that_names_what_is_gone_is_told_what_replaces_it(tmp_path: Path) 
     ],
 )
 def test_base_branches__are_whole_names(stated: str, listed: tuple[str, ...] | None) -> None:
-    data = f"base-branches: {stated}\n".encode()
+    data = f"baseline: {{branches: {stated}}}\n".encode()
     if listed is not None:
         assert base_branches_in(Path("agent-eval.yml"), data) == listed
         return
-    with pytest.raises(AgentEvalError, match="base-branches"):
+    with pytest.raises(AgentEvalError, match=r"base-branches|baseline\.branches"):
         base_branches_in(Path("agent-eval.yml"), data)
 
 

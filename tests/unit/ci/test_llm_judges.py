@@ -10,6 +10,7 @@ import pytest
 
 from agent_eval.ci.config import INPUTS
 from agent_eval.ci.evaluate import evaluate
+from agent_eval.config.rows.file import GRANTS, KEYS
 from agent_eval.config.table import options_of
 from agent_eval.contracts import GateStatus
 from agent_eval.contracts.run import JudgingUse
@@ -78,6 +79,6 @@ def test_a_change_cannot_name_address_key_provider_or_kept_replies():
     of_the_job = {row.name: row for row in INPUTS}
     assert not {"llm-cassette", "llm-cassette-mode", "reuse-rulings"} & set(of_the_job)
     assert {"llm-cassette", "reuse-rulings"} < {row.name for row in options_of("rejudge")}
-    for name in ("llm-key", "provider", "llm-base-url", "llm-script"):
-        assert not of_the_job[name].in_file
+    assert {"provider", "llm-base-url", "llm-script"} < GRANTS
+    assert "llm-key" not in KEYS
     assert of_the_job["llm-key"].kind == "secret"

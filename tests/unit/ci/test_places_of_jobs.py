@@ -101,7 +101,7 @@ def test_a_change_into_a_branch_that_nobody_trusts_is_held_to_main(
 def test_a_backport_is_compared_with_mains_run_where_its_branch_left_main(
     runner: InProcess, github: FakeGitHub
 ) -> None:
-    github.files["agent-eval.yml"] = b"base-branches: [release/1.x]\n"
+    github.files["agent-eval.yml"] = b"baseline: {branches: [release/1.x]}\n"
     github.branches["release/1.x"] = BASE_SHA
     step = runner.pull_request(into="release/1.x")
     assert (step.code, step.outputs["baseline-sha"]) == (0, BASE_SHA)

@@ -14,12 +14,12 @@ from agent_eval.ci.clone import PrivateClone
 from agent_eval.ci.definitions import define, find_targets
 from agent_eval.ci.place import Versions
 from agent_eval.ci.rules import Held, hold, rules_of, with_files_of_tip
-from agent_eval.errors import InvalidInput
+from agent_eval.errors import InvalidInput, NotEvaluable
 from tests.fakes.git_host import git
 from tests.unit.ci.jobs import place_of
 
 FILE = Path("agent-eval.yml")
-USUAL = "suite: s.json\nagent-command: python3 agent.py\npolicy: gate.yml\n"
+USUAL = "suites: s.json\nagent: {run: python3 agent.py, max_repairs: 0}\npolicy: gate.yml\n"
 
 
 class At(Protocol):
@@ -87,7 +87,7 @@ def held(versions: Versions, *, evidence: bool = True, **flags: str) -> Held:
 
 
 def test_a_reviewed_commit_is_judged_by_its_own_file(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL + "max-repairs: 2\n", gate_yml="margin: 0.1\n")
+    tip = checkout.commit(agent_eval_yml=USUAL.replace("repairs: 0", "repairs: 2"), gate_yml="margin: 0.1\n")
     versions = at(tip, is_reviewed=True)
     found = held(versions)
     assert found.settings.agent is not None
@@ -98,7 +98,7 @@ def test_a_reviewed_commit_is_judged_by_its_own_file(checkout: Checkout, at: At)
 def test_a_change_brings_its_agent_and_no_rule(checkout: Checkout, at: At) -> None:
     tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="margin: 0.1\n")
     checkout.commit(
-        agent_eval_yml="suite: other.json\nagent-command: python3 new.py\npolicy: lax.yml\nfail-on: never\n",
+        agent_eval_yml="suites: other.json\nagent: python3 new.py\npolicy: lax.yml\nci: {fail_on: never}\n",
         lax_yml="max_regressed_cases: 99\n",
     )
     versions = at(tip)
@@ -114,21 +114,21 @@ def test_a_change_brings_its_agent_and_no_rule(checkout: Checkout, at: At) -> No
 
 
 def test_an_input_that_the_tip_states_is_not_used_and_said(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL + "fail-on: gate\n", gate_yml="")
+    tip = checkout.commit(agent_eval_yml=USUAL + "ci: {fail_on: gate}\n", gate_yml="")
     checkout.commit()
     found = held(at(tip), fail_on="never", parallel="3")
     assert found.settings.fail_on == "gate"
     assert found.settings.agent is not None
     assert found.settings.agent.parallel == 3
-    assert found.warnings == ["--fail-on is not used: main's `agent-eval.yml` says `fail-on`."]
+    assert found.warnings == ["--fail-on is not used: main's `agent-eval.yml` says `ci.fail_on`."]
 
 
 @pytest.mark.parametrize(("mine", "seconds"), [("5", 5), ("500", 30)])
 def test_a_limit_of_an_attempt_is_lowered_at_once_and_raised_once_merged(
     checkout: Checkout, at: At, mine: str, seconds: float
 ) -> None:
-    tip = checkout.commit(agent_eval_yml=USUAL + "command-timeout-seconds: 30\n", gate_yml="")
-    checkout.commit(agent_eval_yml=USUAL + f"command-timeout-seconds: {mine}\n")
+    tip = checkout.commit(agent_eval_yml=USUAL + "limits: {attempt: {seconds: 30}}\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + f"limits: {{attempt: {{seconds: {mine}}}}}\n")
     assert held(at(tip)).settings.limits.attempt.seconds == seconds
 
 
@@ -140,7 +140,7 @@ def test_a_wrong_file_of_the_change_is_refused(checkout: Checkout, at: At) -> No
 
 
 def test_a_file_that_main_broke_gives_way_to_the_changes(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml="suite: [", gate_yml="")
+    tip = checkout.commit(agent_eval_yml="suites: [", gate_yml="")
     checkout.commit(agent_eval_yml=USUAL)
     found = held(at(tip))
     assert found.settings.suite == ("s.json",)
@@ -176,12 +176,39 @@ def test_the_first_rules_hold_only_where_nothing_was_evaluated_before(
     assert any("Main has no `gate.yml`" in warning for warning in found.warnings) is evidence
 
 
-@pytest.mark.parametrize("name", ["agent-url", "base-url", "agent-header"])
-def test_a_change_names_no_place_for_the_agents_secrets(checkout: Checkout, at: At, name: str) -> None:
+ELSEWHERE = "https://elsewhere.example"
+
+
+@pytest.mark.parametrize("agent", [ELSEWHERE, f"{{model: 'openai:small', base_url: {ELSEWHERE}}}"])
+def test_a_change_names_no_place_for_the_agents_secrets(checkout: Checkout, at: At, agent: str) -> None:
     tip = checkout.commit(agent_eval_yml=USUAL, gate_yml="")
-    checkout.commit(agent_eval_yml=USUAL + f"{name}: https://elsewhere.example\n")
-    with pytest.raises(InvalidInput, match=f"`{name}` may not be set in a file"):
+    checkout.commit(agent_eval_yml=f"suites: s.json\nagent: {agent}\n")
+    with pytest.raises(NotEvaluable, match="counts once it is on main"):
         held(at(tip))
+
+
+def test_which_variables_the_agent_gets_and_what_its_key_opens_main_says(checkout: Checkout, at: At) -> None:
+    tip = checkout.commit(agent_eval_yml="suites: s.json\nagent: {run: python3 a.py, env: [MY_KEY]}\n")
+    checkout.commit(
+        agent_eval_yml="suites: s.json\njudge_model: openai:x@http://evil.example/v1\n"
+        "agent: {run: python3 b.py, env: [THE_TOKEN], case_commands: true}\nsetup: {env: [THE_TOKEN]}\n"
+    )
+    settings = held(at(tip)).settings
+    assert settings.agent is not None
+    assert (settings.agent.command, settings.agent.environment) == ("python3 b.py", ("MY_KEY",))
+    assert (settings.agent.case_commands, settings.setup.environment) == (False, ())
+    assert (settings.judging.llm.base_url, settings.judging.llm.model) == (None, None)
+
+
+@pytest.mark.parametrize("tips", [None, "suites: ["])
+def test_what_main_cannot_say_of_secrets_no_fork_says_for_it(
+    checkout: Checkout, at: At, tips: str | None
+) -> None:
+    tip = checkout.commit(**({"agent_eval_yml": tips} if tips is not None else {"readme_md": ""}))
+    checkout.commit(agent_eval_yml="suites: s.json\nagent: {run: python3 a.py, env: [MY_KEY]}\n")
+    versions = replace(at(tip), from_fork=True)
+    with pytest.raises(NotEvaluable, match=r"`agent.env` counts once it is on main"):
+        held(versions, evidence=False)
 
 
 def test_a_link_of_the_change_is_not_followed(checkout: Checkout, at: At, tmp_path: Path) -> None:
@@ -196,10 +223,10 @@ def test_a_link_of_the_change_is_not_followed(checkout: Checkout, at: At, tmp_pa
 
 def test_files_that_judge_are_those_of_the_tip_and_new_judges_advise(checkout: Checkout, at: At) -> None:
     tip = checkout.commit(
-        agent_eval_yml=USUAL + "judge: policy\njudge-config: judges.yml\n", judges_yml="{}", gate_yml=""
+        agent_eval_yml=USUAL + "judges: policy\njudge_config: judges.yml\n", judges_yml="{}", gate_yml=""
     )
     checkout.commit(
-        agent_eval_yml=USUAL + "judge: [policy, mine:Judge]\njudge-config: judges.yml\n", judges_yml="x: {}"
+        agent_eval_yml=USUAL + "judges: [policy, mine:Judge]\njudge_config: judges.yml\n", judges_yml="x: {}"
     )
     versions = at(tip)
     settings = with_files_of_tip(held(versions), versions)
@@ -296,6 +323,6 @@ def test_what_only_main_altered_is_not_said_to_be_the_changes(checkout: Checkout
 
 
 def test_what_either_version_wants_hidden_is_hidden(checkout: Checkout, at: At) -> None:
-    tip = checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: order=[0-9]+\n", gate_yml="")
-    checkout.commit(agent_eval_yml=f"{USUAL}redact-pattern: refund=sorry\n")
+    tip = checkout.commit(agent_eval_yml=USUAL + "redaction: {patterns: {order: '[0-9]+'}}\n", gate_yml="")
+    checkout.commit(agent_eval_yml=USUAL + "redaction: {patterns: {refund: sorry}}\n")
     assert held(at(tip)).settings.redaction.patterns == ("order=[0-9]+", "refund=sorry")

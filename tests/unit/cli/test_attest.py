@@ -57,7 +57,7 @@ def test_a_signed_pack_is_verified_and_stays_whole(pack: Path, cli: Shell) -> No
         "attestations/test-result.sigstore.json",
     ]
     assert open_pack(pack).derived is not None
-    verified = cli.json("verify-attestation", "--run", "p", *PUBLIC, "--require-signature")
+    verified = cli.json("verify-attestation", "--run", "p", *PUBLIC, "--require", "signature")
     assert verified["verified"]
     assert verified["key_id"] == attested["key_id"]
     assert verified["manifest_sha256"] == attested["manifest_sha256"] == open_pack(pack).manifest_sha256
@@ -91,7 +91,7 @@ def test_a_shared_secret_is_integrity_and_no_signature(
     assert "hunter2" not in shown
     verified = cli.json("verify-attestation", "--run", "p", *given)
     assert (verified["integrity"], verified["key_id"]) == ("shared secret", None)
-    refused = cli.json("verify-attestation", "--run", "p", *given, "--require-signature", code=1)
+    refused = cli.json("verify-attestation", "--run", "p", *given, "--require", "signature", code=1)
     assert "signature is required" in refused["reason"]
 
 

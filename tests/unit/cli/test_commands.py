@@ -203,7 +203,7 @@ def test_init__says_what_it_wrote(cli: Shell) -> None:
     said = cli.json("init", "--out", "more", "--ci", "gitlab", "--ci", "jenkins")
     assert said["written"][-2:] == ["more/.gitlab-ci.yml", "more/Jenkinsfile"]
     shown = cli.out("init")
-    assert shown.splitlines()[0] == "Wrote suites/starter_suite.json"
+    assert shown.splitlines()[0] == "Wrote agent-eval.yml"
 
 
 def test_run__judge_configuration_from_yaml_is_recorded_for_the_judges_that_ran(

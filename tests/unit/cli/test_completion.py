@@ -30,7 +30,7 @@ def read(capsys: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("agent-eval ru", ["run", "run-loop"]),
+        ("agent-eval ru", ["run"]),
         ("agent-eval gate --pres", ["--preset"]),
         ("agent-eval gate --preset ", ["pull-request", "release"]),
         ("agent-eval gate --compare ru", ["file,ru"]),
@@ -49,7 +49,10 @@ def test_a_shell_is_offered_commands_flags_choices_and_files(
 def test_every_command_is_offered(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert offered(monkeypatch, capsys, "agent-eval ") == list(COMMANDS)
+    offers = offered(monkeypatch, capsys, "agent-eval ")
+    assert offers == list(dict.fromkeys(name.split()[0] for name in COMMANDS))
+    inner = [name.split()[1] for name in COMMANDS if name.startswith("registry ")]
+    assert offered(monkeypatch, capsys, "agent-eval registry ") == inner
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -1,4 +1,4 @@
-"""`agent-eval inspect` and `diff`: what a file holds, and what differs between two packs."""
+"""`agent-eval show PATH` and `diff`: what a file holds, and what differs between two packs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "adapters"
 
 def test_an_export_is_recognised_with_the_command_that_imports_it(cli: Shell) -> None:
     path = FIXTURES / "claude_code" / "parallel-calls-and-an-error.jsonl"
-    found = cli.json("inspect", str(path))
+    found = cli.json("show", str(path))
     assert (found["kind"], found["cases"], found["tool_calls"], found["errors"]) == ("export", 1, 2, 1)
     assert found["tools"] == {"Read": 2}
     assert found["tokens"]["output_tokens"] == 16
-    assert found["import_with"].startswith("agent-eval import-transcript --source claude_code --input ")
+    assert found["import_with"].startswith("agent-eval import /")
     assert [each["format"] for each in found["formats"]] == ["claude_code"]
 
 
 def test_what_an_import_would_lose_is_listed(cli: Shell) -> None:
     whole = (FIXTURES / "langgraph" / "values-stream.jsonl").read_text()
     Path("cut.jsonl").write_text(whole + '{"messages": [')
-    found = cli.json("inspect", "cut.jsonl")
+    found = cli.json("show", "cut.jsonl")
     assert found["diagnostics"] == {"lost": 1}
     assert found["findings"][0]["record"] == "cut.jsonl:5"
 
 
 def test_a_pack_and_a_suite_are_told_apart(cli: Shell) -> None:
     make_pack(Path("pack"), [make_result("a"), make_result("b", failed="policy")])
-    found = cli.json("inspect", "pack")
+    found = cli.json("show", "pack")
     assert (found["kind"], found["run_id"], found["cases"]) == ("evidence pack", "run-1", 2)
     assert (found["tool_calls"], found["tool_results"], found["hard_fail_cases"]) == (2, 2, 1)
     Path("suite.json").write_text(json.dumps(make_suite(make_case("a"))))
-    found = cli.json("inspect", "suite.json")
+    found = cli.json("show", "suite.json")
     assert (found["kind"], found["dataset_id"], found["cases"], found["tools"]) == (
         "suite",
         "shop",
@@ -50,7 +50,7 @@ def test_a_pack_and_a_suite_are_told_apart(cli: Shell) -> None:
 
 
 def test_prose_names_the_same(cli: Shell) -> None:
-    text = cli.out("inspect", str(FIXTURES / "crewai" / "output.json"))
+    text = cli.out("show", str(FIXTURES / "crewai" / "output.json"))
     assert "crewai (output), 1 record, confidence 95%" in text
     assert "2 tool calls, 2 results: weather 2" in text
     assert "an import would report: nothing lost" in text
@@ -61,8 +61,8 @@ def test_a_file_of_no_known_kind_is_refused(
     content: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("x.json").write_text(content)
-    assert main(["inspect", "x.json"]) == code
-    assert main(["inspect", "missing.json"]) == 2
+    assert main(["show", "x.json"]) == code
+    assert main(["show", "missing.json"]) == 2
     capsys.readouterr()
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent_eval.ci.config import INPUT_BY_NAME
 from agent_eval.cli.main import main
 from agent_eval.demo.scaffold import PLATFORMS
 from tests.unit.cli.shell import Shell, Terminal
@@ -38,30 +37,77 @@ def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(
     written = cli.json("init", "--out", ".")["written"]
     assert {place for place, _ in PLATFORMS.values()} <= set(written)
     assert all(Path(name).is_file() for name in written)
-    assert (
-        cli.json("run", "suites/starter_suite.json", "--judge-config", "config/judges.json")["summary"][
-            "pass_rate"
-        ]
-        == 1
-    )
+    assert cli.json("run", "suites/starter_suite.json")["summary"]["pass_rate"] == 1
+
+
+@pytest.mark.parametrize("agent", [(), ("--agent", "python3 mine.py"), ("--agent", "python:my_agent:answer")])
+def test_what_it_writes_works_at_once(agent: tuple[str, ...], cli: Shell) -> None:
+    said = "{'assistant_output': 'I can help you.'}"
+    Path("mine.py").write_text(f"import json, sys\njson.load(sys.stdin)\njson.dump({said}, sys.stdout)\n")
+    Path("my_agent.py").write_text(f"def answer(task):\n    print('Hello')\n    return {said}\n")
+    cli.json("init", "--out", ".", *agent)
+    for name in ("before", "now"):
+        assert cli.json("run", "--out", name)["summary"]["pass_rate"] == 1
+    cli.json("compare", "--baseline", "before", "--candidate", "now")
+    assert cli.json("gate", "--compare", "now")["gate_status"] == "passed"
+    loop = ("run-loop", "--suite", "suites/starter_suite.json", "--out", "loop", "--strict-side-effects")
+    if not agent:
+        looped = cli.json(*loop, "--propose-command", "python3 agent.py", "--max-repairs", "2")
+        assert looped["summary"]["pass_rate"] == 1
+
+
+def test_a_second_call_changes_nothing(cli: Shell, here: Path) -> None:
+    cli.json("init", "--out", ".")
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    assert "already there" in cli.error("init", "--out", ".")["message"]
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [("refs/remotes/origin/HEAD", "release"), ("HEAD", "master")],
+)
+def test_the_repository_and_its_remote_are_looked_at(head: str, branch: str, cli: Shell, here: Path) -> None:
+    git = here / ".git"
+    (git / head).parent.mkdir(parents=True)
+    (git / head).write_text(f"ref: {head.rpartition('HEAD')[0] or 'refs/heads/'}{branch}\n")
+    (git / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = git@github.com:a/b.git\n')
+    written = cli.json("init", "--format", "json")["written"]
+    assert written[4:] == [WORKFLOW]
+    assert yaml.safe_load(Path(WORKFLOW).read_text())[True]["push"] == {"branches": [branch]}
+
+
+def test_no_file_of_a_platform_is_written_where_none_is_wanted(cli: Shell) -> None:
+    assert cli.json("init", "--ci", "none")["written"] == [
+        "agent-eval.yml",
+        "suites/starter_suite.json",
+        "agent.py",
+        ".gitignore",
+    ]
 
 
 def test_a_person_is_asked_for_agent_platform_and_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    screen = answer(monkeypatch, "python agent.py", "", f"acme/agent-eval@{COMMIT}")
+    screen = answer(monkeypatch, "python agent.py", "github", f"acme/agent-eval@{COMMIT}")
     assert main(["init"]) == 0
     step = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1]
     assert step["uses"] == f"acme/agent-eval@{COMMIT}"
-    assert yaml.safe_load(Path("agent-eval.yml").read_text())["agent-command"] == "python agent.py"
+    assert yaml.safe_load(Path("agent-eval.yml").read_text())["agent"] == "python agent.py"
     assert not Path("Jenkinsfile").exists()
-    assert screen.getvalue().endswith(
-        "Next: agent-eval run suites/starter_suite.json --agent 'python agent.py'\n"
-    )
+    assert screen.getvalue().endswith("Replace the two cases by what your users ask.\n")
 
 
-def test_the_last_line_lists_what_is_still_to_be_filled_in(cli: Shell) -> None:
-    action, image = (
-        cli.out("init", "--ci", "all", "--ci", "github", "--out", "a").splitlines()[-1].split("; ")
-    )
+def test_a_person_is_not_asked_for_a_platform_that_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path(".gitlab-ci.yml").write_text("stages: [test]\n")
+    answer(monkeypatch, "")
+    assert main(["init"]) == 0
+    assert Path(".gitlab/agent-eval.yml").is_file()
+    assert Path(".gitlab-ci.yml").read_text() == "stages: [test]\n"
+
+
+def test_what_is_still_to_be_filled_in_is_listed(cli: Shell) -> None:
+    shown = cli.out("init", "--ci", "all", "--ci", "github", "--out", "a").splitlines()
+    action, image = next(line for line in shown if line.startswith("Still")).split("; ")
+    assert shown[-3] == "Next: cd a && agent-eval run   # what agent-eval.yml says"
     assert action == f"Still to fill in: the action, your-organisation/agent-eval@000… (a/{WORKFLOW})"
     assert image == (
         "the image, ghcr.io/your-organisation/agent-eval:v1 "
@@ -104,28 +150,8 @@ def test_a_person_who_says_something_by_a_flag_is_asked_nothing(
     assert main(["init", *flags]) == 0
 
 
-@pytest.mark.parametrize(
-    ("agent", "inputs"),
-    [
-        ("python agent.py", {"agent-command": "python agent.py"}),
-        ("command:python agent.py", {"agent-command": "python agent.py"}),
-        ("https://agent.example/ask", {"agent-url": "https://agent.example/ask"}),
-        ("anthropic:claude", {"agent": "anthropic:claude"}),
-    ],
-)
-def test_the_agent_is_named_once_by_the_input_of_its_kind_where_that_may_be(
-    agent: str, inputs: dict[str, str]
-) -> None:
-    assert main(["init", "--agent", agent, "--ci", "github"]) == 0
-    in_ci = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][1].get("with", {})
-    settings = yaml.safe_load(Path("agent-eval.yml").read_text())
-    in_settings = {name: value for name, value in settings.items() if name.startswith("agent")}
-    [name] = inputs
-    assert (in_settings, in_ci) == ((inputs, {}) if INPUT_BY_NAME[name].in_file else ({}, inputs))
-
-
-def test_the_merge_base_is_in_the_checkout_of_every_job_that_runs_a_program() -> None:
-    assert main(["init", "--agent", "python agent.py", "--out", "."]) == 0
+def test_the_merge_base_is_in_the_checkout_of_every_job() -> None:
+    assert main(["init", "--out", "."]) == 0
     checkout = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][0]
     assert checkout["with"] == {"fetch-depth": 0, "persist-credentials": False}
     gitlab = yaml.safe_load(Path(".gitlab-ci.yml").read_text())["agent-eval"]
@@ -135,17 +161,7 @@ def test_the_merge_base_is_in_the_checkout_of_every_job_that_runs_a_program() ->
     assert "git fetch" in yaml.safe_load(Path(".buildkite/pipeline.yml").read_text())["steps"][0]["command"]
 
 
-@pytest.mark.parametrize("flags", [(), ("--agent", "https://agent.example/ask")])
-def test_a_workflow_that_runs_no_program_fetches_one_commit(flags: tuple[str, ...]) -> None:
-    assert main(["init", *flags, "--ci", "github", "--out", "."]) == 0
-    checkout = yaml.safe_load(Path(WORKFLOW).read_text())["jobs"]["evaluate"]["steps"][0]
-    assert checkout["with"] == {"persist-credentials": False}
-
-
-@pytest.mark.parametrize(
-    ("agent", "message"),
-    [("python:agents:answer", "the job's token"), ("agentt", "names no agent")],
-)
-def test_an_agent_that_ci_cannot_run_is_refused(agent: str, message: str, cli: Shell, here: Path) -> None:
-    assert message in cli.error("init", "--agent", agent)["message"]
+@pytest.mark.parametrize("agent", ["python:agents", "agentt", "python:a b:c"])
+def test_what_names_no_agent_is_refused(agent: str, cli: Shell, here: Path) -> None:
+    assert "names no agent" in cli.error("init", "--agent", agent)["message"]
     assert not list(here.iterdir())

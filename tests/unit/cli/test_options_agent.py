@@ -36,10 +36,9 @@ def run(*flags: str, command: str = "run-loop") -> int:
         ([*AGENT, "--propose-command", "x"], "Several agents are named: by --agent-command and --agent"),
         (["--agent-command", "x", "--base-url", "http://h"], "by --agent-command and --base-url"),
         (["--agent-url", "localhost"], "'localhost' is not an address such as https://host/path"),
-        (["--max-steps", "3"], "--max-steps is for running an agent, and none is named"),
         ([*AGENT, "--repair-command", "x"], "--repair-command goes with an agent that is a program"),
         ([*AGENT, "--workers", "2"], "--workers is gone"),
-        ([], "Give --agent-command, or --agent"),
+        ([], "--max-repairs is for running an agent, and none is named"),
     ],
 )
 def test_it_is_refused_before_anything_is_run(

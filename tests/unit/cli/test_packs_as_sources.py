@@ -29,6 +29,28 @@ def packs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     capsys.readouterr()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compare", "--baseline", "good", "--candidate"),
+        ("replay", "--run"),
+        ("show",),
+        ("rejudge", "--out", "again", "--run"),
+        ("attest", "--run"),
+        ("gate-health",),
+        ("history",),
+        ("export-junit", "--out", "junit.xml", "--run"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_file_of_a_pack_is_told_from_a_pack_with_which_to_give(words: tuple[str, ...], cli: Shell) -> None:
+    error = cli.error(*words, "good/run/summary.json")
+    assert error["message"].startswith("good/run/summary.json is not a pack, but a file of the pack ")
+    assert error["details"]["remedy"] == f"Give {Path('good').resolve()}."
+    if words != ("show",):  # it tells what any file is
+        assert "is not a pack" in cli.error(*words, str(EXAMPLES / "suite_good.json"))["message"]
+
+
 def test_a_pack_stands_for_the_comparison_in_it(cli: Shell) -> None:
     decision = cli.json("gate", "--compare", "bad", "--max-regressed-cases", "0", code=1)
     assert decision["baseline_run_id"] is not None

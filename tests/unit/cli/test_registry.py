@@ -55,7 +55,10 @@ def test_the_commands_of_the_specification(cli: Shell, here: Path) -> None:
     ):
         listed = cli.json("registry", words)
         assert (listed["count"], len(listed[name])) == (1, 1), words
-    assert cli.json("registry", "audit-log", "--limit", "2")["count"] == 2
+    assert cli.json("registry", "audit-log")["count"] == 4
+    whole = cli.json("registry", "list")
+    assert [len(whole[name]) for name in ("datasets", "baselines", "approvals", "waivers")] == [1, 1, 1, 1]
+    assert cli.json("registry", "list", "main")["datasets"] == []
     assert (
         cli.json("registry", "baseline-show", "--name", "main")["baseline"]["run_path"] == "../runs/baseline"
     )
@@ -82,8 +85,9 @@ def test_prose(cli: Shell) -> None:
     assert promoted.startswith("main is now run run-1, a-")
     assert cli.out("registry", "approval-list").endswith("main  run-1  qa  why\n")
     assert "run_path: ../runs/baseline" in cli.out("registry", "baseline-show", "--name", "main").splitlines()
-    assert cli.out("registry", "audit-log", "--limit", "1").startswith(
-        "2  2026-06-01T00:00:00+00:00  baseline-promote"
+    assert cli.out("registry", "log").startswith("2  2026-06-01T00:00:00+00:00  baseline-promote")
+    assert cli.out("registry", "list", "main").startswith(
+        "baselines:\n  main  run-1  ../runs/baseline\napprovals:"
     )
     assert cli.out("registry", "verify") == "3 changes, all in order.\n"
 
@@ -92,12 +96,12 @@ def test_a_waiver_is_revoked_and_no_longer_active(cli: Shell) -> None:
     waiver_id = cli.json("registry", *WAIVER, "--expires-at", "2026-12-01T00:00:00+00:00")["waiver"][
         "waiver_id"
     ]
-    assert cli.out("registry", "waiver-list", "--active-only", "--baseline-name", "main").startswith(
-        waiver_id
-    )
-    revoked = cli.out("registry", "waiver-revoke", "--waiver-id", waiver_id, "--revoked-by", "lead")
+    assert cli.out("registry", "waiver-list", "--baseline-name", "main").startswith(waiver_id)
+    revoked = cli.out("registry", "waiver-revoke", waiver_id, "--approved-by", "lead")
     assert revoked == f"Revoked {waiver_id}\n"
-    assert cli.json("registry", "waiver-list", "--active-only")["count"] == 0
+    assert cli.json("registry", "list")["waivers"] == []
+    assert cli.json("registry", "list", "--all")["waivers"][0]["waiver_id"] == waiver_id
+    assert "Name the waiver" in cli.error("registry", "waiver-revoke", "--approved-by", "lead")["message"]
     assert cli.json("registry", "waiver-list")["waivers"][0]["revoked_by"] == "lead"
     assert cli.out("registry", *WAIVER).startswith("Added w-")
 

@@ -120,7 +120,7 @@ def test_a_command_of_one_suite_explains_a_glob_that_was_not_quoted(command: str
 
 
 def test_a_word_too_many_that_is_no_file_is_no_glob(cli: Shell) -> None:
-    said = cli.err("demo", "now")
+    said = cli.err("keygen", "now")
     assert "unexpected extra argument (now)" in said
     assert "glob" not in said
 

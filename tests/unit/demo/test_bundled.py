@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
 from agent_eval.contracts import definition_digest
-from agent_eval.contracts.policy import GatePolicy
-from agent_eval.demo.scaffold import ALL, PLATFORMS, SCAFFOLD, StarterAgent, scaffold
+from agent_eval.demo.scaffold import (
+    ALL,
+    IGNORE,
+    PLATFORMS,
+    SAMPLE,
+    SETTINGS,
+    SUITE,
+    Repository,
+    Scaffold,
+    StarterAgent,
+    scaffold,
+)
 from agent_eval.demo.support_agent import INPUTS, write_suites
 from agent_eval.errors import StorageError, UsageError
-from agent_eval.judges.catalog import DEFAULT_JUDGES, load_judges
-from agent_eval.operations.gate import read_policy
 from agent_eval.suites.reader import open_suite
 from agent_eval.suites.validate import validate_suite
 
@@ -59,19 +62,17 @@ def test_the_demonstration_asks_the_job_only_for_what_it_knows() -> None:
     assert set(INPUTS) <= set(INPUT_BY_NAME)
 
 
-def test_scaffold__writes_valid_files(tmp_path: Path) -> None:
-    written = scaffold(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
-        *SCAFFOLD,
-        ".github/workflows/agent-eval.yml",
-    ]
-    report = validate_suite(tmp_path / "suites/starter_suite.json", strict=True, require_version="1.0.0")
-    assert (report.passed, report.warnings) == (True, [])
-    load_judges(DEFAULT_JUDGES, json.loads((tmp_path / "config/judges.json").read_text()))
-    limits = read_policy(tmp_path / "config/gate.yml").thresholds
-    assert {name: limit for name, limit in limits.to_json().items() if limit is not None} == {
-        "max_regressed_cases": 0
-    }
+def names(made: Scaffold, out: Path) -> list[str]:
+    return [path.relative_to(out).as_posix() for path in made.written]
+
+
+def test_scaffold__writes_valid_and_short_files(tmp_path: Path) -> None:
+    made = scaffold(tmp_path, platforms=["github"])
+    assert names(made, tmp_path) == [SETTINGS, SUITE, SAMPLE, IGNORE, ".github/workflows/agent-eval.yml"]
+    report = validate_suite(tmp_path / SUITE, strict=True, require_version="1.0.0")
+    assert (report.passed, report.warnings, report.case_count) == (True, [], 2)
+    assert len((tmp_path / SETTINGS).read_text().splitlines()) <= 12
+    assert all(len(path.read_text().splitlines()) <= 40 for path in made.written)
 
 
 def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -> None:
@@ -79,43 +80,72 @@ def test_scaffold__writes_the_file_of_every_platform_asked_for(tmp_path: Path) -
     for place in (".gitlab-ci.yml", ".buildkite/pipeline.yml", ".circleci/config.yml"):
         assert "agent-eval ci" in (tmp_path / place).read_text()
     assert "pipeline {" in (tmp_path / "Jenkinsfile").read_text()
-    scaffold(tmp_path / "other", platforms=["gitlab"])
-    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == [
-        ".agent_eval",
-        ".gitlab-ci.yml",
-        "agent-eval.yml",
-        "config",
-        "suites",
-    ]
+    made = scaffold(tmp_path / "other", platforms=["gitlab"])
+    assert names(made, tmp_path / "other") == [SETTINGS, SUITE, SAMPLE, IGNORE, ".gitlab-ci.yml"]
 
 
-def test_scaffold__its_policy_is_that_of_pull_requests_and_shows_every_key(tmp_path: Path) -> None:
-    scaffold(tmp_path)
-    path = tmp_path / "config/gate.yml"
-    assert read_policy(path) == GatePolicy(preset="pull-request")
-    text = path.read_text()
-    assert [key for key in GatePolicy.model_fields if f"{key}:" not in text] == []
+@pytest.mark.parametrize(
+    ("remote", "there", "written", "to_add"),
+    [
+        (None, [], [PLATFORMS[name][0] for name in ALL], []),
+        ("git@github.com:acme/shop.git", [], [".github/workflows/agent-eval.yml"], []),
+        ("https://gitlab.acme.example/shop.git", [], [".gitlab-ci.yml"], []),
+        (None, [".github/dependabot.yml"], [".github/workflows/agent-eval.yml"], []),
+        (
+            "git@gitlab.com:acme/shop.git",
+            [".gitlab-ci.yml"],
+            [".gitlab/agent-eval.yml"],
+            ["Add to .gitlab-ci.yml: include: [{local: .gitlab/agent-eval.yml}]"],
+        ),
+        (
+            "https://bitbucket.org/acme/shop",
+            ["Jenkinsfile"],
+            [],
+            ["Add to Jenkinsfile the job that `agent-eval init --ci jenkins --out DIRECTORY` writes."],
+        ),
+    ],
+    ids=["nothing known", "github", "gitlab", "a folder of github", "a file of gitlab", "a Jenkinsfile"],
+)
+def test_scaffold__writes_for_the_platform_that_the_repository_uses_and_leaves_its_files_alone(
+    remote: str | None, there: list[str], written: list[str], to_add: list[str], tmp_path: Path
+) -> None:
+    for name in there:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    made = scaffold(tmp_path, repository=Repository(remote))
+    assert names(made, tmp_path)[4:] == written
+    assert made.to_add == to_add
+    assert all((tmp_path / name).read_text() == "mine" for name in there)
 
 
-def test_scaffold__the_examples_in_its_policy_load_when_they_are_uncommented(tmp_path: Path) -> None:
-    scaffold(tmp_path)
-    path = tmp_path / "config/gate.yml"
-    text = re.sub(r"^#(?=  )|^# (?=[a-z_]+: )", "", path.read_text(), flags=re.MULTILINE)
-    path.write_text(re.sub(r"^quarantine: \[\]$", "quarantine:", text, flags=re.MULTILINE))
-    policy = read_policy(path)
-    assert [name for name in GatePolicy.model_fields if getattr(policy, name) is None] == []
-    assert [held.case for held in policy.quarantine] == ["refund-7"]
+def test_scaffold__the_workflow_runs_on_the_default_branch(tmp_path: Path) -> None:
+    made = scaffold(tmp_path, platforms=["github"], repository=Repository(branch="trunk"))
+    assert yaml.safe_load(made.written[-1].read_text())[True]["push"] == {"branches": ["trunk"]}
+
+
+def test_scaffold__appends_what_is_missing_to_what_git_ignores(tmp_path: Path) -> None:
+    (tmp_path / IGNORE).write_text("/runs/\n*.log")
+    scaffold(tmp_path, platforms=())
+    assert (tmp_path / IGNORE).read_text() == "/runs/\n*.log\n/agent-eval-out/\n"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_scaffold__an_agent_of_the_users_own_is_not_taken_for_the_sample(force: bool, tmp_path: Path) -> None:
+    (tmp_path / SAMPLE).write_text("mine")
+    made = scaffold(tmp_path, platforms=(), force=force)
+    assert (tmp_path / SAMPLE).read_text() == "mine"
+    assert names(made, tmp_path) == [SETTINGS, SUITE, IGNORE]
+    assert "agent" not in yaml.safe_load((tmp_path / SETTINGS).read_text())
 
 
 def test_scaffold__refuses_what_is_there_and_writes_nothing(tmp_path: Path) -> None:
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "judges.json").symlink_to("nowhere")
-    with pytest.raises(UsageError, match=r"config/judges\.json") as refused:
+    (tmp_path / SETTINGS).symlink_to("nowhere")
+    with pytest.raises(UsageError, match=r"agent-eval\.yml") as refused:
         scaffold(tmp_path)
     assert "--force" in refused.value.remedy
     assert not (tmp_path / "suites").exists()
     scaffold(tmp_path, force=True)
-    assert not (tmp_path / "config" / "judges.json").is_symlink()
+    assert not (tmp_path / SETTINGS).is_symlink()
 
 
 def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
@@ -124,71 +154,33 @@ def test_scaffold__below_a_file_is_not_possible(tmp_path: Path) -> None:
         scaffold(tmp_path / "file")
 
 
-def test_scaffold__editors_find_a_schema_that_the_files_satisfy(tmp_path: Path) -> None:
-    scaffold(tmp_path)
-    for name in ("suites/starter_suite.json", "config/gate.yml"):
-        path = tmp_path / name
-        text = path.read_text()
-        (reference,) = re.findall(r'\$schema"?[=:] ?"?([^\s",]+)', text)
-        schema = json.loads((path.parent / reference).read_text())
-        jsonschema.validate(yaml.safe_load(text), schema)
-
-
 COMMIT = "0123456789" * 4
 
 
-@pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize(
-    "agent",
+    ("agent", "named"),
     [
-        StarterAgent("agent-url", "https://agent.example/ask?who='me'"),
-        StarterAgent("agent", "openai:gpt-5", "OPENAI_API_KEY"),
+        (StarterAgent("https://agent.example/ask?who='me'"), None),
+        (StarterAgent("openai:gpt-5", "OPENAI_API_KEY"), "OPENAI_API_KEY"),
+        (StarterAgent('python agent.py --say "it\'s: 7"'), None),
+        (StarterAgent("./agent"), None),
     ],
-    ids=["address", "hosted"],
+    ids=["address", "hosted", "quoted", "plain"],
 )
-def test_scaffold__the_file_of_ci_names_an_agent_that_the_settings_may_not_name(
-    platform: str, agent: StarterAgent, tmp_path: Path
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_scaffold__an_agent_is_named_in_the_settings_alone_and_its_key_in_the_workflow(
+    platform: str, agent: StarterAgent, named: str | None, tmp_path: Path
 ) -> None:
-    *_, written = scaffold(tmp_path, platforms=[platform], agent=agent, action=f"acme/agent-eval@{COMMIT}")
-    text = written.read_text()
-    assert "recorded traces" not in text
+    made = scaffold(tmp_path, platforms=[platform], agent=agent, action=f"acme/agent-eval@{COMMIT}")
+    text = made.written[-1].read_text()
+    assert yaml.safe_load((tmp_path / SETTINGS).read_text())["agent"] == agent.value
+    assert agent.value not in text
+    assert not (tmp_path / SAMPLE).exists()
     if platform == "github":
         step = yaml.safe_load(text)["jobs"]["evaluate"]["steps"][1]
         assert step["uses"] == f"acme/agent-eval@{COMMIT}"
-        assert step["with"] == {agent.option: agent.value}
-        assert list(step.get("env", ())) == [agent.key] * bool(agent.key)
+        assert list(step.get("env", ())) == ([named] if named else [])
         assert "Put here" not in text
-    elif platform.startswith("jenkins"):
-        value = agent.value.replace("'", "\\'")
-        assert f"\n        {agent.variable} = '{value}'\n" in text
-    else:
-        assert variables(platform, yaml.safe_load(text))[agent.variable] == agent.value
-    assert agent.value not in (tmp_path / "agent-eval.yml").read_text()
-
-
-def variables(platform: str, pipeline: dict[str, Any]) -> dict[str, str]:
-    """The variables of the job in a platform's file."""
-    where: dict[str, Callable[[dict[str, Any]], dict[str, str]]] = {
-        "gitlab": lambda read: read["agent-eval"]["variables"],
-        "buildkite": lambda read: read["env"],
-        "circleci": lambda read: read["jobs"]["agent-eval"]["environment"],
-    }
-    return where[platform.removesuffix("-pip")](pipeline)
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_scaffold__a_program_is_named_in_the_settings_alone(platform: str, tmp_path: Path) -> None:
-    command = 'python agent.py --say "it\'s"'
-    agent = StarterAgent("agent-command", command, in_settings=True)
-    *_, written = scaffold(tmp_path, platforms=[platform], agent=agent)
-    assert yaml.safe_load((tmp_path / "agent-eval.yml").read_text()) == {
-        "suite": "suites/*.json",
-        "judge-config": "config/judges.json",
-        "policy": "config/gate.yml",
-        "agent-command": command,
-    }
-    assert "recorded traces" not in written.read_text()
-    assert "agent.py" not in written.read_text()
 
 
 DIGEST = "sha256:" + "4f" * 32
@@ -199,8 +191,7 @@ DIGEST = "sha256:" + "4f" * 32
 def test_scaffold__names_the_image_in_place_of_the_placeholder(
     platform: str, image: str, tmp_path: Path
 ) -> None:
-    *_, written = scaffold(tmp_path, platforms=[platform], image=image)
-    text = written.read_text()
+    text = scaffold(tmp_path, platforms=[platform], image=image).written[-1].read_text()
     assert text.count(image) == 1
     assert "your-organisation" not in text
     assert "Put in place" not in text
@@ -216,13 +207,14 @@ def test_scaffold__an_image_has_a_tag_or_a_digest(image: str, tmp_path: Path) ->
 
 
 def test_scaffold__refuses_two_variants_for_one_file(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gitlab and gitlab-pip are the same file, \.gitlab-ci\.yml"):
+    with pytest.raises(UsageError, match=r"gitlab and gitlab-pip: \.gitlab-ci\.yml"):
         scaffold(tmp_path, platforms=["gitlab", "gitlab-pip"], force=True)
     assert not list(tmp_path.iterdir())
 
 
 def test_scaffold__an_agents_suite_is_valid_and_has_no_recording(tmp_path: Path) -> None:
-    suite, *_ = scaffold(tmp_path, platforms=(), agent=StarterAgent("agent-command", "python agent.py"))
+    scaffold(tmp_path, platforms=(), agent=StarterAgent("python agent.py"))
+    suite = tmp_path / SUITE
     report = validate_suite(suite, strict=True, require_version="1.0.0")
     assert (report.passed, report.warnings) == (True, [])
     assert all("trace" not in raw for raw, _ in open_suite(suite).cases())
@@ -233,10 +225,3 @@ def test_scaffold__an_action_is_pinned_by_commit(action: str, tmp_path: Path) ->
     with pytest.raises(UsageError, match="which commit of which repository"):
         scaffold(tmp_path, action=action)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_readme_shows_the_workflow_that_init_writes() -> None:
-    bundled = (files("agent_eval.demo") / "starter" / "workflow.yml").read_text(encoding="utf-8")
-    shown = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("<!-- workflow -->\n```yaml\n")[1]
-    assert shown.split("```\n")[0] == bundled
-    assert (REPOSITORY / "ci-templates" / "github.yml").read_text(encoding="utf-8") == bundled

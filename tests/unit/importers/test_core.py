@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent_eval.config.rows.commands import IMPORTS
 from agent_eval.errors import InvalidInput, NothingMeasured, UsageError
-from agent_eval.importers.catalog import Family, names_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.format import Match
 from agent_eval.importers.recognise import Recogniser
@@ -20,14 +18,6 @@ from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import validate_suite
-
-
-def test_each_format_can_be_named_on_the_command_line() -> None:
-    offered = {option.name: option.choices for option in IMPORTS}
-    families: dict[str, Family] = {"provider": "provider", "framework": "framework", "source": "transcript"}
-    assert {name: set(names_of(family)) for name, family in families.items()} == {
-        name: set(offered[name] or ()) for name in families
-    }
 
 
 def user(text: str) -> dict[str, Any]:
@@ -355,4 +345,4 @@ def test_a_record_that_two_formats_claim_is_not_guessed(second: float, refused: 
         return
     with pytest.raises(InvalidInput, match=r"dump\.jsonl:3: could be openai or vertex") as caught:
         recogniser.recognise(record, Diagnostics())
-    assert "--provider openai or --provider vertex" in caught.value.remedy
+    assert "--from openai or --from vertex" in caught.value.remedy

@@ -180,7 +180,7 @@ def test_a_record_of_another_family_is_refused_with_the_command_that_reads_it(tm
     path = tmp_path / "session.jsonl"
     line = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "Hi"}}
     path.write_text(json.dumps(line))
-    with pytest.raises(NothingMeasured, match="import-transcript --source claude_code"):
+    with pytest.raises(NothingMeasured, match="import --from claude_code"):
         imported(FRAMEWORK, path, tmp_path)
 
 

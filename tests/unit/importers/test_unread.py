@@ -73,7 +73,7 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
     session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
     call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
     session["messages"].append({"type": "gemini", "role": "assistant", "content": "", "later": [call]})
-    with pytest.raises(InvalidInput, match="`agent-eval import-transcript --source gemini_cli` imports"):
+    with pytest.raises(InvalidInput, match="`agent-eval import --from gemini_cli` imports"):
         of_value("provider", session, tmp_path, strict=True)
 
 

@@ -178,7 +178,7 @@ def test_the_command_prints_and_writes_the_record(
     files: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     out = tmp_path / "record.json"
-    words = ["judge-agreement", "--run", str(files["pack"]), "--labels", str(write_labels(files["labels"]))]
+    words = ["judge-agreement", str(write_labels(files["labels"])), "--run", str(files["pack"])]
     assert main([*words, "--out", str(out), "--format", "text"]) == 0
     assert "When it says failed, it is right in 30 of 30 cases (at least 89%)." in capsys.readouterr().out
     assert main([*words, "--format", "json"]) == 0

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent_eval.cli.main import main
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import LISTED_PROBLEMS, validate_suite
 
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 EVENT = {"idx": 0, "ts": None, "actor": "agent", "type": "message", "output": "x"}
 
 
@@ -111,6 +114,23 @@ def test_required_version_must_be_stated_at_the_top_or_in_metadata(tmp_path: Pat
         assert 'must be "1.2.0"' in message
     path = write(tmp_path / "s.json", suite(metadata={}, schema_version="1.2.0"))
     assert validate_suite(path, strict=True, require_version="1.2.0").passed
+
+
+def test_a_migrated_suite_is_said_how_to_get_the_version_that_is_required(tmp_path: Path) -> None:
+    cases = [{"case_id": "a", "input": "x", "regex_patterns": ["x"]}]
+    path = write(tmp_path / "s.json", suite(metadata={"schema_version": "1.2.0"}, cases=cases))
+    (error,) = validate_suite(path, strict=True, require_version="1.0.0").errors
+    command = error.remedy.split("`")[1].replace("NEW.json", str(tmp_path / "new.json"))
+    assert main(shlex.split(command)[1:]) == 0
+    assert validate_suite(tmp_path / "new.json", strict=True, require_version="1.0.0").passed
+
+
+def test_a_trace_of_0_1_needs_no_numbers_and_one_of_a_later_version_does(tmp_path: Path) -> None:
+    of_0_1 = FIXTURES / "schema_backcompat" / "suite-0.1.0.json"
+    assert validate_suite(of_0_1).passed
+    assert [event.idx for case in load_suite(of_0_1).cases for event in case.trace] == [0, 1, 2, 3]
+    later = json.loads(of_0_1.read_bytes()) | {"metadata": {"schema_version": "1.0.0"}}
+    assert any("idx" in place for place, _ in errors(write(tmp_path / "s.json", later)))
 
 
 def test_every_problem_of_every_case_is_listed(tmp_path: Path) -> None:

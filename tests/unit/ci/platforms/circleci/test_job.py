@@ -120,7 +120,7 @@ def test_change__that_names_itself_as_the_base_branch_does_not_pass(
     runner: CircleCIRunner, circleci: FakeCircleCI
 ) -> None:
     runner.push(400)
-    (runner.repository.top / "agent-eval.yml").write_text("base-branches: topic\n")
+    (runner.repository.top / "agent-eval.yml").write_text("baseline: {branches: topic}\n")
     runner.write_suite(*orders(bad=(2,)))
     head = runner.change()
     runner.repository.push("topic", head)

@@ -43,7 +43,7 @@ def test_branch__with_a_slash_is_encoded_twice(runner: JenkinsRunner, jenkins: F
     job = f"{FOLDER}/job/release%252F2"
     jenkins.add_build(job, 1, runner.base, None)
     jenkins.add_build(f"{FOLDER}/job/main", 1, runner.base, None)
-    (runner.repository.top / "agent-eval.yml").write_text("base-branches: release/2\n")
+    (runner.repository.top / "agent-eval.yml").write_text("baseline: {branches: release/2}\n")
     runner.base = runner.repository.commit()
     for branch in ("main", "release/2"):
         runner.repository.push(branch)

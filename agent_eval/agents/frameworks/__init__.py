@@ -1,0 +1,46 @@
+"""Agent objects of frameworks as agents under test: one module a framework, and its row in `catalog`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from agent_eval.errors import FailureKind
+
+
+class AgentObject(ABC):
+    """An agent object, called as a function.
+
+    Attributes:
+        unable: What it cannot carry, with the reason: `answers` of a case's tools, `turns`.
+        leaves_threads: Whether a call that is cancelled goes on in a thread.
+    """
+
+    unable: Mapping[str, str]
+    leaves_threads: bool
+
+    @abstractmethod
+    def __call__(
+        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: Any
+    ) -> Awaitable[dict[str, Any]]:
+        """Take one turn; return its events.
+
+        `limits` has the `steps` of the turn and the `answer_tool` of the case; `call_tool` answers calls in
+        place of the agent's own tools, and is None where these run.
+
+        Raises:
+            Unfinished: The agent failed; raised from what it raised.
+        """
+
+    @abstractmethod
+    def end_session(self, session_id: str) -> None:
+        """Let a conversation go."""
+
+
+class Unfinished(Exception):
+    """A turn came to no answer: what it did until then, the kind of failure and the problem in words."""
+
+    def __init__(self, events: list[dict[str, Any]], failure: FailureKind, problem: str) -> None:
+        super().__init__(problem)
+        self.events, self.failure, self.problem = events, failure, problem

@@ -1,0 +1,161 @@
+"""Hold conversations with an agent object of a framework, on the one event loop of its process.
+
+Clients of models are bound to the loop that used them first, and many are shared by a whole process: with a
+loop for each case, every second case fails. So all adapters are coroutines, which `function_child` awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from typing_extensions import override
+
+from agent_eval.agents.frameworks import AgentObject, Unfinished
+from agent_eval.agents.frameworks.trajectory import Trajectory, plain
+from agent_eval.contracts.event import STOPPED_SHORT, Finish, finish_of, is_blank
+from agent_eval.errors import FailureKind
+
+_LONGEST_PROBLEM = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class CaseAnswer:
+    """What the case answers in place of a tool."""
+
+    output: Any
+    error: Any
+    source: str | None
+
+    @property
+    def for_the_model(self) -> Any:
+        """The answer as the framework's model reads it."""
+        return self.output if self.error is None else {"error": self.error}
+
+
+CaseTools = Callable[[str, Any], Awaitable[CaseAnswer]]
+
+
+class Conversation(ABC):
+    """One conversation with an agent object, fresh for each trial. A framework's module has a subclass.
+
+    Attributes:
+        tools: Answers calls in place of the agent's own tools; None where these run.
+        trajectory: Of the turn in progress.
+    """
+
+    leaves_threads: ClassVar[bool] = False
+    """Whether a turn that is cancelled goes on in a thread."""
+
+    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
+        self.agent, self.tools = agent, tools
+        self.trajectory: Trajectory
+
+    @classmethod
+    def unable(cls, agent: Any) -> Mapping[str, str]:  # noqa: ARG003 - most carry everything
+        """Return what this agent cannot carry, with the reason: `answers` of the case's tools, `turns`."""
+        return {}
+
+    @abstractmethod
+    async def say(self, message: Any) -> Any:
+        """Say a case's input, or that of its next turn; return the agent's answer, which may be None.
+
+        Whatever the agent raises is its failure.
+        """
+
+
+class _ToolCaller(Protocol):
+    """Asks for a tool's answer without recording the call."""
+
+    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]: ...
+
+
+class FrameworkAgent(AgentObject):
+    """An agent object with its conversations in progress."""
+
+    def __init__(self, agent: Any, kind: type[Conversation]) -> None:
+        self._agent, self._kind = agent, kind
+        self.leaves_threads, self.unable = self._kind.leaves_threads, dict(self._kind.unable(agent))
+        self._conversations: dict[str, Conversation] = {}
+
+    @override
+    async def __call__(
+        self, task: Mapping[str, Any], limits: Mapping[str, Any], call_tool: _ToolCaller | None
+    ) -> dict[str, Any]:
+        trajectory = Trajectory(limits["steps"], limits["answer_tool"])
+        conversation = self._conversation(task, call_tool)
+        conversation.trajectory = trajectory
+        try:
+            trajectory.finish(await conversation.say(_input_of(task)))
+        except asyncio.CancelledError as cancelled:
+            if not trajectory.is_over:
+                raise
+            words = f"did not come to an end within {limits['steps']} steps"
+            raise Unfinished(trajectory.events(), FailureKind.BUDGET_EXCEEDED, words) from cancelled
+        # An agent may raise anything, also SystemExit.
+        except BaseException as error:
+            try:
+                problem = f"raised {type(error).__name__}: {error}"[:_LONGEST_PROBLEM]
+            except Exception:
+                problem = f"raised {type(error).__name__}"
+            raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, problem) from error
+        events = trajectory.events()
+        if (problem_of_answer := _no_answer(trajectory)) is not None:
+            raise Unfinished(events, *problem_of_answer)
+        return {"events": events}
+
+    @override
+    def end_session(self, session_id: str) -> None:
+        self._conversations.pop(session_id, None)
+
+    def _conversation(self, task: Mapping[str, Any], call_tool: _ToolCaller | None) -> Conversation:
+        session_id = task.get("session_id")
+        tools = None if call_tool is None else _answering(call_tool)
+        if session_id is None:
+            return self._kind(self._agent, tools)
+        if task["turn"] == 1:
+            self._conversations[session_id] = self._kind(self._agent, tools)
+        conversation = self._conversations[session_id]
+        conversation.tools = tools
+        return conversation
+
+
+def _answering(call_tool: _ToolCaller) -> CaseTools:
+    async def answer(tool: str, arguments: Any) -> CaseAnswer:
+        answer = await asyncio.to_thread(call_tool.answer, tool, plain(arguments))
+        return CaseAnswer(answer["output"], answer["error"], answer["source"])
+
+    return answer
+
+
+def _input_of(task: Mapping[str, Any]) -> Any:
+    """Return what to say: the case's input; for a repair, with what the judges said of earlier attempts."""
+    if not task["previous_attempts"]:
+        return task["input"]
+    from agent_eval.agents.hosted import feedback_on  # few runs repair
+
+    feedback = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
+    return "\n\n".join([as_text(task["input"]), *feedback])
+
+
+def as_text(message: Any) -> str:
+    """Return a case's input as the words of a user: what is no text as JSON."""
+    return message if isinstance(message, str) else json.dumps(message, sort_keys=True)
+
+
+def _no_answer(trajectory: Trajectory) -> tuple[FailureKind, str] | None:
+    """Say why what the agent said last is no answer that can be judged; None if it is one."""
+    last = trajectory.last_message or {}
+    reason = last.get("stop_reason")
+    if (finish := finish_of(reason)) in STOPPED_SHORT:
+        failure, words = STOPPED_SHORT[finish]
+        return failure, f"{words.removeprefix('the ')} (it stopped for: {str(reason)[:100]})"
+    if finish is Finish.UNKNOWN:
+        return FailureKind.AGENT_ERROR, f"stopped for an unknown reason: {str(reason)[:100]}"
+    if is_blank(last.get("output")):
+        return FailureKind.MISSING_OUTPUT, "came to an end without an answer"
+    return None

@@ -1,0 +1,201 @@
+"""What an agent object of a framework did in one turn, as the events that an agent's answer has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from pydantic_core import to_jsonable_python
+
+from agent_eval.agents.recorder import TOOL_ANSWER_SOURCE
+from agent_eval.contracts.event import (
+    AGENT,
+    ENVIRONMENT,
+    ERROR,
+    MESSAGE,
+    MODEL_CALL,
+    REASONING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    UNREAD,
+    UNREAD_WHAT,
+)
+
+_LONGEST_ERROR = 2000
+
+
+class Call(NamedTuple):
+    """A tool call in a model's answer; `problem` is why it cannot be made, such as bad arguments."""
+
+    tool: str
+    arguments: Any
+    call_id: str
+    problem: str | None = None
+
+
+class Trajectory:
+    """Records the events of one turn, on the loop of the agent or in a thread of its tools.
+
+    `steps` is how many answers a model may give: one more, and the turn is cancelled, and `is_over`.
+    `answer_tool` is the tool that the case names as the agent's answer, whose calls are recorded as such.
+    """
+
+    def __init__(self, steps: int | None = None, answer_tool: str | None = None) -> None:
+        self.is_over = False
+        self._steps, self._answer_tool = steps, answer_tool
+        self._events: list[dict[str, Any]] = []
+        self._ids: dict[str, list[str]] = {}
+        """Ids in the evidence by those of the framework: some models number each answer's calls anew."""
+        self._tools: dict[str, str] = {}
+        self._results: set[str] = set()
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+
+    def add(self, actor: str, kind: str, **fields: Any) -> None:
+        """Record an event; fields that are None are left out."""
+        self._events.append(
+            {
+                "actor": actor,
+                "type": kind,
+                **{name: plain(value) for name, value in fields.items() if value is not None},
+            }
+        )
+
+    def answered(self, text: str | None, calls: Sequence[Call] = (), **facts: Any) -> None:
+        """Record an answer of a model: its text and its calls. Only the first event has the facts."""
+        count = facts.pop("counts", True)
+        if text or not calls:
+            self.add(AGENT, MESSAGE, output=text or None, **facts)
+            facts = {"agent_name": facts.get("agent_name")}
+        for call in calls:
+            self.call(call, **facts)
+            facts = {"agent_name": facts.get("agent_name")}
+        if count and self._steps is not None:
+            self._steps -= 1
+            if self._steps < 0 and self._task is not None:
+                self.is_over = True
+                self._loop.call_soon_threadsafe(self._task.cancel)
+
+    def thought(self, text: str | None, **facts: Any) -> None:
+        """Record what a model reasoned, if it is told."""
+        if text:
+            self.add(AGENT, REASONING, output=text, **facts)
+
+    def call(self, call: Call, **facts: Any) -> None:
+        """Record a call of a tool."""
+        call_id, count = call.call_id, 2
+        while call_id in self._tools:
+            call_id, count = f"{call.call_id}-{count}", count + 1
+        self._ids.setdefault(call.call_id, []).append(call_id)
+        self._tools[call_id] = call.tool
+        self.add(
+            AGENT,
+            TOOL_CALL,
+            tool=call.tool,
+            input=call.arguments,
+            call_id=call_id,
+            error=call.problem,
+            **facts,
+        )
+
+    def result(self, call_id: str, output: Any = None, error: Any = None, source: str | None = None) -> None:
+        """Record the result of a call. An exception is told by type and text."""
+        known = self._known(call_id)
+        self._results.add(known)
+        if isinstance(error, BaseException):
+            error = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+        attributes = None if source is None else {TOOL_ANSWER_SOURCE: source}
+        fields = {"output": output} if error is None else {"error": error}
+        self.add(
+            TOOL,
+            TOOL_RESULT,
+            tool=self._tools.get(known),
+            call_id=known,
+            attributes=attributes,
+            **fields,
+        )
+
+    def _known(self, call_id: str) -> str:
+        """The id in the evidence: of several calls with the same, the latest without a result."""
+        ids = self._ids.get(call_id, [call_id])
+        return next((each for each in reversed(ids) if each not in self._results), ids[-1])
+
+    def lacks_result(self, call_id: str) -> bool:
+        """Whether a call of this turn has no result yet."""
+        known = self._known(call_id)
+        return known in self._tools and known not in self._results
+
+    def unread(self, sentence: str) -> None:
+        """Record that calls were made that nobody can see, so that no judge of them passes."""
+        self.add(ENVIRONMENT, UNREAD, output=sentence, attributes={UNREAD_WHAT: "tool call"})
+
+    def broke(self, problem: str) -> None:
+        """Record that something broke, outside of a tool."""
+        self.add(AGENT, ERROR, error=problem)
+
+    def is_the_answer(self, call_id: str) -> None:
+        """Record that a call is no tool's: by it, a model gives a structured answer to the framework."""
+        known = self._known(call_id)
+        if self._tools.get(known) in (None, self._answer_tool):
+            return
+        for event in self._events:
+            if event.get("call_id") == known and event["type"] == TOOL_CALL:
+                event["type"] = MODEL_CALL
+                for name in ("tool", "input", "call_id", "error"):
+                    event.pop(name, None)
+        self._events = [event for event in self._events if event.get("call_id") != known]
+        del self._tools[known]
+
+    def finish(self, answer: Any) -> None:
+        """Record the agent's answer, where it is not the text that its model wrote last."""
+        answer = plain(answer)
+        last = self.last_message
+        if answer is None or (last is not None and last.get("output") == answer):
+            return
+        if last is not None and isinstance(answer, dict | list) and last is self._events[-1]:
+            with suppress(ValueError, TypeError):
+                if json.loads(last["output"]) == answer:  # the same, as the model wrote it
+                    last["output"] = answer
+                    return
+        self.add(AGENT, MESSAGE, output=answer)
+
+    @property
+    def last_message(self) -> dict[str, Any] | None:
+        """The agent's last message so far."""
+        messages = (event for event in reversed(self._events) if event["type"] == MESSAGE)
+        return next(messages, None)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return the events; the results of parallel calls in the order of the calls, not as they ended."""
+        order = {call_id: number for number, call_id in enumerate(self._tools)}
+        ordered: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        for event in self._events:
+            if event["type"] == TOOL_RESULT:
+                results.append(event)
+                continue
+            ordered += sorted(results, key=lambda each: order.get(each["call_id"], len(order)))
+            results.clear()
+            ordered.append(event)
+        return ordered + sorted(results, key=lambda each: order.get(each["call_id"], len(order)))
+
+
+def plain(value: Any) -> Any:
+    """Convert a value to plain JSON; what is none becomes text."""
+    with suppress(Exception):  # the methods of any class
+        return to_jsonable_python(value, fallback=repr)
+    return f"a value of the type {type(value).__name__}"
+
+
+def read_json(text: Any) -> Any:
+    """Read arguments that a model wrote as text; what is no JSON stays as it is."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,186 @@
+"""What `agent-eval.yml` and `--set` say to a command, in place of what no flag gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agent_eval.errors import AgentEvalError, UsageError
+
+if TYPE_CHECKING:
+    from agent_eval.config.options import Command, Option
+
+RULES_OF_FILE = "agent_eval.rules_of_file"
+"""Key of the context's `meta`: whether the policy of a configuration file decides."""
+
+_LOOKED_AT = 20
+"""Cases of a suite among which a trace is looked for."""
+
+_OF_THE_JOB = ("baseline", "baseline-public-key")
+"""Options whose key says what the job compares with; a command is told on its own line."""
+
+_NAMES_AN_AGENT = ("agent.command", "agent.url", "agent.name", "agent.base_url")
+
+
+def fill_in(path: Command, context: click.Context, parameter: Callable[[Option], str]) -> None:
+    """Give the parameters of a command the values of the file, where the command line gives none.
+
+    The file's agent runs the file's suites, and those that the command line names and that have no traces.
+    `parameter` names the parameter of an option.
+
+    Raises:
+        AgentEvalError: The file cannot be read, or has an unknown key, or a wrong value.
+    """
+    from agent_eval.config.assembly import is_for_an_agent
+    from agent_eval.config.project_file import ProjectFile
+
+    params, rows = context.params, _rows_of(path)
+    named = params.get("config") if path == "gate" else params.pop("config", None)
+    texts = _texts(named, rows, context)
+    texts |= ProjectFile.of_settings(params.pop("set_values", ()), rows).texts
+    on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
+    on_command_line |= {"config"} if named is not None else set()
+    passed_over = set(on_command_line)
+    if path == "gate":
+        passed_over |= _passed_over_by_gate(on_command_line, rows, context)
+    if texts and (params.get("suites") or "suite" in on_command_line):
+        passed_over.add("suite")
+        if _has_traces(params) and not on_command_line.intersection(_NAMES_AN_AGENT):
+            passed_over.update(row.goes_to for row in rows if is_for_an_agent(row))
+    if on_command_line.intersection(_NAMES_AN_AGENT):
+        passed_over.update((*_NAMES_AN_AGENT, "agent.repair_command"))
+    if "judging.judge_config" in on_command_line:
+        passed_over.add("judging.configs")
+    for row in rows:
+        if row.name in texts and row.goes_to not in passed_over:
+            params[parameter(row)] = _parsed(row, texts[row.name])
+    if "judging.judges" in on_command_line and (configs := params.get("judging__configs")):
+        judges = params["judging__judges"]
+        params["judging__configs"] = {name: configs[name] for name in judges if name in configs}
+
+
+def _passed_over_by_gate(on_command_line: set[str], rows: list[Option], context: click.Context) -> set[str]:
+    """Thresholds of the command line decide alone, unless a policy is named there as well."""
+    over = set() if context.params.get("apply_waivers") else {"baseline_name"}
+    literal = any(name.startswith("thresholds.") for name in on_command_line)
+    if literal and not on_command_line & {"policy", "preset", "config"}:
+        context.meta.pop(RULES_OF_FILE, None)
+        parts = ("thresholds", "own_policy")
+        over.update(row.goes_to for row in rows if row.part in parts or row.goes_to in ("policy", "preset"))
+    return over
+
+
+def _rows_of(path: Command) -> list[Option]:
+    from agent_eval.config.rows.file import KEYS
+    from agent_eval.config.table import options_of, settings_of
+
+    title = ("report-title",) if path.startswith("report ") else ()
+    return [
+        row
+        for row in (*options_of(path), *settings_of(path))
+        if row.name in title
+        or (
+            row.name in KEYS
+            and not KEYS[row.name].startswith("ci.")
+            and row.name not in _OF_THE_JOB
+            and row.goes_to != "replay"
+        )
+    ]
+
+
+def _texts(named: Path | None, rows: list[Option], context: click.Context) -> dict[str, str]:
+    """Read what the file states, by option; nothing where there is none, or it is a policy alone."""
+    from agent_eval.config.project_file import CONFIG_FILE, ProjectFile, is_policy
+    from agent_eval.storage.files import read_bytes
+    from agent_eval.storage.json import DEFAULT_LIMITS
+
+    file = named or Path(CONFIG_FILE)
+    if named is None and not file.is_file():
+        return {}
+    data = read_bytes(file, max_bytes=DEFAULT_LIMITS.max_bytes)
+    if "config" in context.params:
+        if is_policy(data, str(file)):
+            return {}
+        context.params["config"] = None
+    context.meta[RULES_OF_FILE] = True
+    return dict(ProjectFile.parse(data, str(file), rows).texts)
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+
+
+def _has_traces(params: Mapping[str, Any]) -> bool:
+    """Whether a suite that the command line names has recorded traces, or an agent of its own."""
+    from agent_eval.suites.paths import is_of_conversations, suite_paths
+    from agent_eval.suites.reader import open_suite
+
+    suite = params.get("suite") or ()
+    named = (*((str(suite),) if isinstance(suite, Path) else suite), *(params.get("suites") or ()))
+    for path in suite_paths(named):
+        if is_of_conversations(path) or any(
+            case.trace for _, case in islice(open_suite(path).cases(), _LOOKED_AT)
+        ):
+            return True
+    return False
+
+
+def _parsed(row: Option, text: str) -> Any:
+    from agent_eval.config.rows.file import KEYS
+    from agent_eval.config.values import WrongValue, parse
+
+    try:
+        return parse(row, text)
+    except WrongValue as wrong:
+        wrong_text = repr(text[:80]) if wrong.may_be_shown else "the value"
+        key = KEYS.get(row.name, row.name)
+        raise UsageError(
+            f"{key}: {wrong_text} is not {wrong.wanted}.", remedy=f"Correct `{key}`.", field=key
+        ) from None
+
+
+def validate_project(path: Path) -> tuple[bool, dict[str, Any], list[str]] | None:
+    """Check a configuration file, or a policy; None for a file that is neither.
+
+    Returns whether it is valid, that as JSON, and for people. A file with keys of earlier versions is not
+    valid, and comes written the new way.
+    """
+    from agent_eval.ci.config import gather, settings_from
+    from agent_eval.config.project_file import converted, is_policy, is_project
+    from agent_eval.operations.gate import parse_policy_file
+    from agent_eval.storage.files import read_bytes
+    from agent_eval.storage.json import DEFAULT_LIMITS
+    from agent_eval.storage.yaml import parse_yaml
+
+    if path.suffix.lower() not in (".yml", ".yaml"):
+        return None
+    data = read_bytes(path, max_bytes=DEFAULT_LIMITS.max_bytes)
+    content = parse_yaml(data, source=str(path))
+    if not isinstance(content, dict) or "cases" in content or "tests" in content:
+        return None
+    try:
+        if is_project(content):
+            values = gather({}, {}, path, content=data)
+            settings_from({**values}, complete=False)
+        elif is_policy(data, str(path)):
+            parse_policy_file(data, str(path))
+        else:
+            return None
+    except AgentEvalError as error:
+        new = converted(content)
+        written = _yaml(new) if is_project(content) and new != content else None
+        lines = [error.message, f"  {error.remedy}"] if error.remedy else [error.message]
+        payload = {"path": str(path), "passed": False, "error": error.message, "written_anew": written}
+        return False, payload, [*lines, *(["", *written.splitlines()] if written else [])]
+    return True, {"path": str(path), "passed": True}, [f"{path} is valid."]
+
+
+def _yaml(content: Mapping[str, Any]) -> str:
+    import yaml
+
+    written: str = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)
+    return written

@@ -1,0 +1,296 @@
+"""Agent objects of real frameworks get the verdicts that the same agent gets behind a function."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent_eval.agents.frameworks.catalog import FRAMEWORKS
+from tests.frameworks.model import FOUND, ORDER, serve_model
+
+AGENTS = Path(__file__).parent / "agents"
+PACKAGES = {
+    "langgraph": "langgraph",
+    "openai_agents": "agents.tool_guardrails",  # `agents` alone may be anyone's
+    "pydantic_ai": "pydantic_ai",
+}
+"""Module of each framework's package."""
+CASES: list[dict[str, Any]] = [
+    {"case_id": "hello", "input": "Hello!", "regex_patterns": ["Hello"]},
+    {
+        "case_id": "weather",
+        "input": "How is the weather in Lisbon?",
+        "policy": {"required_tools": ["get_weather"]},
+        "regex_patterns": ["18 °C"],
+    },
+    {
+        "case_id": "parallel",
+        "input": "How is the weather, and where is order 7?",
+        "policy": {"required_tools": ["get_weather", "lookup_order"], "forbidden_tools": ["delete_account"]},
+        "expected_output": FOUND,
+    },
+    {
+        "case_id": "contract",
+        "input": "Where is order 7?",
+        "tool_contracts": {"lookup_order": {"args_schema": {"properties": {"number": {"const": 7}}}}},
+        "policy": {"required_tools": ["lookup_order"]},
+    },
+    {
+        "case_id": "forbidden",
+        "input": "Where is order 8?",
+        "policy": {"required_tools": [], "forbidden_tools": ["lookup_order"]},
+    },
+    {
+        "case_id": "delete",
+        "input": "Delete my account.",
+        "policy": {"required_tools": [], "forbidden_tools": ["delete_account"]},
+        "regex_patterns": ["confirm"],
+    },
+    {
+        "case_id": "raises",
+        "input": "Where is order 13?",
+        "policy": {"required_tools": ["lookup_order"]},
+        "regex_patterns": ["order"],
+    },
+    {
+        "case_id": "turns",
+        "turns": [{"input": "I am Ada."}, {"input": "What is my name?"}],
+        "regex_patterns": ["You are Ada"],
+    },
+]
+
+
+def have(name: str) -> bool:
+    """Whether the package of a framework is installed."""
+    try:
+        return importlib.util.find_spec(PACKAGES[name]) is not None
+    except ImportError:
+        return False
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.skipif(not have(name), reason=f"without {name}"))
+        for name in PACKAGES
+    ]
+)
+def framework(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[str]:
+    with serve_model() as url:
+        yield url
+
+
+@dataclass
+class Run:
+    """What a run said and left."""
+
+    code: int
+    text: str
+    out: Path
+    ran: list[str]
+
+    def outcomes(self) -> dict[str, list[dict[str, str]]]:
+        """By case, the outcome of each judge that had something to judge, for each trial."""
+        found = {case: self._read(case) for case in self.cases()}
+        return {case: [_judged(trial) for trial in row["trials"] or [row]] for case, row in found.items()}
+
+    def cases(self) -> list[str]:
+        return sorted(each.name for each in (self.out / "cases").iterdir())
+
+    def _read(self, case: str, name: str = "verdicts") -> dict[str, Any]:
+        value: dict[str, Any] = json.loads((self.out / "cases" / case / f"{name}.json").read_text())
+        return value
+
+    def events(self, case: str) -> list[dict[str, Any]]:
+        events: list[dict[str, Any]] = self._read(case, "trajectory")["trace"]
+        return events
+
+    def told(self, case: str) -> list[tuple[str, Any]]:
+        """Each event in short: its type, and what it is of."""
+        return [
+            (event["type"], event.get("tool") or event.get("output") or event.get("input"))
+            for event in self.events(case)
+        ]
+
+    def problem(self, case: str) -> str:
+        return str(self.events(case)[-1]["error"])
+
+
+def _judged(trial: dict[str, Any]) -> dict[str, str]:
+    rows = trial["verdicts"]
+    return {row["judge_id"]: row["outcome"] for row in rows if row["outcome"] != "skipped"}
+
+
+@pytest.fixture
+def run(framework: str, model: str, tmp_path: Path) -> Any:
+    """Run cases on what the framework's module of agents names so."""
+
+    def run_agent(name: str, cases: list[dict[str, Any]], *options: str) -> Run:
+        suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
+        suite.write_text(
+            json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
+        )
+        ran.write_text("")
+        environ = {**os.environ, "OPENAI_BASE_URL": model, "OPENAI_API_KEY": "x", "RAN": str(ran)}
+        agent = f"python:{AGENTS}/my_{framework}.py:{name}"
+        command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
+        done = subprocess.run(
+            [*command, *options],
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout + done.stderr, out, ran.read_text().split())
+
+    return run_agent
+
+
+@pytest.mark.parametrize(("name", "by_hand"), [("good", "by_hand"), ("worse", "worse_by_hand")])
+def test_verdicts_are_those_of_the_same_agent_behind_a_function(run: Any, name: str, by_hand: str) -> None:
+    options = ("--trials", "3", "--parallel", "8")
+    by_object, by_function = run(name, CASES, *options), run(by_hand, CASES, *options)
+    outcomes, expected = by_object.outcomes(), by_function.outcomes()
+    passed = {case for case, trials in outcomes.items() if {*trials[0].values()} == {"passed"}}
+    if "execution" in expected["raises"][0]:  # a function that raises loses its calls; an object keeps them
+        assert {trial["execution"] for trial in outcomes.pop("raises")} == {"error"}
+        del expected["raises"]
+    assert outcomes == expected, by_object.text
+    if name == "good":
+        assert {"hello", "weather", "parallel", "contract", "delete", "turns"} <= passed
+        assert "forbidden" not in passed
+    else:
+        assert not {"weather", "parallel", "contract", "delete", "turns"} & passed
+
+
+def test_everything_that_it_did_is_recorded(run: Any) -> None:
+    done = run("good", CASES[2:3])
+    assert done.told("parallel") == [
+        ("message", CASES[2]["input"]),
+        ("tool_call", "get_weather"),
+        ("tool_call", "lookup_order"),
+        ("tool_result", "get_weather"),
+        ("tool_result", "lookup_order"),
+        ("message", CASES[2]["expected_output"]),
+    ]
+    _, call, order, weather_result, _, answer = done.events("parallel")
+    assert (call["input"], order["input"]) == ({"city": "Lisbon"}, {"number": 7})
+    assert (
+        call["usage"]
+        == answer["usage"]
+        == {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "cached_tokens": 64,
+            "reasoning_tokens": 8,
+        }
+    )
+    assert weather_result["call_id"] == call["call_id"]
+    assert "celsius" in json.dumps(weather_result["output"])
+    assert call["model"].startswith("good")
+    assert answer["latency_ms"] > 0
+
+
+def test_a_tool_that_raises_is_recorded(run: Any) -> None:
+    done = run("good", [case for case in CASES if case["case_id"] == "raises"])
+    result = next(event for event in done.events("raises") if event["type"] == "tool_result")
+    assert "there is no order 13" in result["error"]
+
+
+def test_a_structured_answer_is_the_answer_and_no_call(run: Any) -> None:
+    case = {
+        "case_id": "order",
+        "input": "Where is order 7?",
+        "expected_output": ORDER,
+        "policy": {"required_tools": ["lookup_order"]},
+        "json_schema": {"type": "object", "required": ["status", "celsius"]},
+    }
+    done, by_hand = run("structured", [case]), run("structured_by_hand", [case])
+    assert done.code == 0, done.text
+    assert done.outcomes() == by_hand.outcomes()
+    assert done.events("order")[-1]["output"] == ORDER
+    assert [tool for kind, tool in done.told("order") if kind == "tool_call"] == ["lookup_order"]
+
+
+@pytest.mark.parametrize("name", ["nested", "nested_in_a_tool"])
+def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) -> None:
+    forbids = {"required_tools": [], "forbidden_tools": ["lookup_order"]}
+    done = run(name, [{"case_id": "nested", "input": "Where is order 7?", "policy": forbids}])
+    assert done.ran == ["lookup_order"], done.text
+    assert done.outcomes()["nested"][0]["policy"] == "failed"
+    results = [tool for kind, tool in done.told("nested") if kind == "tool_result"]
+    assert sorted(results) == ["ask_orders", "lookup_order"]
+    assert done.told("nested")[-1] == ("message", "It is on its way.")
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "problem"),
+    [
+        ("good", "Tell me everything.", "(cut off|max_output_tokens)"),
+        ("good", "Tell me a secret.", "(refus|Refus|content.filter)"),
+        ("good", "Ask for ever.", "did not come to an end within 4 steps"),
+        ("broken", "Hello!", "raised .*Error.*broken"),
+    ],
+)
+def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
+    run: Any, name: str, said: str, problem: str
+) -> None:
+    done = run(name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--max-steps", "4")
+    assert re.search(problem, done.problem("c")), done.events("c")
+    assert done.code == 4, done.text  # none of the cases could be judged
+    if "raised" in problem:
+        assert "Traceback" in (done.out / "cases" / "c" / "artifacts" / "attempt-0-stderr.txt").read_text()
+
+
+def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -> None:
+    case = {
+        "case_id": "c",
+        "input": "Where is order 7?",
+        "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
+    }
+    done = run("good", [case])
+    if framework == "langgraph":
+        assert done.code == 2
+        assert (
+            "answers of tools, which can take the place of a graph's tools only where it is built"
+            in done.text
+        )
+        return
+    assert (done.code, done.ran) == (0, []), done.text
+    result = next(event for event in done.events("c") if event["type"] == "tool_result")
+    assert result["output"] == {"status": "lost"}
+    assert result["attributes"] == {"agent_eval.tool_response.source": "tool_responses"}
+
+
+def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:
+    assert run("make", CASES[:1]).code == 0
+
+
+def test_a_tripped_guardrail_is_recorded(run: Any, framework: str) -> None:
+    if framework != "openai_agents":
+        pytest.skip("only OpenAI Agents have guardrails")
+    done = run("guarded", [{"case_id": "c", "input": "Tell me a secret.", "regex_patterns": ["."]}])
+    assert "InputGuardrailTripwireTriggered" in done.problem("c")
+    blocked = next(event for event in done.events("c") if event["type"] == "guardrail")
+    assert (blocked["output"], blocked["block_reason"]) == ("it asks for a secret", "no_secrets")
+
+
+def test_every_framework_that_is_supported_is_tested() -> None:
+    assert {row.module for row in FRAMEWORKS if row.module} == PACKAGES.keys()
+    for name in PACKAGES:
+        assert (AGENTS / f"my_{name}.py").is_file()
