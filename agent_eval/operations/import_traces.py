@@ -183,7 +183,7 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
         family = family_of(request.format, request.family)
     else:
         family = request.family or _recognised_family(request.inputs)[0]
-    recogniser = Recogniser(load(family, request.format), family)
+    recogniser = Recogniser(load(family, request.format), family, named=request.format != AUTO)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()

@@ -18,6 +18,7 @@ from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import validate_suite
+from tests.unit.importers.importing import of_value
 
 
 def user(text: str) -> dict[str, Any]:
@@ -324,6 +325,20 @@ def test_an_input_is_never_replaced(tmp_path, written):
     with pytest.raises(UsageError, match="is an input as well"):
         import_traces(ImportRequest((source,), family="provider", **options))
     assert json.loads(source.read_text()) == TWO_TURNS[0]
+
+
+def test_a_named_format_reads_what_it_would_not_recognise(tmp_path):
+    record = {"messages": [{"role": "customer", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]}
+    with pytest.raises(NothingMeasured, match="is not of"):
+        of_value("provider", record, tmp_path)
+    result = of_value("provider", record, tmp_path, name="openai")
+    assert [event["output"] for event in result.of("message")] == ["Yes?"]
+    assert [entry["field"] for entry in result.diagnostics] == ["messages[0]"]
+
+
+def test_a_record_of_which_nothing_is_read_is_lost(tmp_path):
+    with pytest.raises(NothingMeasured, match="has no message, call or result"):
+        of_value("transcript", {"spans": []}, tmp_path, name="otel")
 
 
 class Alike:
