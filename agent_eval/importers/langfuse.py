@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import is_amount, items, mapping, text
+from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Link, Match
 from agent_eval.importers.framework_spans import INPUTS, KIND, OUTPUTS, SESSION, model_attributes, span_fields
 from agent_eval.importers.records import Record
@@ -18,15 +18,6 @@ from agent_eval.importers.span_records import SpanFields, json_or_text
 from agent_eval.importers.telemetry import OpenTelemetry
 
 _KINDS = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}
-_USAGE = (
-    ("input", "input_tokens"),
-    ("output", "output_tokens"),
-    ("input_cache_read", "cached_tokens"),
-    ("input_cached_tokens", "cached_tokens"),
-    ("prompt_details.cache_read", "cached_tokens"),
-    ("output_reasoning", "reasoning_tokens"),
-    ("completion_details.reasoning", "reasoning_tokens"),
-)
 
 
 class Langfuse(OpenTelemetry):
@@ -81,9 +72,7 @@ def _span(
     attributes: dict[str, Any] = {SESSION: text(trace.get("sessionId"))}
     if kind == "LLM":
         attributes |= {KIND: kind, INPUTS: asked, OUTPUTS: _answer(answered)}
-        usage = mapping(each.get("usageDetails") or each.get("usage"))
-        stated = {known: usage[name] for name, known in _USAGE if is_amount(usage.get(name))}
-        attributes |= model_attributes(stated, model=each.get("model"))
+        attributes |= model_attributes(each.get("usageDetails") or each.get("usage"), model=each.get("model"))
         cost = mapping(each.get("costDetails")).get("total")
         attributes["llm.cost.total"] = cost if cost else None
     elif kind in ("TOOL", "RETRIEVER"):

@@ -6,7 +6,7 @@ OpenInference have it. What a span has by the conventions is never replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from agent_eval.importers.events import items, mapping, text
@@ -72,10 +72,8 @@ def _answer_of_ai_sdk(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def spans_of_jaeger(
-    value: Mapping[str, Any], read: Callable[[Any], dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    """Yield the spans of an answer of Jaeger's API, as `read` makes them of flat rows."""
+def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans of an answer of Jaeger's API as flat rows."""
     for trace in map(mapping, items(value.get("data"))):
         for span in map(mapping, items(trace.get("spans"))):
             parents = [mapping(each).get("spanID") for each in items(span.get("references"))]
@@ -84,20 +82,18 @@ def spans_of_jaeger(
                 time if isinstance(time, int) else 0 for time in (span.get("startTime"), span.get("duration"))
             )
             failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
-            yield read(
-                {
-                    "trace_id": span.get("traceID"),
-                    "span_id": span.get("spanID"),
-                    "parent_id": next(filter(None, parents), None),
-                    "name": span.get("operationName"),
-                    "attributes": tags,
-                    "startTimeUnixNano": started * 1000,
-                    "endTimeUnixNano": (started + took) * 1000,
-                    "status_code": "ERROR" if failed else None,
-                    "status_message": text(tags.get("otel.status_description")),
-                    "events": [_log_of_jaeger(mapping(log)) for log in items(span.get("logs"))],
-                }
-            )
+            yield {
+                "trace_id": span.get("traceID"),
+                "span_id": span.get("spanID"),
+                "parent_id": next(filter(None, parents), None),
+                "name": span.get("operationName"),
+                "attributes": tags,
+                "startTimeUnixNano": started * 1000,
+                "endTimeUnixNano": (started + took) * 1000,
+                "status_code": "ERROR" if failed else None,
+                "status_message": text(tags.get("otel.status_description")),
+                "events": [_log_of_jaeger(mapping(log)) for log in items(span.get("logs"))],
+            }
 
 
 def _log_of_jaeger(log: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,57 +101,33 @@ def forget_spans() -> None:
 
 
 def _spans(value: Any) -> Iterator[SpanFields]:
-    if is_otlp(value):
-        yield from _otlp_spans(value)
-    elif is_otlp(mapping(value).get("trace")):
-        yield from _otlp_spans(value["trace"])
+    if is_otlp(value) or is_otlp(mapping(value).get("trace")):
+        yield from _of_otlp(value if is_otlp(value) else value["trace"])
     elif is_jaeger(value):
-        yield from spans_of_jaeger(value, _row)
+        yield from map(_span, spans_of_jaeger(value))
     elif is_mlflow(value):
-        yield from (_mlflow_span(mapping(span)) for span in value["data"]["spans"])
+        for span in map(mapping, value["data"]["spans"]):
+            # Each attribute is JSON text.
+            own = {name: json_or_text(stated) for name, stated in mapping(span.get("attributes")).items()}
+            yield _span({**span, "attributes": own})
     elif rows := rows_of(value):
-        yield from (_row(mapping(span)) for span in rows)
+        yield from (_span(mapping(span)) for span in rows)
     elif is_row(value):
-        yield _row(value)
+        yield _span(value)
 
 
-def _otlp_spans(request: Mapping[str, Any]) -> Iterator[SpanFields]:
-    for resource in items(_first_list(request, ("resourceSpans", "resource_spans", "batches"))):
+def _of_otlp(request: Mapping[str, Any]) -> Iterator[SpanFields]:
+    for resource in items(_first_of(request, ("resourceSpans", "resource_spans", "batches"))):
         names = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
-        scopes = _first_list(mapping(resource), names)
-        for scope in items(scopes):
-            yield from (_otlp_span(mapping(span)) for span in items(mapping(scope).get("spans")))
+        for scope in items(_first_of(mapping(resource), names)):
+            yield from (_span(mapping(span)) for span in items(mapping(scope).get("spans")))
     for resource in items(request.get("resourceLogs")):
         for scope in items(mapping(resource).get("scopeLogs")):
             yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
 
 
-def _first_list(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+def _first_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name)), None)
-
-
-def _otlp_span(span: Mapping[str, Any]) -> SpanFields:
-    status = mapping(span.get("status"))
-    events = [
-        {
-            "name": event.get("name"),
-            "time": _nanoseconds(event.get("timeUnixNano")),
-            "attributes": attributes_of(event.get("attributes")),
-        }
-        for event in map(mapping, items(span.get("events")))
-    ]
-    attributes = attributes_of(span.get("attributes"))
-    return {
-        "trace": hex_id(span.get("traceId")),
-        "span": hex_id(span.get("spanId")),
-        "parent": hex_id(span.get("parentSpanId")),
-        "name": str(span.get("name") or ""),
-        "start": _nanoseconds(span.get("startTimeUnixNano")),
-        "end": _nanoseconds(span.get("endTimeUnixNano")),
-        "attributes": attributes,
-        "problem": _problem(status, attributes, events),
-        "events": events,
-    }
 
 
 def _otlp_log(record: Mapping[str, Any]) -> SpanFields:
@@ -174,71 +150,41 @@ def _log(
     }
 
 
-def _row(row: Mapping[str, Any]) -> SpanFields:
-    """Read a flat row, as exporters of several SDKs and data frames have it."""
+def _span(row: Mapping[str, Any]) -> SpanFields:
+    """Read a span, whichever names its fields have: those of OTLP, of SDKs, of data frames or of MLflow."""
     context = {**mapping(_context(row)), **row}
-    trace = text(context.get("trace_id")) or text(context.get("traceId"))
-    span = text(context.get("span_id")) or text(context.get("spanId"))
-    attributes = dict(mapping(row.get("attributes")))
+    trace = hex_id(context.get("trace_id") or context.get("traceId"))
+    span = hex_id(context.get("span_id") or context.get("spanId"))
+    attributes = attributes_of(row.get("attributes"))
     if isinstance(row.get("span_kind"), str) and row["span_kind"] != "UNKNOWN":
         attributes.setdefault("openinference.span.kind", row["span_kind"])
     if text(row.get("event_name")) and "start_time" not in row:
         time = _nanoseconds(row.get("timestamp"))
-        return _log(hex_id(trace), hex_id(span), row["event_name"], time, attributes, row.get("body"))
+        return _log(trace, span, row["event_name"], time, attributes, row.get("body"))
     events = [
         {
             "name": event.get("event_name") or event.get("name"),
-            "time": _nanoseconds(event.get("timestamp")),
-            "attributes": dict(mapping(event.get("attributes"))),
+            "time": _first_time(event, ("timeUnixNano", "timestamp")),
+            "attributes": attributes_of(event.get("attributes")),
             "body": event.get("body"),
         }
-        for event in map(
-            mapping, items(row.get("span_events") or row.get("events") or row.get("otel_events"))
-        )
+        for event in map(mapping, items(_first_of(row, ("span_events", "events", "otel_events"))))
     ]
-    status = row.get("status")
-    status = (
-        mapping(status)
-        if isinstance(status, dict)
-        else {"code": row.get("status_code", row.get("otel_status_code", status))}
-    )
-    parent = row.get("parent_span_id") or row.get("parentSpanId") or row.get("parent_id")
+    stated = row.get("status")
+    code = row.get("status_code", row.get("otel_status_code", stated))
+    status = mapping(stated) if isinstance(stated, dict) else {"code": code}
+    parent = _first_of(row, ("parent_span_id", "parentSpanId", "parent_id"))
     parent = parent or mapping(row.get("parentSpanContext")).get("spanId")
+    about = {"message": row.get("status_message"), "code": status.get("status_code"), **status}
     return {
-        "trace": hex_id(trace),
-        "span": hex_id(span),
+        "trace": trace,
+        "span": span,
         "parent": hex_id(parent),
-        "name": str(row.get("name") or row.get("span_name") or row.get("spanName") or ""),
+        "name": str(_first_of(row, ("name", "span_name", "spanName")) or ""),
         "start": _first_time(row, _STARTS),
         "end": _first_time(row, _ENDS),
         "attributes": attributes,
-        "problem": _problem(
-            {"message": row.get("status_message"), "code": status.get("status_code"), **status},
-            attributes,
-            events,
-        ),
-        "events": events,
-    }
-
-
-def _mlflow_span(span: Mapping[str, Any]) -> SpanFields:
-    """Read a span of MLflow: each of its attributes is JSON text, and its ids may be base64."""
-    attributes = {name: json_or_text(value) for name, value in mapping(span.get("attributes")).items()}
-    events = [
-        {"name": event.get("name"), "time": None, "attributes": mapping(event.get("attributes"))}
-        for event in map(mapping, items(span.get("events")))
-    ]
-    status = span.get("status")
-    status = mapping(status) if isinstance(status, dict) else {"code": span.get("status_code", status)}
-    return {
-        "trace": hex_id(span.get("trace_id") or mapping(span.get("context")).get("trace_id")),
-        "span": hex_id(span.get("span_id") or mapping(span.get("context")).get("span_id")),
-        "parent": hex_id(span.get("parent_span_id") or span.get("parent_id")),
-        "name": str(span.get("name") or ""),
-        "start": _first_time(span, ("start_time_unix_nano", "start_time")),
-        "end": _first_time(span, ("end_time_unix_nano", "end_time")),
-        "attributes": attributes,
-        "problem": _problem({"message": span.get("status_message"), **status}, attributes, events),
+        "problem": _problem(about, attributes, events),
         "events": events,
     }
 

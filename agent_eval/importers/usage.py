@@ -21,15 +21,18 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
         *("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_input_tokens"),
         *("cached_tokens", "cached_prompt_tokens", "cachedContentTokenCount", "cached_content_token_count"),
         *("cacheReadTokens", "input_tokens_cache_read", "prompt_cache_hit_tokens", "cache_read_input_tokens"),
-        *("cached", "cacheRead"),
+        *("cached", "cacheRead", "input_cache_read", "input_cached_tokens"),
+        *("cache_read.input_tokens", "prompt_details.cache_read"),
     ),
     "cache_write": (
         *("cache_write_tokens", "cacheWriteInputTokens", "cache_write_input_tokens"),
         *("input_tokens_cache_write", "cache_creation_input_tokens", "cacheWriteTokens"),
+        *("cache_creation.input_tokens", "prompt_details.cache_write", "cache_write_input_tokens"),
     ),
     "reasoning": (
         *("reasoning_tokens", "reasoningTokens", "reasoning_output_tokens", "thoughtsTokenCount"),
-        *("thoughts_token_count", "thoughts"),
+        *("thoughts_token_count", "thoughts", "output_reasoning"),
+        *("reasoning.output_tokens", "completion_details.reasoning"),
     ),
 }
 _DETAILS = {
