@@ -28,8 +28,6 @@ from agent_eval.importers.shapes import Shape, shapes_of
 from agent_eval.importers.unread import unread, unread_event
 from agent_eval.storage.json import dumps
 
-_NOTHING = "has no message, call or result; it makes no case"
-
 
 class Assembly:
     """Takes records, and gives the conversations that they make.
@@ -127,17 +125,14 @@ class Assembly:
         parts = [Part(place, payload) for place, _, _, payload in stored]
         group = stored[0][1]
         conversations: list[Conversation] = []
-        before = self._diagnostics.counts
         with self._losing_what_breaks([part.place for part in parts]):
             conversations = list(reader.read(parts, self._diagnostics))
         self._report_unread(stored, conversations, self._elsewhere.get(self._formats[numbers[0]]))
-        if not conversations and self._diagnostics.counts == before:
-            self._diagnostics.lost(parts[0].place, "", _NOTHING)
         for conversation in conversations:
             conversation.records = conversation.records or [part.place for part in parts]
             if not conversation.events and not conversation.turns:
                 place = conversation.records[0]
-                self._diagnostics.lost(place, "", _NOTHING)
+                self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
                 continue
             if group is not None:
                 conversation.id = group

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from typing_extensions import override
@@ -14,6 +15,7 @@ from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import ProviderFormat
 from agent_eval.importers.sse import EventStream
+from agent_eval.importers.streams import converse_answer_of
 
 
 class Bedrock(ProviderFormat):
@@ -39,11 +41,14 @@ class Bedrock(ProviderFormat):
             # Beside the body, the log names the model.
             body = {**mapping(answered.get("outputBodyJson")), "model": fields.get("modelId")}
             return Exchange(asked.get("inputBodyJson"), body)
-        return exchange_of(value) or Exchange({}, value if "stopReason" in fields else None)
+        exchange = exchange_of(value) or Exchange({}, value if "stopReason" in fields else None)
+        streamed = items(exchange.response)
+        is_stream = bool(streamed) and "messageStart" in mapping(streamed[0])
+        return replace(exchange, response=converse_answer_of(streamed)) if is_stream else exchange
 
     @override
     def body_of(self, stream: EventStream) -> tuple[dict[str, Any], bool]:
-        return {}, False  # Converse streams in an encoding of its own
+        return {}, False  # Converse streams in an encoding of its own, which recorders write as a list
 
     @override
     def history(self, exchange: Exchange, reader: MessageReader) -> list[Message]:

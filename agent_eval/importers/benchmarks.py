@@ -150,3 +150,68 @@ def _dojo_run(run: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> C
         case["metadata"]["injections"] = planted
     own = "/".join(str(name) for name in names if name)
     return Conversation(events, id=own, metadata=_known(about), case=case)
+
+
+class Promptfoo(Format):
+    """Reads results of promptfoo: a test with a prompt and a provider is a case, its repeats are trials."""
+
+    name = "promptfoo"
+
+    @override
+    def detect(self, value: Any) -> Match | None:
+        return Match(0.95, "results") if "evalId" in mapping(value) and _promptfoo_rows(value) else None
+
+    @override
+    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
+        runs = []
+        for part in parts:
+            rows = [mapping(row) for row in _promptfoo_rows(part.payload)]
+            sides = {(row.get("promptIdx"), _provider(row)) for row in rows}
+            for number, row in enumerate(rows):
+                place = f"{part.place}#results[{number}]"
+                runs.append(_promptfoo_run(row, place, diagnostics, is_alone=len(sides) < 2))
+        return conversations_of(runs, diagnostics)
+
+
+def _promptfoo_rows(value: Any) -> list[Any]:
+    return items(mapping(mapping(value).get("results")).get("results"))
+
+
+def _provider(row: Mapping[str, Any]) -> str | None:
+    return text(mapping(row.get("provider")).get("id"))
+
+
+def _promptfoo_run(
+    row: Mapping[str, Any], place: str, diagnostics: Diagnostics, *, is_alone: bool
+) -> RecordedRun:
+    reader, response = MessageReader(place, diagnostics), mapping(row.get("response"))
+    asked = make.arguments_of(mapping(row.get("prompt")).get("raw"))[0]
+    if isinstance(asked, list):
+        events = [fields for message in reader.messages(asked, "prompt") for fields in message.events]
+    else:
+        events = [make.user_message(mapping(row.get("prompt")).get("raw"))]
+    output = response.get("output")
+    calls = make.arguments_of(output)[0] if isinstance(output, str) and output[:1] == "[" else output
+    is_acted = isinstance(calls, list) and all("type" in mapping(call) for call in calls)
+    answer = {"role": "assistant", "content": calls if is_acted else output, "model": _provider(row)}
+    about = {"usage": response.get("tokenUsage"), "cost": response.get("cost")}
+    events += reader.events({**answer, **about}, "response.output") if output is not None else []
+    if make.is_amount(row.get("latencyMs")) and events[-1]["actor"] == "agent":
+        events[-1]["latency_ms"] = row["latencyMs"]
+    if failed := response.get("error") or (row.get("error") if row.get("failureReason") == 2 else None):
+        events.append(make.error_event(failed))
+    graded = mapping(row.get("gradingResult"))
+    verdicts = {"promptfoo": recorded(row.get("success"), graded.get("reason"))}
+    for number, part in enumerate(map(mapping, items(graded.get("componentResults")))):
+        assertion = mapping(part.get("assertion"))
+        name = text(assertion.get("metric")) or f"{assertion.get('type') or 'assertion'}-{number}"
+        verdicts[name] = recorded(part.get("pass"), part.get("reason"))
+    names = [f"test-{row.get('testIdx')}", *([] if is_alone else [f"{row.get('promptIdx')}", _provider(row)])]
+    return RecordedRun(
+        task_id="/".join(str(name) for name in names if name) if "testIdx" in row else None,
+        number=None,
+        events=events,
+        place=place,
+        metadata=as_metadata(verdicts),
+        about=_known({"vars": row.get("vars"), "provider": _provider(row)}),
+    )

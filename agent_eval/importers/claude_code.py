@@ -1,4 +1,7 @@
-"""Sessions of Claude Code: the JSON Lines below `~/.claude/projects`, and what `--output-format` prints."""
+"""Sessions of Claude Code: the JSON Lines below `~/.claude/projects`, and what `--output-format` prints.
+
+Qwen Code writes the same lines with messages of Gemini in them.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +46,8 @@ def _recognise(value: Any) -> tuple[float, str] | None:
 def _is_line(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("type") not in _SPOKEN:
         return False
-    message = value.get("message")
-    return isinstance(message, dict) and message.get("role") == value["type"]
+    message = mapping(value.get("message"))
+    return message.get("role") == value["type"] or (message.get("role") == "model" and "parts" in message)
 
 
 def _line(session: Session, line: Mapping[str, Any]) -> None:
@@ -79,7 +82,7 @@ def _is_of_sub_agent(line: Mapping[str, Any]) -> bool:
 def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
     """Add what a line has of an answer, which is divided over lines, one a content block."""
     message = mapping(line.get("message"))
-    content, identifier = message.get("content"), text(message.get("id"))
+    content, identifier = message.get("content", message.get("parts")), text(message.get("id"))
     if message.get("model") == _SYNTHETIC or line.get("isApiErrorMessage"):
         session.add(make.error_event(content_of(content).value or "an answer of the API failed"))
         return
@@ -88,11 +91,12 @@ def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
     made = session.read({"role": "assistant", "content": content})
     last = made[-1] if made else before or session.add(make.agent_message(None))[0]
     # Each line repeats the usage so far: it counts once, as the last line has it.
-    usage = usage_in(message.get("usage")) or (before or {}).get("usage")
+    stated = message.get("usage", line.get("usageMetadata"))
+    usage = usage_in(stated) or (before or {}).get("usage")
     if before is not None:
         before.pop("usage", None)
     for name, value in (
-        *(("usage", usage), ("model", text(message.get("model")))),
+        *(("usage", usage), ("model", text(message.get("model")) or text(line.get("model")))),
         *(("stop_reason", text(message.get("stop_reason"))), ("cost_usd", line.get("costUSD"))),
     ):
         if value is not None:
@@ -103,6 +107,9 @@ def _add_answer(session: Session, line: Mapping[str, Any]) -> None:
 
 
 def _add_system(session: Session, line: Mapping[str, Any]) -> None:
+    if line.get("subtype") == "rewind":
+        reason = "goes on from an earlier message; the trace keeps what was done since"
+        session.diagnostics.note(session.place, "subtype", reason)
     if text(line.get("model")):
         session.about.setdefault("model", line["model"])
     if (content := text(line.get("content"))) is not None:
@@ -126,7 +133,8 @@ def _add_result(session: Session, line: Mapping[str, Any]) -> None:
 def _add_question(session: Session, line: Mapping[str, Any]) -> None:
     # What hooks and the program put into the user's place, and what an agent asks of a sub-agent.
     is_meta = line.get("isMeta") or line.get("isCompactSummary") or _is_of_sub_agent(line)
-    content = mapping(line.get("message")).get("content")
+    message = mapping(line.get("message"))
+    content = message.get("content", message.get("parts"))
     session.read({"role": "system" if is_meta else "user", "content": content})
 
 
@@ -137,6 +145,7 @@ def _add_summary(session: Session, line: Mapping[str, Any]) -> None:
 _READERS: Mapping[str, ReadLine] = {
     "assistant": _add_answer,
     "user": _add_question,
+    "tool_result": _add_question,
     "summary": _add_summary,
     "system": _add_system,
     "result": _add_result,

@@ -19,6 +19,10 @@ from agent_eval.importers.telemetry import OpenTelemetry
 
 _KINDS = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}
 
+_TYPES = frozenset({*_KINDS, "SPAN", "EVENT", "CHAIN", "EVALUATOR", "EMBEDDING", "GUARDRAIL"})
+_RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+"""Generations of the AI SDK that repeat those within them."""
+
 
 class Langfuse(OpenTelemetry):
     """Reads traces with their observations."""
@@ -54,6 +58,8 @@ def _observations(value: Any) -> list[Mapping[str, Any]]:
     """Return the observations; newer downloads have them twice, within the trace without their content."""
     fields = mapping(value)
     inner = mapping(fields.get("trace"))
+    if {"id", "traceId", "startTime"} <= set(fields) and fields.get("type") in _TYPES:
+        return [fields]
     listed = items(fields.get("observations")) or items(inner.get("observations"))
     return [mapping(each) for each in listed] if "projectId" in {**inner, **fields} or inner else []
 
@@ -66,7 +72,7 @@ def _span(
     kind = _KINDS.get(str(each.get("type")))
     if kind is None and ("gen_ai.tool.name" in own or own.get("openinference.span.kind") == "TOOL"):
         kind = "TOOL"
-    if kind == "LLM" and is_outer:
+    if kind == "LLM" and (is_outer or each.get("name") in _RUNS):
         kind = "AGENT"  # what it states is the sum of the generations in it
     asked, answered = (_with_roles(json_or_text(each.get(side)), steps) for side in ("input", "output"))
     attributes: dict[str, Any] = {SESSION: text(trace.get("sessionId"))}

@@ -50,7 +50,9 @@ class OpenAI(ProviderFormat):
             *("previous_response_id", "conversation", "instructions", "max_output_tokens", "user"),
             *("background", "billing", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key"),
             *("prompt_cache_retention", "reasoning", "safety_identifier", "store", "text", "top_logprobs"),
-            *("truncation", "output_text", "prompt", "content_filters", "input"),
+            *("truncation", "output_text", "prompt", "content_filters", "input", "message", "done"),
+            *("done_reason", "prompt_eval_count", "eval_count", "total_duration", "load_duration"),
+            *("prompt_eval_duration", "eval_duration", "context"),
         }
     )
 
@@ -64,12 +66,16 @@ class OpenAI(ProviderFormat):
             return _match_of_stream(value)
         if not isinstance(value, dict):
             return None
+        if is_items(value.get("items")):
+            return Match(0.75, "responses items")
         return _match_of_batch(value) or _match_of_exchange(value) or _match_of_body(value)
 
     @override
     def exchange(self, value: Any) -> Exchange:
         if isinstance(value, list):
             return Exchange({"messages" if is_chat_messages(value) else "input": value}, None)
+        if is_items(value.get("items")):
+            return Exchange({"input": value["items"]}, None)
         if "custom_id" in value and "body" in value:
             return Exchange(value["body"], None)
         if "custom_id" in value and "response" in value:
@@ -105,7 +111,10 @@ class OpenAI(ProviderFormat):
     def answers(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
         body = mapping(exchange.response)
         if not _is_of_responses(exchange):
-            return [_choice(mapping(choice), reader) for choice in items(body.get("choices"))]
+            # Ollama answers with one message, and no choices.
+            single = {"message": body.get("message"), "finish_reason": body.get("done_reason")}
+            choices = items(body.get("choices")) or ([single] if "done" in body else [])
+            return [_choice(mapping(choice), reader) for choice in choices]
         output = items(body.get("output"))
         if not body or body.get("status") in _UNFINISHED or (body.get("error") and not output):
             return []
@@ -208,6 +217,8 @@ def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:
 
 def _match_of_body(value: Mapping[str, Any]) -> Match | None:
     kind = value.get("object")
+    if isinstance(value.get("done"), bool) and isinstance(value.get("message"), dict):
+        return Match(0.9, "ollama")
     if isinstance(value.get("choices"), list):
         return Match(0.95 if kind in ("chat.completion", "chat.completion.chunk") else 0.7, "chat")
     if kind in _RESPONSE_OBJECTS and isinstance(value.get("output"), list):

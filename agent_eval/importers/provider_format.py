@@ -150,6 +150,7 @@ class ProviderFormat(DialogueFormat):
                 last.setdefault("stop_reason", reason)
             answer.id = answer.id or self._id_of(body)
         stated = body.get("usage", body.get("usageMetadata", body.get("usage_metadata")))
+        stated = body if stated is None and "eval_count" in body else stated  # Ollama's
         if usage := usage_in(stated):
             last_of_agent(answers[0].events)["usage"] = usage
         if make.is_amount(cost := mapping(stated).get("cost")):  # OpenRouter's

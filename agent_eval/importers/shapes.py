@@ -133,7 +133,7 @@ class _Search:
             inner = _json(text)
             if isinstance(inner, dict | list) and inner:
                 self.enter(inner, (path, "~"), key, above, depth + 1)
-        elif start == "R" and text.startswith("ResponseFunctionToolCall("):
+        elif start == "R" and text.startswith(_SHOWN_CALL):
             call_id, name = (_SHOWN[word].search(text) for word in ("call_id", "name"))
             self._add(CALL, path, call_id and call_id[1], name and name[1])
         elif start in ("d", "e", ":") and (text.startswith("data:") or "\ndata:" in text[:4000]):
@@ -370,6 +370,7 @@ def _may_hold(value: Any) -> bool:
 
 
 _STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":", "R"})
+_SHOWN_CALL = "ResponseFunctionToolCall("
 _SHOWN = {word: re.compile(rf"[(, ]{word}='([^']*)'") for word in ("call_id", "name")}
 """Fields of a call that is written as Python shows it."""
 
@@ -580,4 +581,4 @@ def _text_of_block(block: Any) -> str | None:
     kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
     if text is None and kinds <= {"text"}:
         text = block.get("content")
-    return text if isinstance(text, str) else None
+    return text if isinstance(text, str) and not text.startswith(_SHOWN_CALL) else None

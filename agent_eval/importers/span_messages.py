@@ -162,19 +162,19 @@ def _plain(message: Any) -> Any:
     if fields.get("finish_reason") == "unknown":
         message = {name: value for name, value in fields.items() if name != "finish_reason"}
     parts = items(fields.get("parts"))
-    if any(str(mapping(part).get("content")).startswith(SHOWN_CALL) for part in parts):
+    if any(str(mapping(part).get("content")).startswith(_SHOWN_CALL) for part in parts):
         return {**message, "parts": [_shown_call(mapping(part)) for part in parts]}
     return message
 
 
-SHOWN_CALL = "ResponseFunctionToolCall("
+_SHOWN_CALL = "ResponseFunctionToolCall("
 """How the text begins that Python shows for a call: an instrumentation of the Agents SDK records that."""
 
 
 def _shown_call(part: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        shown = ast.parse(part.get("content", ""), mode="eval").body
-        stated = shown.keywords if isinstance(shown, ast.Call) else []
+        expression = ast.parse(part.get("content", ""), mode="eval").body
+        stated = expression.keywords if isinstance(expression, ast.Call) else []
         call = {word.arg: ast.literal_eval(word.value) for word in stated}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return part
@@ -236,10 +236,19 @@ def indexed(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
         [{'role': 'user'}, {'role': 'assistant', 'calls': [{'id': 'c'}]}]
     """
     tree: dict[str, Any] = {}
-    for name, value in attributes.items():
+    for name, value in _flat(attributes.get(prefix[:-1]), prefix) or attributes.items():
         if name.startswith(prefix):
             _put(tree, _STEP.split(name[len(prefix) :]), value)
     return items(_as_arrays(tree)) if tree else []
+
+
+def _flat(value: Any, prefix: str) -> list[tuple[str, Any]]:
+    """Flatten an array that a data frame has whole, with names such as `message.role` in it."""
+    inner = enumerate(value) if isinstance(value, list) else mapping(value).items()
+    pairs: list[tuple[str, Any]] = []
+    for name, stated in inner:
+        pairs += _flat(stated, f"{prefix}{name}.") or [(f"{prefix}{name}", stated)]
+    return pairs
 
 
 def _put(tree: dict[str, Any], steps: list[str], value: Any) -> None:

@@ -34,12 +34,24 @@ def is_otlp(value: Any) -> bool:
 
 def is_row(value: Any) -> bool:
     """Whether this is a span, or an event, as a flat row."""
-    if not isinstance(value, dict) or not isinstance(value.get("attributes"), dict):
+    value = _of_columns(value) if isinstance(value, dict) else {}
+    if not isinstance(value.get("attributes"), dict):
         return False
     has_ids = any(name in value for name in _TRACE_IDS) or isinstance(_context(value), dict)
     return (has_ids and any(name in value for name in ("name", "event_name", "span_name"))) or (
         "spanName" in value and any(name.startswith("gen_ai.") for name in value["attributes"])
     )
+
+
+def _of_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row whose columns are `context.span_id` and `attributes.NAME` as others are."""
+    if "context.span_id" not in row:
+        return row
+    context, attributes = (
+        {name.removeprefix(start): value for name, value in row.items() if name.startswith(start)}
+        for start in ("context.", "attributes.")
+    )
+    return {**row, "context": context, "attributes": attributes}
 
 
 def rows_of(value: Any) -> list[Any]:
@@ -152,6 +164,7 @@ def _log(
 
 def _span(row: Mapping[str, Any]) -> SpanFields:
     """Read a span, whichever names its fields have: those of OTLP, of SDKs, of data frames or of MLflow."""
+    row = _of_columns(row)
     context = {**mapping(_context(row)), **row}
     trace = hex_id(context.get("trace_id") or context.get("traceId"))
     span = hex_id(context.get("span_id") or context.get("spanId"))

@@ -134,6 +134,30 @@ def _add_block_delta(block: dict[str, Any], delta: Any) -> None:
         block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
 
 
+def converse_answer_of(events: Sequence[Any]) -> dict[str, Any]:
+    """Put the events of Bedrock's ConverseStream together to the answer of Converse."""
+    blocks: dict[Any, dict[str, Any]] = {}
+    answer: dict[str, Any] = {"output": {"message": {"role": "assistant", "content": []}}}
+    for event in map(mapping, events):
+        begun, part = mapping(event.get("contentBlockStart")), mapping(event.get("contentBlockDelta"))
+        index = {**begun, **part}.get("contentBlockIndex")
+        if use := mapping(mapping(begun.get("start")).get("toolUse")):
+            blocks[index] = {"toolUse": {**use, "input": ""}}
+        delta = mapping(part.get("delta"))
+        if "text" in delta:
+            block = blocks.setdefault(index, {"text": ""})
+            block["text"] += delta["text"]
+        elif "toolUse" in delta and "toolUse" in blocks.get(index, {}):
+            blocks[index]["toolUse"]["input"] += mapping(delta["toolUse"]).get("input", "")
+        elif "reasoningContent" in delta:
+            thought = blocks.setdefault(index, {"reasoningContent": {"reasoningText": {"text": ""}}})
+            words = mapping(delta["reasoningContent"]).get("text", "")
+            thought["reasoningContent"]["reasoningText"]["text"] += words
+        answer |= {**mapping(event.get("messageStop")), **mapping(event.get("metadata"))}
+    answer["output"]["message"]["content"] = [blocks[index] for index in sorted(blocks)]
+    return answer
+
+
 def gemini_answer_of(chunks: Sequence[Any]) -> dict[str, Any]:
     """Put the parts of each candidate together; of other fields, the last chunk that states them counts."""
     body: dict[str, Any] = {}

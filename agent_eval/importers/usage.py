@@ -11,11 +11,12 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
     "input_tokens": (
         *("input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "input_token_count"),
         *("promptTokenCount", "prompt_token_count", "InputTokenCount", "inputTokenCount", "prompt", "input"),
+        "prompt_eval_count",
     ),
     "output_tokens": (
         *("output_tokens", "outputTokens", "completion_tokens", "completionTokens", "output_token_count"),
         *("candidatesTokenCount", "candidates_token_count", "OutputTokenCount", "outputTokenCount"),
-        *("completion", "output"),
+        *("completion", "output", "eval_count"),
     ),
     "cached": (
         *("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_input_tokens"),

@@ -198,7 +198,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                 expectations.report_unused(diagnostics)
             if not totals.cases:
                 first = diagnostics.entries[0] if diagnostics.entries else None
-                reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+                empty = "no message, call or result" if recogniser.recognised else "no record"
+                reason = f"the inputs hold {empty}" if first is None else f"{first.record}: {first.reason}"
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
                     remedy="Name the format of the export, or see --diagnostics-out for every record.",

@@ -336,8 +336,8 @@ def test_a_named_format_reads_what_it_would_not_recognise(tmp_path):
     assert [entry["field"] for entry in result.diagnostics] == ["messages[0]"]
 
 
-def test_a_record_of_which_nothing_is_read_is_lost(tmp_path):
-    with pytest.raises(NothingMeasured, match="has no message, call or result"):
+def test_records_without_a_message_make_no_suite(tmp_path):
+    with pytest.raises(NothingMeasured, match="the inputs hold no message, call or result"):
         of_value("transcript", {"spans": []}, tmp_path, name="otel")
 
 
