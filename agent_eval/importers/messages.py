@@ -16,7 +16,7 @@ from agent_eval.importers import events as make
 from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.events import EventFields, first_text, items, mapping, text
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
@@ -75,7 +75,8 @@ class MessageReader:
 
     def message(self, value: Any, field: str, *, role: str | None = None) -> Message:
         """Read one message with its id, by which a repetition is told."""
-        own = unwrapped(value).get("id") if isinstance(value, dict) and len(value) > 2 else None
+        is_wrapped = isinstance(value, dict) and not _WRAPPERS.isdisjoint(value)
+        own = unwrapped(value).get("id") if is_wrapped else mapping(value).get("id")
         events = self.events(value, field, role=role)
         is_call_id = own is not None and any(own == made.get("call_id") for made in events)
         return message_of(events, own if isinstance(own, str) and own and not is_call_id else None)
@@ -86,6 +87,10 @@ class MessageReader:
             content, speaker = value.get("content"), _SPEAKERS.get(ROLES.get(value.get("role", ""), ""))
             if type(content) is str and content and speaker is not None:
                 return [speaker(content)]
+        if type(value) is dict and value.keys() == _PLAIN_RESULT and value["role"] == "tool":
+            content = value["content"]
+            if type(content) is str and content:
+                return [make.tool_result(content, value["tool_call_id"])]
         fields = unwrapped(value)
         stated = next((fields[name] for name in ("role", "_role") if isinstance(fields.get(name), str)), role)
         kind = fields.get("type")
@@ -111,14 +116,16 @@ class MessageReader:
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)
         if role == "tool" and not _holds_results(content):
-            yield _result(fields, _first(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content))
+            yield _result(
+                fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
+            )
             return
         if role == "agent":
             yield from _beside(fields)
         elif content is None and role in _SPEAKERS and fields.get("content") is not None:
             yield _SPEAKERS[role](fields["content"])
         by_id = set()
-        for made in self.blocks(content, role, field, call_id=_first(fields, CALL_IDS)):
+        for made in self.blocks(content, role, field, call_id=first_text(fields, CALL_IDS)):
             by_id.add(made.get("call_id", made["type"]))
             yield made
         if role in ("agent", "user"):
@@ -198,6 +205,8 @@ class MessageReader:
         self._diagnostics.lost(self._place, field, reason)
 
 
+_WRAPPERS = frozenset({"lc", "data", "Role"})
+"""Fields of messages in a wrapper."""
 _NOTES = (("citations", "anthropic.citations"), ("annotations", "openai.annotations"))
 
 
@@ -290,40 +299,48 @@ def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] |
     server = next((name for name in ("toolCall", "toolResponse", "tool_response") if name in block), None)
     if server is not None and not kinds:
         inner = mapping(block[server])
-        name = _first(inner, ("toolType", "tool_type", "name"))
+        name = first_text(inner, ("toolType", "tool_type", "name"))
         if server == "toolCall":
             return [make.tool_call(name, inner.get("args"), inner.get("id"), ran_on="server")]
         return [make.tool_result(inner.get("response"), inner.get("id"), tool=name, ran_on="server")]
     answered = next((name for name in RESULTS_INSIDE if isinstance(block.get(name), dict)), None)
     is_result = word.endswith("toolresult") or word == _RETRY or any(kind.is_result for kind in kinds)
-    is_bare_result = not kinds and "content" in block and _first(block, CALL_IDS) is not None
+    is_bare_result = not kinds and "content" in block and first_text(block, CALL_IDS) is not None
     if answered is not None or is_result or is_bare_result:
         return [_block_result(block, word, answered, call_id)]
     is_call = any(kind.is_call for kind in kinds) or any(
         isinstance(block.get(name), dict) and block[name] for name in CALLS_INSIDE
     )
     is_typed = "toolCallId" in block and TYPED_BY_TOOL.fullmatch(str(block.get("type")))
-    is_bare = not kinds and _first(block, IDS) and _first(block, NAMES) and any(n in block for n in ARGUMENTS)
+    is_bare = (
+        not kinds
+        and first_text(block, IDS)
+        and first_text(block, NAMES)
+        and any(n in block for n in ARGUMENTS)
+    )
     return _call_events(block) if is_call or is_typed or is_bare else None
 
 
 def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     """Read a call, wherever its name and its arguments are, with the result that some formats put into it."""
+    function = block.get("function")
+    if type(function) is dict and len(function) == 2 and block.keys() == _PLAIN_CALL:
+        return [make.tool_call(text(function.get("name")), function.get("arguments"), text(block["id"]))]
     kinds = [kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)]
     call: Mapping[str, Any] = block
     names: list[str | None] = []
     own: str | None = None
     while True:
-        own = own or _first(call, IDS)
+        own = own or first_text(call, IDS)
         plugin, function = text(call.get("plugin_name")), text(call.get("function_name"))
-        names.append(f"{plugin}-{function}" if plugin and function else _first(call, NAMES))
+        names.append(f"{plugin}-{function}" if plugin and function else first_text(call, NAMES))
         inside = next((name for name in CALLS_INSIDE if isinstance(call.get(name), dict)), None)
         if inside is None:
             break
         call = call[inside]
         if inside == "custom":
             # The input of a custom tool is free text, not JSON.
-            made = make.event("agent", "tool_call", tool=_first(call, NAMES), input=call.get("input"))
+            made = make.event("agent", "tool_call", tool=first_text(call, NAMES), input=call.get("input"))
             return [made | ({"call_id": own} if own else {})]
     typed = TYPED_BY_TOOL.fullmatch(str(block.get("type"))) if "toolCallId" in block else None
     name = typed[1] if typed else next(filter(None, reversed(names)), None) or text(call.get("type"))
@@ -347,18 +364,25 @@ def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
     return events
 
 
+_PLAIN_RESULT = {"role", "content", "tool_call_id"}
+_PLAIN_CALL = {"id", "type", "function"}
+"""The fields of most calls: two of the function, and none of a result."""
+
+
 def _block_result(
     block: Mapping[str, Any], word: str, answered: str | None, call_id: str | None
 ) -> EventFields:
     result = block if answered is None else block[answered]
     if word == "toolresult" and "tool_result" in block:
-        return make.tool_result(block["tool_result"], _first(block, CALL_IDS) or call_id)
+        return make.tool_result(block["tool_result"], first_text(block, CALL_IDS) or call_id)
     if answered in ("functionResponse", "function_response"):
         response = result.get("response")
         error = mapping(response).get("error")
         return make.tool_result(response, result.get("id"), tool=text(result.get("name")), error=error)
-    made = _result(result, _first(result, CALL_IDS) or _first(mapping(result.get("origin")), IDS) or call_id)
-    if "call_id" not in made and (own := _first(result, ("id",))):
+    made = _result(
+        result, first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS) or call_id
+    )
+    if "call_id" not in made and (own := first_text(result, ("id",))):
         made["call_id"] = own
     hosted = word.endswith("toolresult") and word not in ("toolresult", "mcptoolresult")
     return made | ({"ran_on": "server"} if hosted or word == "servertoolcallresponse" else {})
@@ -370,7 +394,7 @@ def _result(result: Mapping[str, Any], call_id: Any, spoken: str | None = None) 
     if spoken is not None and error is None:
         output = spoken
     origin = mapping(result.get("origin"))
-    named = _first(result, NAMES[:-2]) or _first(origin, NAMES) or _first(result, NAMES[-2:])
+    named = first_text(result, NAMES[:-2]) or first_text(origin, NAMES) or first_text(result, NAMES[-2:])
     plugin = text(result.get("plugin_name"))
     tool = f"{plugin}-{result['function_name']}" if plugin and text(result.get("function_name")) else named
     return make.tool_result(output, call_id, tool=tool, error=error)
@@ -427,7 +451,7 @@ def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent:
     last = next((made for made in reversed(events) if made["actor"] == "agent"), None)
     if is_agent:
         facts = {
-            name: next((value for each in about if (value := _first(each, words))), None)
+            name: next((value for each in about if (value := first_text(each, words))), None)
             for name, words in _OF_FACTS.items()
         }
         usage = next((known for stated in _stated_usage(fields) if (known := usage_in(stated))), None)
@@ -511,7 +535,7 @@ def _bytes(inline: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]
     media_type = source.get("mimeType", source.get("mime_type"))
     kind = str(media_type).partition("/")[0]
     block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": media_type}
-    name = _first(source, ("displayName", "display_name"))
+    name = first_text(source, ("displayName", "display_name"))
     data = inline.get("data")
     if isinstance(data, str):
         data = data.replace("-", "+").replace("_", "/")
@@ -526,7 +550,7 @@ def _thought(block: Mapping[str, Any]) -> Any:
         return None
     inner = mapping(block.get("reasoningContent", block))
     inner = mapping(inner.get("reasoningText", inner))
-    return _first(inner, ("text", "content", "thinking", "reasoning", "think"))
+    return first_text(inner, ("text", "content", "thinking", "reasoning", "think"))
 
 
 def _holds_results(content: Any) -> bool:
@@ -554,7 +578,3 @@ def _text_of(content: Any) -> str | None:
 
 def _is_opaque(name: str) -> bool:
     return name.lower().replace("_", "") in _OPAQUE
-
-
-def _first(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from agent_eval.importers.events import mapping, total, usage_of
@@ -56,6 +57,24 @@ _APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 """Tokens that Anthropic counts beside its input, and not within."""
 
 
+@lru_cache(maxsize=1024)
+def _plan(fields: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return by kind of tokens which of some fields may state them: objects with the same fields are many."""
+    return {name: [word for word in words if word in fields] for name, words in _WORDS.items()}
+
+
+@lru_cache(maxsize=1024)
+def _places(fields: tuple[str, ...]) -> dict[str, list[str]]:
+    return {side: [name for name in names if name in fields] for side, names in _DETAILS.items()}
+
+
+def _first(fields: Mapping[str, Any], words: Iterable[str]) -> Any:
+    for word in words:
+        if (value := fields.get(word)) is not None:
+            return value
+    return None
+
+
 def usage_in(stated: Any) -> dict[str, Any] | None:
     """Return the tokens by the names of `TokenUsage`; None if none is stated.
 
@@ -70,14 +89,11 @@ def usage_in(stated: Any) -> dict[str, Any] | None:
     fields = mapping(stated)
     if not fields:
         return None
-    tokens = {
-        name: next((fields[word] for word in words if fields.get(word) is not None), None)
-        for name, words in _WORDS.items()
-    }
+    names = tuple(fields)
+    tokens = {name: _first(fields, words) for name, words in _plan(names).items()}
     for name, (side, words) in _OF_DETAILS.items():
-        for place in _DETAILS[side]:
-            details = mapping(fields.get(place))
-            value = next((details[word] for word in words if details.get(word) is not None), None)
+        for place in _places(names)[side]:
+            value = _first(mapping(fields[place]), words)
             if value is not None:
                 tokens[name] = value
     if "prompt_tokens" in fields:  # a proxy repeats the names of another API, whose rules are not its own
