@@ -17,7 +17,6 @@ from agent_eval.importers.events import (
     seconds_of,
     text,
     timestamp_of,
-    usage_of,
     user_message,
 )
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
@@ -33,6 +32,7 @@ from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
 
@@ -84,14 +84,7 @@ def _of_output(output: Mapping[str, Any], place: str, diagnostics: Diagnostics) 
     events: list[EventFields] = []
     for number, task in enumerate(map(mapping, items(output.get("tasks_output")))):
         events += _of_task(task, f"{place}#tasks_output[{number}]", diagnostics)
-    usage = mapping(output.get("token_usage"))
-    tokens = usage_of(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        cached=usage.get("cached_prompt_tokens"),
-        reasoning=usage.get("reasoning_tokens"),
-    )
-    if tokens:
+    if tokens := usage_in(output.get("token_usage")):
         events.append(event("agent", "model_call", usage=tokens))
     spoken = any(fields["type"] == "message" and fields["actor"] == "agent" for fields in events)
     if not spoken and text(output.get("raw")):
