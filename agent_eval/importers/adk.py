@@ -17,7 +17,7 @@ from agent_eval.importers.events import (
     text_or_none,
     timestamp_of,
 )
-from agent_eval.importers.facts import report_unknown
+from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Match
 from agent_eval.importers.gemini import field
 from agent_eval.importers.messages import MessageReader

@@ -14,8 +14,7 @@ from agent_eval.importers.exchange import Exchange, exchange_of, with_own_reques
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import ProviderFormat
-from agent_eval.importers.sse import EventStream, first_event, is_event_stream
-from agent_eval.importers.streams import anthropic_message_of
+from agent_eval.importers.streams import EventStream, anthropic_message_of, first_event, is_event_stream
 from agent_eval.importers.usage import usage_in
 
 _BATCH_RESULTS = ("succeeded", "errored", "canceled", "expired")

@@ -14,8 +14,7 @@ from agent_eval.importers.exchange import Exchange, exchange_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import ProviderFormat
-from agent_eval.importers.sse import EventStream
-from agent_eval.importers.streams import converse_answer_of
+from agent_eval.importers.streams import EventStream, converse_answer_of
 
 
 class Bedrock(ProviderFormat):

@@ -12,9 +12,8 @@ from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Link, Match
 from agent_eval.importers.framework_spans import INPUTS, KIND, OUTPUTS, SESSION, model_attributes, span_fields
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_dialects import by_conventions
 from agent_eval.importers.span_facts import MISSING
-from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.span_records import SpanFields, by_conventions, json_or_text
 from agent_eval.importers.telemetry import OpenTelemetry
 
 _KINDS = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}

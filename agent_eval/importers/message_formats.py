@@ -13,14 +13,12 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import message_of
 from agent_eval.importers.dialogue_format import DialogueFormat, Turn
 from agent_eval.importers.events import items, mapping, text
-from agent_eval.importers.exchange import exchange_of
-from agent_eval.importers.facts import CONVERSATION_NAMES, conversation_of
+from agent_eval.importers.exchange import CONVERSATION_NAMES, conversation_of, exchange_of
 from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.openai import is_chat_messages
 from agent_eval.importers.records import Record
-from agent_eval.importers.sse import first_event, is_event_stream, streams_in
-from agent_eval.importers.streams import ui_message_of
+from agent_eval.importers.streams import first_event, is_event_stream, streams_in, ui_message_of
 from agent_eval.importers.usage import usage_in
 
 Lists = list[tuple[str, list[Any]]]

@@ -16,8 +16,7 @@ from agent_eval.importers.format import Match
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import ProviderFormat, last_of_agent
 from agent_eval.importers.responses_items import is_items
-from agent_eval.importers.sse import EventStream, first_event, is_event_stream
-from agent_eval.importers.streams import completion_of, response_of
+from agent_eval.importers.streams import EventStream, completion_of, first_event, is_event_stream, response_of
 
 _RESPONSE_OBJECTS = ("response", "response.compaction")
 _UNFINISHED = ("queued", "in_progress")

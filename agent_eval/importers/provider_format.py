@@ -15,17 +15,19 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.dialogue_format import DialogueFormat, Turn
 from agent_eval.importers.events import EventFields, mapping, text
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of
-from agent_eval.importers.facts import (
+from agent_eval.importers.exchange import (
+    Exchange,
     add_record_facts,
     conversation_of,
+    error_of,
+    exchange_of,
     record_ids,
     report_unknown,
     settings_of,
 )
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
-from agent_eval.importers.sse import EventStream, is_event_stream, streams_in
+from agent_eval.importers.streams import EventStream, is_event_stream, streams_in
 from agent_eval.importers.usage import usage_in
 
 _TIMES = ("created", "created_at", "createTime", "create_time")

@@ -11,7 +11,6 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.own_spans import is_own, own_events
-from agent_eval.importers.recorded_verdicts import as_metadata, recorded
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import (
     SpanFields,
@@ -24,6 +23,7 @@ from agent_eval.importers.span_records import (
     spans_of,
 )
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.trials import as_metadata, recorded
 
 EVALUATION = "gen_ai.evaluation.result"
 

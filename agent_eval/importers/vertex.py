@@ -14,15 +14,13 @@ from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
 from agent_eval.importers.events import EventFields, items, mapping, text
-from agent_eval.importers.exchange import Exchange, exchange_of, with_own_request
-from agent_eval.importers.facts import settings_of
+from agent_eval.importers.exchange import Exchange, exchange_of, settings_of, with_own_request
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
 from agent_eval.importers.gemini import field, system_message_of
 from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.provider_format import ProviderFormat, last_of_agent
 from agent_eval.importers.records import Record
-from agent_eval.importers.sse import EventStream, first_event, is_event_stream
-from agent_eval.importers.streams import gemini_answer_of
+from agent_eval.importers.streams import EventStream, first_event, gemini_answer_of, is_event_stream
 
 _MODEL = re.compile(r"/models/([^/:]+)")
 _BLOCKED = frozenset({"MODEL_ARMOR", "PROHIBITED_CONTENT", "SAFETY", "BLOCKLIST", "SPII", "RECITATION"})
