@@ -196,7 +196,7 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
         family = family_of(request.format, request.family)
     else:
         family = request.family or _recognised_family(request.inputs)[0]
-    recogniser = Recogniser(load(family, request.format), family)
+    recogniser = Recogniser(load(family, request.format), family, named=request.format != AUTO)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
@@ -211,7 +211,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                 expectations.report_unused(diagnostics)
             if not totals.cases:
                 first = diagnostics.entries[0] if diagnostics.entries else None
-                reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+                empty = "no message, call or result" if recogniser.recognised else "no record"
+                reason = f"the inputs hold {empty}" if first is None else f"{first.record}: {first.reason}"
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
                     remedy="Name the format of the export, or see --diagnostics-out for every record.",
