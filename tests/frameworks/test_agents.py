@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -23,6 +24,7 @@ PACKAGES = {
     "langgraph": "langgraph",
     "openai_agents": "agents.tool_guardrails",  # `agents` alone may be anyone's
     "pydantic_ai": "pydantic_ai",
+    "crewai": "crewai",
 }
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
@@ -136,16 +138,26 @@ def _judged(trial: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture
-def run(framework: str, model: str, tmp_path: Path) -> Any:
+def run(framework: str, run_of: Any) -> Any:
     """Run cases on what the framework's module of agents names so."""
+    return run_of(framework)
 
-    def run_agent(name: str, cases: list[dict[str, Any]], *options: str) -> Run:
+
+@pytest.fixture
+def run_of(model: str, tmp_path: Path) -> Any:
+    def run_agent(framework: str, name: str, cases: list[dict[str, Any]], *options: str) -> Run:
         suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
         suite.write_text(
             json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
         )
         ran.write_text("")
-        environ = {**os.environ, "OPENAI_BASE_URL": model, "OPENAI_API_KEY": "x", "RAN": str(ran)}
+        environ = {
+            **os.environ,
+            "OPENAI_BASE_URL": model,
+            "OPENAI_API_BASE": model,
+            "OPENAI_API_KEY": "x",
+            "RAN": str(ran),
+        }
         agent = f"python:{AGENTS}/my_{framework}.py:{name}"
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
         done = subprocess.run(
@@ -158,7 +170,7 @@ def run(framework: str, model: str, tmp_path: Path) -> Any:
         )
         return Run(done.returncode, done.stdout + done.stderr, out, ran.read_text().split())
 
-    return run_agent
+    return lambda framework: functools.partial(run_agent, framework)
 
 
 @pytest.mark.parametrize(("name", "by_hand"), [("good", "by_hand"), ("worse", "worse_by_hand")])
@@ -241,8 +253,8 @@ def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) 
 @pytest.mark.parametrize(
     ("name", "said", "problem"),
     [
-        ("good", "Tell me everything.", "(cut off|max_output_tokens)"),
-        ("good", "Tell me a secret.", "(refus|Refus|content.filter)"),
+        ("good", "Tell me everything.", "(cut off|max_output_tokens|MaxTokens)"),
+        ("good", "Tell me a secret.", "(refus|Refus|content.filter|None or empty|NO_CONTENT|without an answer)"),
         ("good", "Ask for ever.", "did not come to an end within 4 steps"),
         ("broken", "Hello!", "raised .*Error.*broken"),
     ],
@@ -281,13 +293,32 @@ def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:
     assert run("make", CASES[:1]).code == 0
 
 
+GUARDED = {
+    "openai_agents": ("a secret", "InputGuardrailTripwireTriggered", "it asks for a secret", "no_secrets"),
+    "crewai": ("hello", "Task failed guardrail validation", "it is not polite", "polite"),
+}
+
+
 def test_a_tripped_guardrail_is_recorded(run: Any, framework: str) -> None:
-    if framework != "openai_agents":
-        pytest.skip("only OpenAI Agents have guardrails")
-    done = run("guarded", [{"case_id": "c", "input": "Tell me a secret.", "regex_patterns": ["."]}])
-    assert "InputGuardrailTripwireTriggered" in done.problem("c")
+    if framework not in GUARDED:
+        pytest.skip("has no guardrails of its own")
+    what, problem, output, reason = GUARDED[framework]
+    done = run("guarded", [{"case_id": "c", "input": f"Tell me {what}.", "regex_patterns": ["."]}])
+    assert problem in done.problem("c")
     blocked = next(event for event in done.events("c") if event["type"] == "guardrail")
-    assert (blocked["output"], blocked["block_reason"]) == ("it asks for a secret", "no_secrets")
+    assert (blocked["output"], blocked["block_reason"]) == (output, reason)
+
+
+@pytest.mark.skipif(not have("crewai"), reason="without crewai")
+def test_a_crew_takes_the_case_as_its_input(run_of: Any) -> None:
+    run = run_of("crewai")
+    scaffolded = run("Scaffolded", CASES[1:2])
+    assert scaffolded.code == 0, scaffolded.text
+    assert scaffolded.outcomes()["weather"][0]["policy"] == "passed"
+    no_place, turns = run("without_a_place", CASES[:1]), run("whole_crew", CASES[-1:])
+    assert (no_place.code, turns.code) == (2, 2)
+    assert "Write {input} into the description" in no_place.text
+    assert "a crew has no conversation; an agent alone has" in turns.text
 
 
 def test_every_framework_that_is_supported_is_tested() -> None:
