@@ -57,8 +57,11 @@ FRAMEWORKS = (
         ("crewai.flow.runtime.Flow", "crewai.agents.agent_builder.base_agent.BaseAgent"),
         remedy="Name a crew or an agent of CrewAI, or a function that runs it and returns what it did.",
     ),
-    Framework("Google ADK", None, ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")),
-    Framework("Strands", None, ("strands.agent.agent.Agent", "strands.multiagent.base.MultiAgentBase")),
+    Framework(
+        "Google ADK", "google_adk", ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")
+    ),
+    Framework("Strands", None, ("strands.agent.agent.Agent",)),
+    Framework("Strands", None, ("strands.multiagent.base.MultiAgentBase",)),
     Framework(
         "LlamaIndex",
         None,
@@ -68,6 +71,7 @@ FRAMEWORKS = (
         ),
     ),
     Framework("smolagents", None, ("smolagents.agents.MultiStepAgent",)),
+    Framework("Microsoft Agent Framework", None, ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
     Framework(
         "AutoGen", None, ("autogen_agentchat.base._chat_agent.ChatAgent", "autogen_agentchat.base._team.Team")
