@@ -60,7 +60,7 @@ FRAMEWORKS = (
     Framework(
         "Google ADK", "google_adk", ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")
     ),
-    Framework("Strands", None, ("strands.agent.agent.Agent",)),
+    Framework("Strands", "strands", ("strands.agent.agent.Agent",)),
     Framework("Strands", None, ("strands.multiagent.base.MultiAgentBase",)),
     Framework(
         "LlamaIndex",
