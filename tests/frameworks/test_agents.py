@@ -27,6 +27,7 @@ PACKAGES = {
     "crewai": "crewai",
     "google_adk": "google.adk",
     "strands": "strands",
+    "agent_framework": "agent_framework",
 }
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
@@ -147,7 +148,9 @@ def run(framework: str, run_of: Any) -> Any:
 
 @pytest.fixture
 def run_of(model: str, tmp_path: Path) -> Any:
-    def run_agent(framework: str, name: str, cases: list[dict[str, Any]], *options: str) -> Run:
+    def run_agent(
+        framework: str, name: str, cases: list[dict[str, Any]], *options: str, kind: str = "python:"
+    ) -> Run:
         suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
         suite.write_text(
             json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
@@ -160,7 +163,7 @@ def run_of(model: str, tmp_path: Path) -> Any:
             "OPENAI_API_KEY": "x",
             "RAN": str(ran),
         }
-        agent = f"python:{AGENTS}/my_{framework}.py:{name}"
+        agent = f"{kind} {AGENTS}/my_{framework}.py:{name}".replace("python: ", "python:")
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
         done = subprocess.run(
             [*command, *options],
@@ -292,6 +295,17 @@ def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -
     result = next(event for event in done.events("c") if event["type"] == "tool_result")
     assert result["output"] == {"status": "lost"}
     assert result["attributes"] == {"agent_eval.tool_response.source": "tool_responses"}
+
+
+def test_a_ci_job_runs_it_as_a_program(run: Any) -> None:
+    """Which sees only the variables that it is given."""
+    names = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "RAN")
+    options = [option for name in names for option in ("--agent-env", name)]
+    program = f"{sys.executable} -m agent_eval.agents.program"
+    cases = [case for case in CASES if case["case_id"] in ("parallel", "turns")]
+    done = run("good", cases, "--keep-agent-alive", *options, kind=program)
+    assert done.outcomes() == run("good", cases).outcomes(), done.text
+    assert done.ran == ["get_weather", "lookup_order"]
 
 
 def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:

@@ -71,7 +71,7 @@ FRAMEWORKS = (
         ),
     ),
     Framework("smolagents", None, ("smolagents.agents.MultiStepAgent",)),
-    Framework("Microsoft Agent Framework", None, ("agent_framework._agents.Agent",)),
+    Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
     Framework(
         "AutoGen", None, ("autogen_agentchat.base._chat_agent.ChatAgent", "autogen_agentchat.base._team.Team")
