@@ -171,7 +171,11 @@ def _modules(name: str) -> Iterator[ModuleType]:
     yield module
     if hasattr(module, "__path__"):
         for found in pkgutil.walk_packages(module.__path__, f"{name}."):
-            yield importlib.import_module(found.name)
+            try:
+                yield importlib.import_module(found.name)
+            except ModuleNotFoundError:  # of a framework, whose package is not installed
+                if found.name.rpartition(".")[0] != "agent_eval.agents.frameworks":
+                    raise
 
 
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:

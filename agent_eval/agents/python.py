@@ -157,8 +157,8 @@ class PythonAgent(Agent):
                 return recorder.result(None, FailureKind(answer["failure"]), answer["problem"])
             value = answer["value"]
             if process.unable is not None:  # an agent object, which reports events without latencies
-                said = [event for event in value["events"] if event["type"] == MESSAGE]
-                said[-1]["latency_ms"] = milliseconds(recorder.seconds)
+                messages = [event for event in value["events"] if event["type"] == MESSAGE]
+                messages[-1]["latency_ms"] = milliseconds(recorder.seconds)
             checked = check_answer({"assistant_output": value} if isinstance(value, str) else value)
         except AttemptEnded as ended:
             return recorder.result(None, ended.failure, ended.problem)

@@ -1,9 +1,7 @@
 """By whose rules a job judges: what judges and decides comes from the tip of the trusted branch.
 
 A reviewed commit is judged by its own files. Of a change, `agent-eval.yml` says how its agent is built and
-run, and no more: every other key, the policy, the registry and the judges' configuration are those of the
-tip, and what the change makes of them holds once it is merged. Where the tip states nothing, the workflow
-does.
+run; all else is the tip's, or the workflow's where the tip states nothing, and holds once it is merged.
 """
 
 from __future__ import annotations
@@ -177,8 +175,7 @@ def hold(
     """Read a job's settings, each key of `agent-eval.yml` in the version that counts.
 
     `flags` has the command line's values by input name; `has_evidence` tells whether a reviewed commit left
-    evidence, so that this is no first adoption. The change's own file must be right too, as it holds once
-    merged.
+    evidence: this is no first adoption. The change's own file must be right too.
     """
     own_data = versions.own(file) if file is not None else None
     own_file = file if own_data is not None else None

@@ -203,6 +203,7 @@ def gate(
     baseline_public_key: Path | None,
     candidate_public_key: Path | None,
     out: Path | None,
+    verbose: bool,
     output_format: str,
     **thresholds: Any,
 ) -> int:
@@ -250,7 +251,9 @@ def gate(
     emit(
         output_format,
         payload,
-        lambda colour: gate_text(decision, str(result.path), comparison=result.comparison, colour=colour),
+        lambda colour: gate_text(
+            decision, str(result.path), comparison=result.comparison, colour=colour, verbose=verbose
+        ),
         out=out,
     )
     return int(result.exit_code)
@@ -269,7 +272,7 @@ def markdown(
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
     from agent_eval.evidence.derived import clear_unfinished, write_output
     from agent_eval.operations.report_material import comparison_material, run_material
-    from agent_eval.reports.markdown_file import render_markdown, render_run
+    from agent_eval.reports.comment import render_markdown, render_run
 
     clear_unfinished(out)
     source = only_one(comparison, run)

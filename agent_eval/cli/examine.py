@@ -150,9 +150,13 @@ def show(path: Path, case_id: str | None, trial: int | None, output_format: str)
 
 def _show_file(path: Path, output_format: str) -> None:
     """Tell what a file is; of a pack also which cases did not pass."""
+    from agent_eval.evidence.archive import refuse_no_archive
+    from agent_eval.evidence.derived import enclosing_pack
     from agent_eval.operations.import_traces import inspect_file
     from agent_eval.reports.trajectory import cases_text, incomplete_text
 
+    if path.is_file() and enclosing_pack(path) is not None:
+        refuse_no_archive(path)
     inspected = inspect_file(path)
     payload, lines = {"path": str(path), **inspected.to_json()}, _inspected(path, inspected)
     if (pack := inspected.pack) is not None:

@@ -74,6 +74,8 @@ def _vouched(
 ) -> tuple[dict[str, Any], list[str]]:
     """Check who vouches for a pack. Returns the facts, and the lines for people.
 
+    More than six parameters: they are the credentials that `verify` takes, by the names of its options.
+
     Raises:
         InvalidPack: What is required does not hold.
     """

@@ -42,32 +42,32 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     named = params.get("config") if path == "gate" else params.pop("config", None)
     texts = _texts(named, rows, context)
     texts |= ProjectFile.of_settings(params.pop("set_values", ()), rows).texts
-    given = {row.goes_to for row in rows if _is_given(context, parameter(row))}
-    given |= {"config"} if named is not None else set()
-    passed_over = set(given)
+    on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
+    on_command_line |= {"config"} if named is not None else set()
+    passed_over = set(on_command_line)
     if path == "gate":
-        passed_over |= _passed_over_by_gate(given, rows, context)
-    if texts and (params.get("suites") or "suite" in given):
+        passed_over |= _passed_over_by_gate(on_command_line, rows, context)
+    if texts and (params.get("suites") or "suite" in on_command_line):
         passed_over.add("suite")
-        if _has_traces(params) and not given.intersection(_NAMES_AN_AGENT):
+        if _has_traces(params) and not on_command_line.intersection(_NAMES_AN_AGENT):
             passed_over.update(row.goes_to for row in rows if is_for_an_agent(row))
-    if given.intersection(_NAMES_AN_AGENT):
+    if on_command_line.intersection(_NAMES_AN_AGENT):
         passed_over.update((*_NAMES_AN_AGENT, "agent.repair_command"))
-    if "judging.judge_config" in given:
+    if "judging.judge_config" in on_command_line:
         passed_over.add("judging.configs")
     for row in rows:
         if row.name in texts and row.goes_to not in passed_over:
             params[parameter(row)] = _parsed(row, texts[row.name])
-    if "judging.judges" in given and (configs := params.get("judging__configs")):
+    if "judging.judges" in on_command_line and (configs := params.get("judging__configs")):
         judges = params["judging__judges"]
         params["judging__configs"] = {name: configs[name] for name in judges if name in configs}
 
 
-def _passed_over_by_gate(given: set[str], rows: list[Option], context: click.Context) -> set[str]:
+def _passed_over_by_gate(on_command_line: set[str], rows: list[Option], context: click.Context) -> set[str]:
     """Thresholds of the command line decide alone, unless a policy is named there as well."""
     over = set() if context.params.get("apply_waivers") else {"baseline_name"}
-    literal = any(name.startswith("thresholds.") for name in given)
-    if literal and not given & {"policy", "preset", "config"}:
+    literal = any(name.startswith("thresholds.") for name in on_command_line)
+    if literal and not on_command_line & {"policy", "preset", "config"}:
         context.meta.pop(RULES_OF_FILE, None)
         parts = ("thresholds", "own_policy")
         over.update(row.goes_to for row in rows if row.part in parts or row.goes_to in ("policy", "preset"))
@@ -136,10 +136,10 @@ def _parsed(row: Option, text: str) -> Any:
     try:
         return parse(row, text)
     except WrongValue as wrong:
-        shown = repr(text[:80]) if wrong.may_be_shown else "the value"
+        wrong_text = repr(text[:80]) if wrong.may_be_shown else "the value"
         key = KEYS.get(row.name, row.name)
         raise UsageError(
-            f"{key}: {shown} is not {wrong.wanted}.", remedy=f"Correct `{key}`.", field=key
+            f"{key}: {wrong_text} is not {wrong.wanted}.", remedy=f"Correct `{key}`.", field=key
         ) from None
 
 

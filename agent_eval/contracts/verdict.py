@@ -36,7 +36,10 @@ FAULT = "fault"
 """Field of a result that has no score: whose fault that is."""
 
 JUDGING = "judging"
-"""Member of a verdict's evidence: what a judge that is a model took, as `JudgingUse` has it."""
+"""Member of a verdict's evidence: what a judge that is a model took, as `ModelsUse` has it."""
+
+SIMULATING = "simulating"
+"""Member of the evidence of `execution`: what the model that played the user took, in the same form."""
 
 
 VerdictFacts = tuple[str, str, bool, float]

@@ -164,10 +164,10 @@ def scaffold(
         )
     repository, result = repository or Repository(), Scaffold()
     contents = _own_files(out, agent)
-    found = platforms_of(out, repository) if platforms is None else ()
-    for name in found or (ALL if platforms is None else platforms):
+    detected = platforms_of(out, repository) if platforms is None else ()
+    for name in detected or (ALL if platforms is None else platforms):
         standard, bundled = PLATFORMS[name]
-        is_taken = name in found and name != "github" and (out / standard).exists()
+        is_taken = name in detected and name != "github" and (out / standard).exists()
         place = _beside(name, standard, result) if is_taken else standard
         if place is None:
             continue

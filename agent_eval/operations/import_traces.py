@@ -13,6 +13,7 @@ from typing import IO, Any
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
 from agent_eval.evidence.derived import is_pack
+from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, make_case
@@ -65,6 +66,19 @@ class ImportRequest:
     diagnostics_out: Path | None = None
 
 
+def _tokens_of(event: Mapping[str, Any]) -> dict[str, int]:
+    """Read the tokens that an event states, in `usage` or in the attributes that a pack's index reads."""
+    usage, attributes = event.get("usage") or {}, event.get("attributes") or {}
+    places = {"input_tokens": INPUT_TOKEN_ATTRIBUTES, "output_tokens": OUTPUT_TOKEN_ATTRIBUTES}
+    tokens = {}
+    for name in _TOKENS:
+        stated = [usage.get(name), *(attributes.get(place) for place in places.get(name, ()))]
+        figure = next((value for value in stated if type(value) in (int, float)), None)
+        if figure is not None:
+            tokens[name] = int(figure)
+    return tokens
+
+
 @dataclass
 class Contents:
     """What traces hold, in numbers."""
@@ -102,10 +116,7 @@ class Contents:
                     self.tools[str(event.get("tool") or "")] += 1
                 if isinstance(event.get("model"), str):
                     self.models[event["model"]] += 1
-                usage = event.get("usage") or {}
-                self.tokens.update(
-                    {name: int(usage[name]) for name in _TOKENS if isinstance(usage.get(name), int | float)}
-                )
+                self.tokens.update(_tokens_of(event))
 
     def numbers(self) -> dict[str, int]:
         """Return how many cases, events, calls, results and errors there are."""

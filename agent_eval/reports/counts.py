@@ -10,6 +10,7 @@ from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
     from agent_eval.contracts import Comparison, ExecutionConfig, RunSummary, TrialChange, TrialCount
+    from agent_eval.contracts.run import ModelsUse
 
 
 def case_counts(summary: RunSummary) -> dict[Outcome, int]:
@@ -95,18 +96,15 @@ _OF_EVERY_RUN = frozenset({"replay_contract", "trajectory_step", "execution"})
 
 
 def judging_words(summary: RunSummary) -> list[str]:
-    """Say what judges that are models took and what kept replies saved; nothing without them.
+    """Say what models took that judge and that play users, and what kept replies saved; nothing without them.
 
     A further sentence warns where judge and agent are models of one family.
     """
+    users = [f"Simulated users: {_use(summary.simulating)}."] if summary.simulating is not None else []
     used = summary.judging
     if used is None:
-        return []
-    cost = f" for {used.cost_usd:.6g} USD" if used.cost_usd else ""
-    saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
-    replies = count(used.reused, "kept reply", "kept replies")
-    reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
-    words = [f"LLM judges: {count(used.calls, 'call')}{cost}{reused}."]
+        return users
+    words = [f"LLM judges: {_use(used)}.", *users]
     if used.scripted:
         verdicts = count(used.scripted, "verdict")
         words.append(f"{verdicts} {verb(used.scripted, 'is', 'are')} `scripted`: from a file, by no model.")
@@ -117,6 +115,15 @@ def judging_words(summary: RunSummary) -> list[str]:
             "kindly: name another with --provider or --llm-model."
         )
     return words
+
+
+def _use(used: ModelsUse) -> str:
+    cost = f" for {used.cost_usd:.6g} USD" if used.cost_usd else ""
+    unpriced = f" ({count(used.unpriced, 'call')} of unknown cost)" if used.unpriced else ""
+    saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
+    replies = count(used.reused, "kept reply", "kept replies")
+    reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
+    return f"{count(used.calls, 'call')}{cost}{unpriced}{reused}"
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:

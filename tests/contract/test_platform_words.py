@@ -28,6 +28,7 @@ ALLOWED = {
     "ci/clone.py": "what a pointer of LFS begins with",
     "ci/platforms/catalog.py": "its table names every platform",
     "ci/platforms/spec.py": "the example of a platform",
+    "cli/main.py": "what the program is for",
     "cli/ci.py": "what `init` asks at a terminal",
     "demo/scaffold.py": "the table of the files that `init` writes for each platform",
     "demo/support_agent.py": "the story of the demonstration",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.cli.main import COMMANDS
+from agent_eval.cli.main import COMMANDS, GROUPS
 from agent_eval.config.table import OPTIONS
 from agent_eval.contracts.policy import GatePolicy
 
@@ -22,15 +22,15 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
 
 SIZES = {
-    "lines of the package": (lines(SOURCES), 81_700),
-    "modules of the package": (len(SOURCES), 396),
-    "lines of tests": (lines(TESTS), 81_000),
-    "names of options": (len({option.name for option in OPTIONS}), 183),
-    "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 81),
-    "commands": (len(COMMANDS), 43),
+    "lines of the package": (lines(SOURCES), 83_600),
+    "modules of the package": (len(SOURCES), 405),
+    "lines of tests": (lines(TESTS), 82_400),
+    "names of options": (len({option.name for option in OPTIONS}), 174),
+    "options of ci": (len({option.name for option in OPTIONS if "ci" in option.commands}), 83),
+    "commands in the list": (sum(bool(entry.group) for entry in (COMMANDS | GROUPS).values()), 26),
     "keys of the policy": (len(GatePolicy.model_fields), 12),
     "guides": (len(GUIDES), 33),
-    "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 45_200),
+    "words of the guides": (sum(len(path.read_text("utf-8").split()) for path in GUIDES), 45_600),
 }
 """What there is, and how much of it there may be."""
 

@@ -19,8 +19,8 @@ class AgentFrameworkConversation(Conversation):
         self._session = agent.create_session()
 
     @override
-    async def say(self, given: Any) -> Any:
-        response = await self.agent.run(as_text(given), session=self._session)
+    async def say(self, message: Any) -> Any:
+        response = await self.agent.run(as_text(message), session=self._session)
         if response.user_input_requests:
             raise RuntimeError(f"it waits for a human: {plain(response.user_input_requests)}")
         return response.value or response.text

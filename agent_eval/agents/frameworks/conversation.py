@@ -52,8 +52,8 @@ class CaseTools:
 
     def answer(self, tool: str, arguments: Any) -> CaseAnswer:
         """Answer a call, for a framework whose tools are no coroutines."""
-        told = self._caller.answer(tool, plain(arguments))
-        return CaseAnswer(told["output"], told["error"], told["source"])
+        answer = self._caller.answer(tool, plain(arguments))
+        return CaseAnswer(answer["output"], answer["error"], answer["source"])
 
     async def __call__(self, tool: str, arguments: Any) -> CaseAnswer:
         """Answer a call."""
@@ -88,7 +88,7 @@ class Conversation(ABC):
         return answer.for_the_model
 
     @abstractmethod
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         """Say a case's input, or that of its next turn; return the agent's answer, which may be None.
 
         Whatever the agent raises is its failure.
@@ -171,13 +171,13 @@ def _input_of(task: Mapping[str, Any]) -> Any:
         return task["input"]
     from agent_eval.agents.hosted import feedback_on  # few runs repair
 
-    said = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
-    return "\n\n".join([as_text(task["input"]), *said])
+    feedback = [message["content"] for each in task["previous_attempts"] for message in feedback_on(each)]
+    return "\n\n".join([as_text(task["input"]), *feedback])
 
 
-def as_text(given: Any) -> str:
+def as_text(message: Any) -> str:
     """Return a case's input as the words of a user: what is no text as JSON."""
-    return given if isinstance(given, str) else json.dumps(given, sort_keys=True)
+    return message if isinstance(message, str) else json.dumps(message, sort_keys=True)
 
 
 def _no_answer(trajectory: Trajectory) -> tuple[FailureKind, str] | None:

@@ -59,16 +59,18 @@ class CrewAIConversation(Conversation):
         return unable
 
     @override
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         try:
             if self._places:
-                if not isinstance(given, dict):
+                if not isinstance(message, dict):
                     if len(self._places) > 1:
                         raise TypeError(f"the crew needs an object as input, with {', '.join(self._places)}")
-                    given = {self._places[0]: as_text(given)}
-                result = await self.agent.akickoff(inputs=given)
+                    message = {self._places[0]: as_text(message)}
+                result = await self.agent.akickoff(inputs=message)
             else:
-                self._messages += given if isinstance(given, list) else [_message("user", as_text(given))]
+                self._messages += (
+                    message if isinstance(message, list) else [_message("user", as_text(message))]
+                )
                 result = await self.agent.kickoff_async(self._messages)
                 self._messages.append(_message("assistant", result.raw))
         finally:

@@ -47,14 +47,14 @@ class GoogleADKConversation(Conversation):
         return {"answers": reason}
 
     @override
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         if not self._session_id:
             service = self._runner.session_service
             session = await service.create_session(app_name=self._runner.app_name, user_id="user")
             self._session_id = session.id
         answer = error = None
         async for event in self._runner.run_async(
-            user_id="user", session_id=self._session_id, new_message=types.UserContent(as_text(given))
+            user_id="user", session_id=self._session_id, new_message=types.UserContent(as_text(message))
         ):
             parts = (event.content and event.content.parts) or []
             if any(call.name == "adk_request_confirmation" for call in event.get_function_calls()):
@@ -124,8 +124,8 @@ class _Watch(BasePlugin):
         if conversation is None or conversation.tools is None or tool.name in _OF_THE_FRAMEWORK:
             return None
         call_id = _call_id(conversation.trajectory, tool, tool_args, tool_context)
-        told = plain(await conversation.answer_of_the_case(tool.name, tool_args, call_id))
-        return told if isinstance(told, dict) else {"result": told}
+        answer = plain(await conversation.answer_of_the_case(tool.name, tool_args, call_id))
+        return answer if isinstance(answer, dict) else {"result": answer}
 
     @override
     async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:

@@ -33,15 +33,15 @@ class LangGraphConversation(Conversation):
         return {"answers": answers} if hasattr(agent, "channels") else {"answers": answers, "turns": turns}
 
     @override
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         config = {**self._config, "callbacks": [_Watch(self.trajectory)]}
         channels = getattr(self.agent, "channels", None)
-        if channels is None or isinstance(given, dict):  # what the graph itself takes
-            state = await self.agent.ainvoke(given, config=config)
+        if channels is None or isinstance(message, dict):  # what the graph itself takes
+            state = await self.agent.ainvoke(message, config=config)
         elif "messages" not in channels:
             raise TypeError("the graph's state has no messages: give the case an object as input")
         else:
-            new = given if isinstance(given, list) else [{"role": "user", "content": as_text(given)}]
+            new = message if isinstance(message, list) else [{"role": "user", "content": as_text(message)}]
             state = await self.agent.ainvoke({"messages": [*self._before, *new]}, config=config)
         if not isinstance(state, dict) or "messages" not in state:
             return getattr(state, "content", state)

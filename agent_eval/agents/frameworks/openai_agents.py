@@ -53,9 +53,9 @@ class OpenAIAgentsConversation(Conversation):
         return {"answers": reason} if present else {}
 
     @override
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         agent = self.agent if self.tools is None else self._answered_by_the_case()
-        new = given if isinstance(given, list) else [{"role": "user", "content": as_text(given)}]
+        new = message if isinstance(message, list) else [{"role": "user", "content": as_text(message)}]
         config = RunConfig(tool_error_formatter=self._note_error, trace_include_sensitive_data=True)
         try:
             result = await Runner.run(
@@ -87,10 +87,10 @@ class OpenAIAgentsConversation(Conversation):
         tools = [dataclasses.replace(tool, on_invoke_tool=invoke) for tool in self.agent.tools]
         return self.agent.clone(tools=tools)
 
-    def _note_error(self, told: Any) -> None:
-        error = told.error
-        words = told.default_message if error is None else f"{type(error).__name__}: {error}"
-        self.errors[told.call_id] = words
+    def _note_error(self, failure: Any) -> None:
+        error = failure.error
+        words = failure.default_message if error is None else f"{type(error).__name__}: {error}"
+        self.errors[failure.call_id] = words
 
 
 class _Watch(RunHooks):

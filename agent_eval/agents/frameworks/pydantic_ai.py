@@ -33,11 +33,13 @@ class PydanticAIConversation(Conversation):
         return {}
 
     @override
-    async def say(self, given: Any) -> Any:
+    async def say(self, message: Any) -> Any:
         with capture_run_messages() as messages:
             try:
                 result = await self.agent.run(
-                    as_text(given), message_history=self._before, usage_limits=UsageLimits(request_limit=None)
+                    as_text(message),
+                    message_history=self._before,
+                    usage_limits=UsageLimits(request_limit=None),
                 )
             finally:
                 self._results_without_a_hook(messages)

@@ -49,8 +49,8 @@ class StrandsConversation(Conversation):
         return {}
 
     @override
-    async def say(self, given: Any) -> Any:
-        result = await self.agent.invoke_async(given if isinstance(given, list) else as_text(given))
+    async def say(self, message: Any) -> Any:
+        result = await self.agent.invoke_async(message if isinstance(message, list) else as_text(message))
         if result.stop_reason == "interrupt":
             raise RuntimeError(f"it waits for a human: {plain(result.interrupts)}")
         return result.structured_output
@@ -109,11 +109,11 @@ async def _begins(event: BeforeToolCallEvent) -> None:
         return
     answer = await conversation.answer_of_the_case(use["name"], use["input"], use["toolUseId"])
     content = [{"text": as_text(plain(answer))}]
-    told = {"toolUseId": use["toolUseId"], "status": "success", "content": content}
+    result = {"toolUseId": use["toolUseId"], "status": "success", "content": content}
     event.selected_tool = PythonAgentTool(
         use["name"],
         {"name": use["name"], "description": "", "inputSchema": {"json": {"type": "object"}}},
-        lambda *_, **__: told,
+        lambda *_, **__: result,
     )
 
 

@@ -199,11 +199,11 @@ class Trajectory:
 
 
 def tokens(
-    given: int | None, answered: int | None, cached: int | None = None, reasoning: int | None = None
+    asked: int | None, answered: int | None, cached: int | None = None, reasoning: int | None = None
 ) -> dict[str, int | None]:
     """Return the usage of one answer; None is not told."""
     return {
-        "input_tokens": given,
+        "input_tokens": asked,
         "output_tokens": answered,
         "cached_tokens": cached,
         "reasoning_tokens": reasoning,

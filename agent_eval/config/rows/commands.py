@@ -362,8 +362,9 @@ REGISTERED: tuple[Option, ...] = (
 
 FORMAT: tuple[Option, ...] = (
     Option("verbose", "switch",
-           "In prose, list every case that did not pass, not only the first ten. Short: -v.",
-           goes_to="verbose", commands=("run",), aliases=("v",)),
+           "In prose, list every case that did not pass, not only the first ten; `gate`: the statistics. "
+           "Short: -v.",
+           goes_to="verbose", commands=("run", "gate"), aliases=("v",)),
     Option("quiet", "switch", "In prose, list no cases, only the totals. Short: -q.", goes_to="quiet",
            commands=("run",), aliases=("q",)),
     Option("format", "choice", "Text for people, or JSON for programs.",

@@ -318,4 +318,8 @@ LIMITS: tuple[Option, ...] = (
            "CI job, the first run has half of it, and what is run again the other half; a first run that is "
            "cut short is not evaluated.",
            goes_to="limits.run.cost_usd", commands=RUNS_AN_AGENT, unit="USD"),
+    Option("price", "list",
+           "Price of a model that has no published one, in US dollars for a million tokens of input and "
+           "output, as `small=0.25/2`. Limits of cost count by it.",
+           goes_to="judging.llm.prices", commands=RUNS_AN_AGENT, metavar="MODEL=INPUT/OUTPUT"),
 )

@@ -90,6 +90,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         return published_price(usage)
 
 
+UNNAMED = "an unnamed model"
 _TOKENS = ("input_tokens", "output_tokens")
 _LIMITED = (*_TOKENS, "total_tokens", "cost_usd")
 
@@ -220,9 +221,9 @@ def _add_cost(
             answer.model = answer.model or stated.model
             cost = price(answer)
             if cost is None:
-                total.unpriced.append(answer.model or "an unnamed model")
+                total.unpriced.append(answer.model or UNNAMED)
             elif answer.token_counts < len(_TOKENS):
-                total.half_counted.append(answer.model or "an unnamed model")
+                total.half_counted.append(answer.model or UNNAMED)
             else:
                 sources.add("priced from tokens")
         sum_of_known += cost or 0

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent_eval.contracts import Comparison, Metric, RunReference
-from agent_eval.reports.blocks import AMOUNTS, amount, pair
+from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
 from agent_eval.reports.causes import Cause
 from agent_eval.reports.counts import judging_words, not_judged, passing
 from agent_eval.reports.model import BaselineInfo, SuiteReport
-from agent_eval.reports.story import CaseRow, State, code, named, story_of
+from agent_eval.reports.story import CaseRow, State, story_of
 from agent_eval.reports.suite import notices_of, other_meaning
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent
@@ -127,7 +127,10 @@ def brief(suite: SuiteReport, *, is_decided: bool, says_nothing: bool = False) -
         cases=rows[:CASES_SHOWN],
         hidden_cases=max(0, len(rows) - CASES_SHOWN),
         findings=[Line(each.state, "", sentence(each.text)) for each in story.findings],
-        notices=[sentence(text) for text in [*story.notes, *story.set_aside, *_notices(suite)]],
+        notices=[
+            sentence(text)
+            for text in [*story.notes, *filter(None, [story.spent]), *story.set_aside, *_notices(suite)]
+        ],
         runs=list(_runs(suite.candidate, comparison)),
         has_baseline=comparison is not None,
         limits=[Line(rule.state, rule.name, sentence(rule.text)) for rule in story.rules],

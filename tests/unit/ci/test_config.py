@@ -107,7 +107,7 @@ def test_gather__flag_before_input_before_variable_before_file_before_default(tm
     assert settings(tmp_path, file=file, **everything).report_title == "from variable"
     assert settings(tmp_path, file=file).report_title == "from file"
     (tmp_path / "agent-eval.yml").unlink()
-    assert settings(tmp_path).report_title == "Agent evaluation"
+    assert settings(tmp_path).report_title == "agent-eval"
 
 
 def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
 
 
 def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, file="null\n").report_title == "Agent evaluation"
+    assert settings(tmp_path, file="null\n").report_title == "agent-eval"
     with pytest.raises(InvalidInput, match="empty"):
         settings(tmp_path, file="# nothing\n")
 

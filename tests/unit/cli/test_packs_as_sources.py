@@ -47,7 +47,8 @@ def test_a_file_of_a_pack_is_told_from_a_pack_with_which_to_give(words: tuple[st
     error = cli.error(*words, "good/run/summary.json")
     assert error["message"].startswith("good/run/summary.json is not a pack, but a file of the pack ")
     assert error["details"]["remedy"] == f"Give {Path('good').resolve()}."
-    assert "is not a pack" in cli.error(*words, str(EXAMPLES / "suite_good.json"))["message"]
+    if words != ("show",):  # it tells what any file is
+        assert "is not a pack" in cli.error(*words, str(EXAMPLES / "suite_good.json"))["message"]
 
 
 def test_a_pack_stands_for_the_comparison_in_it(cli: Shell) -> None:
@@ -113,7 +114,7 @@ def test_a_report_of_one_run_says_how_many_pass_and_why_the_others_do_not(
     alone = cli.out("report", "markdown", "--run", "pinned", "--gate", decision, "--out", "-")
     golden("report_of_a_run.md", re.sub(r"[0-9a-f]{64}", "(a digest)", alone))
     undecided = cli.out("report", "markdown", "--run", "good", "--out", "-", "--title", "Nightly")
-    assert undecided.startswith("## Nightly\n\n**3 of 3 cases passed (100%).**\n")
+    assert undecided.startswith("## Nightly\n\n3 of 3 cases passed (100%)\n")
     assert "no baseline" not in undecided
 
 

@@ -84,10 +84,10 @@ def test_a_failed_turn_ends_the_conversation_and_fails_the_attempt(
 @pytest.mark.parametrize(
     ("turns", "seconds", "reason"),
     [
-        ([{"input": "Hello"}], None, EndReason.AGENT_INFRASTRUCTURE),
+        ([{"input": "Hello"}], None, EndReason.AGENT_ERROR),
         ([{"input": "Hello", "timeout": 200}], None, EndReason.TURN_LIMIT),
         ([{"input": "Hello", "timeout": 200}], 100, EndReason.BUDGET),
-        ([{"input": "Hello", "timeout": 5}], 100, EndReason.AGENT_INFRASTRUCTURE),
+        ([{"input": "Hello", "timeout": 5}], 100, EndReason.AGENT_ERROR),
     ],
 )
 def test_each_turn_has_120_seconds_or_its_own_timeout(

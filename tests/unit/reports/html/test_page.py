@@ -51,7 +51,7 @@ def test_the_same_evaluation_gives_the_same_bytes(tmp_path):
 
 def test_verdict_and_brief_come_first(page):
     tree = parsed(page)
-    assert tree.all("h1")[0].words.startswith("✗ 1 case regressed")
+    assert tree.all("h1")[0].words.startswith("✗ 1 of 3 cases regressed")
     main = tree.all("main")[0].words
     assert main.index("To do:") < main.index("Cases to look at") < main.index("All cases")
 
@@ -235,7 +235,7 @@ def test_words_that_a_sentence_sets_in_backticks_are_code(tmp_path):
     tree = parsed(page_of(*packs, suite=suite_of(*packs, decision=decision)))
     first = tree.all("h1")[0]
     assert [code.words for code in first.all("code")] == ["a", "base-agent"]
-    assert first.words == "? a never passed again here. Set base-agent ."
+    assert first.words == "? a never passed again here. Set base-agent"
 
 
 def test_cases_that_newly_fail_are_a_table_with_their_counts() -> None:
