@@ -44,7 +44,8 @@ def answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, 
         return Answer(calls=[("ask_orders", arguments)]) if step == 0 else Answer("It is on its way.")
     if "for ever" in last:
         return Answer(calls=[("get_weather", {"city": "Lisbon"})])
-    if step == 0 and (calls := list(_first_calls(last, is_good))):
+    calls = [each for each in _first_calls(last, is_good) if each[0] in tools]
+    if step == 0 and calls:
         return Answer(calls=calls)
     if final := _ANSWER_TOOLS & tools.keys():
         name = final.pop()
