@@ -269,7 +269,7 @@ def gather(
         from_file, _ = read_values(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
     values = {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
-    return _with_own_comment(values, flags, environ)
+    return with_own_comment(values, flags, environ)
 
 
 def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
@@ -285,7 +285,7 @@ _OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model", "
 """No addresses: that of a preview differs from push to push."""
 
 
-def _with_own_comment(
+def with_own_comment(
     values: dict[str, StatedValue], flags: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, StatedValue]:
     """Derive the comment's id, where none is stated, from what the workflow says of this evaluation.
@@ -364,7 +364,7 @@ def gather_for_comment(
         else StatedValue(row.default, DEFAULT)
         for row in SETTINGS
     }
-    return _with_own_comment(values, flags, environ)
+    return with_own_comment(values, flags, environ)
 
 
 def first_stated(
