@@ -281,8 +281,8 @@ def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple
     return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
 
 
-_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model", "judge")
-"""No addresses: that of a preview differs from push to push."""
+_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model")
+"""No addresses: that of a preview differs from push to push. No rules: another judge judges the same."""
 
 
 def with_own_comment(
