@@ -171,7 +171,6 @@ def test_a_page_of_one_run_has_no_columns_of_a_baseline(tmp_path):
         "Judge",
         "Reason",
         "Passed",
-        "Failed",
     }
     assert [case.all("h4")[0].words for case in tree.all("details", class_="case")] == ["refund over limit"]
 
@@ -228,7 +227,7 @@ def test_it_says_what_was_compared_with_and_how_that_was_found(tmp_path):
     found = BaselineInfo(how="merge base", sha="3f9a1c27aa10", branch="main", age="2 days")
     tree = parsed(page_of(*packs, suite=suite_of(*packs, baseline=found)))
     assert tree.all("ul", class_="notices")[0].all("li")[0].words == (
-        "Compared with commit 3f9a1c2 on main (merge base, 2 days old)."
+        "Compared: run change-18 vs main 3f9a1c2 (merge base, 2 days old)."
     )
 
 
