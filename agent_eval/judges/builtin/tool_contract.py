@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolContract, Trace, Verdict
