@@ -162,13 +162,12 @@ def _of_state(
         messages = [_context_message(mapping(each), name, reader) for each in items(context.get("messages"))]
         if has_thread:
             # A thread has what agents said to each other; the calls are in what each remembers.
-            messages = [[each for each in made if _is_new_call(each, calls)] for made in messages]
+            messages = [
+                [each for each in made if each["type"] != "message" and each.get("call_id") not in calls]
+                for made in messages
+            ]
         dialogue.add_history([message_of(made) for made in messages])
     return Conversation(dialogue.events)
-
-
-def _is_new_call(fields: EventFields, known: set[Any]) -> bool:
-    return fields["type"] != "message" and fields.get("call_id") not in known
 
 
 def _values_of(value: Any, name: str) -> list[Any]:

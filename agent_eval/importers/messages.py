@@ -16,7 +16,7 @@ from agent_eval.importers import events as make
 from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, first_text, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
@@ -30,6 +30,7 @@ from agent_eval.importers.vocabulary import (
     RESULTS_INSIDE,
     ROLES,
     TYPED_BY_TOOL,
+    first_text,
     kind_of,
 )
 

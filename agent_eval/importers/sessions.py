@@ -82,7 +82,7 @@ class Session:
         self.about |= {name: fields[name] for name in names if text(fields.get(name))}
 
 
-ReadLine = Callable[[Session, Mapping[str, Any]], None]
+ReadLine = Callable[[Session, Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True)

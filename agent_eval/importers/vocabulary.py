@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool", "function")
 ARGUMENTS = (
@@ -69,6 +70,15 @@ class Kind(NamedTuple):
     word: str
     is_call: bool
     is_result: bool
+
+
+def first_text(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first text, which is not empty, that an object has in any of some fields."""
+    for name in names:
+        value = fields.get(name)
+        if type(value) is str and value:
+            return value
+    return None
 
 
 @lru_cache(maxsize=4096)
