@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -41,6 +41,10 @@ class CrewAI(Format):
     """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
+    fields: ClassVar = {
+        "output": frozenset({"raw", "pydantic", "json_dict", "tasks_output", "token_usage"}),
+        "log": frozenset({"task_name", "task", "agent", "status", "output", "timestamp"}),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
