@@ -40,7 +40,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
     """Compares recorded latencies with limits.
 
     An event's latency is its `latency_ms`, or the attribute of that name. A tool call's latency is its
-    result's, its own, or the time between the two. Where some latencies are recorded, those of other turns
+    own, its result's, or the time between the two. Where some latencies are recorded, those of other turns
     and results are taken from the time stamps, which the reason says: a tool's latency says nothing of the
     time in which the agent decided to call it. A limit without data is an error verdict, not a pass;
     the limit of a tool that was not called is not checked. The score is the share of limits kept.
@@ -155,10 +155,9 @@ def _latency(event: Event) -> float | None:
 
 
 def _call_latency(pair: ToolCall) -> float | None:
-    """Return the milliseconds that a tool took: a call that has a result may have those of the decision."""
-    events = [event for event in (pair.result, pair.call) if event is not None]
+    events = [event for event in (pair.call, pair.result) if event is not None]
     recorded = [value for event in events if (value := _latency(event)) is not None]
-    return recorded[0] if recorded else _elapsed(events)
+    return max(recorded) if recorded else _elapsed(events)
 
 
 @dataclass(slots=True)

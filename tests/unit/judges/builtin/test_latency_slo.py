@@ -173,12 +173,6 @@ ROWS = [
         gives="passed: total 10002 ms of 10005 ms",
     ),
     Row(
-        "the decision to call a tool",
-        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)),
-        config=SEARCH,
-        gives="passed",
-    ),
-    Row(
         "no thinking known",
         asks("?"),
         UNTIMED[:1],
