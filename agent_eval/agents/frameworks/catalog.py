@@ -70,6 +70,7 @@ FRAMEWORKS = (
             "llama_index.core.agent.workflow.multi_agent_workflow.AgentWorkflow",
         ),
     ),
+    Framework("smolagents", "smolagents", ("smolagents.agents.ToolCallingAgent",)),
     Framework("smolagents", None, ("smolagents.agents.MultiStepAgent",)),
     Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
