@@ -64,7 +64,7 @@ FRAMEWORKS = (
     Framework("Strands", None, ("strands.multiagent.base.MultiAgentBase",)),
     Framework(
         "LlamaIndex",
-        None,
+        "llama_index",
         (
             "llama_index.core.agent.workflow.base_agent.BaseWorkflowAgent",
             "llama_index.core.agent.workflow.multi_agent_workflow.AgentWorkflow",
