@@ -269,7 +269,7 @@ def gather(
         from_file, _ = read_values(file, content)
     file_name = file.name if file is not None else CONFIG_FILE
     values = {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
-    return _with_own_comment(values, flags, environ)
+    return with_own_comment(values, flags, environ)
 
 
 def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
@@ -281,11 +281,11 @@ def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple
     return {**ProjectFile.of_settings(stated or (), SETTINGS).texts, **flags}, named
 
 
-_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model", "judge")
-"""No addresses: that of a preview differs from push to push."""
+_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "model")
+"""No addresses: that of a preview differs from push to push. No rules: another judge judges the same."""
 
 
-def _with_own_comment(
+def with_own_comment(
     values: dict[str, StatedValue], flags: Mapping[str, str], environ: Mapping[str, str]
 ) -> dict[str, StatedValue]:
     """Derive the comment's id, where none is stated, from what the workflow says of this evaluation.
@@ -364,7 +364,7 @@ def gather_for_comment(
         else StatedValue(row.default, DEFAULT)
         for row in SETTINGS
     }
-    return _with_own_comment(values, flags, environ)
+    return with_own_comment(values, flags, environ)
 
 
 def first_stated(

@@ -9,7 +9,7 @@ An import makes millions of events, most of them of a text alone: those have the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -252,32 +252,15 @@ def items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def first_text(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first text, which is not empty, that an object has in any of some fields."""
+    for name in names:
+        value = fields.get(name)
+        if type(value) is str and value:
+            return value
+    return None
+
+
 def text(value: Any) -> str | None:
     """Return a text as it is, and None for any other value and for the empty text."""
     return value if isinstance(value, str) and value else None
-
-
-__all__ = [
-    "MALFORMED",
-    "Content",
-    "EventFields",
-    "agent_message",
-    "arguments_of",
-    "content_of",
-    "error_event",
-    "event",
-    "is_amount",
-    "items",
-    "mapping",
-    "reasoning",
-    "seconds_of",
-    "system_message",
-    "text",
-    "text_or_none",
-    "timestamp_of",
-    "tool_call",
-    "tool_result",
-    "total",
-    "usage_of",
-    "user_message",
-]

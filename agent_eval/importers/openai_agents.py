@@ -18,8 +18,9 @@ from agent_eval.importers.framework_spans import (
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.openai_responses import is_items, item_messages
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
+from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 
@@ -74,7 +75,7 @@ def _is_item(value: Any) -> bool:
 
 
 def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = item_messages(values, place, "items", diagnostics)
+    messages = MessageReader(place, diagnostics).messages(values, "items")
     events = [fields for message in messages for fields in message.events]
     for item in map(mapping, values):
         model = text(mapping(item.get("provider_data")).get("model"))

@@ -1,4 +1,4 @@
-"""The words of which tool calls, results and answers are made, in all the formats that record them."""
+"""The words of which messages, tool calls, results and answers are made, in all formats that record them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool")
+NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool", "function")
 ARGUMENTS = (
     *("arguments", "args", "input", "tool_args", "tool_input", "toolInput", "tool_kwargs", "toolArgs"),
     *("parameters", "rawInput"),
@@ -21,7 +21,7 @@ PAYLOADS = (
     *("content", "output", "result", "response", "observation", "results", "outputs", "value"),
     *("aggregated_output", "tool_output", "resultDisplay", "errorText", "structuredContent"),
 )
-KINDS = ("type", "kind", "part_kind", "block_type", "$type", "event", "runType", "step_type")
+KINDS = ("type", "kind", "part_kind", "block_type", "$type", "content_type", "event", "runType", "step_type")
 CALLS_INSIDE = (
     *("invocation", "function", "custom", "functionCall", "function_call", "toolUse", "tool_call"),
     *("toolInvocation", "toolCall", "tool_call_parsed"),
@@ -35,6 +35,16 @@ AGENTS = frozenset(
         *("agent.message", "completion"),
     }
 )
+ROLES = {
+    **dict.fromkeys(AGENTS, "agent"),
+    **dict.fromkeys(("AIMessageChunk", "AssistantMessage", "response"), "agent"),
+    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk", "UserMessage"), "user"),
+    **dict.fromkeys(("system", "developer", "SystemMessage", "SystemMessageChunk"), "system"),
+    **dict.fromkeys(("tool", "function", "toolResult", "ToolMessage", "ToolMessageChunk"), "tool"),
+    **dict.fromkeys(("FunctionMessage", "FunctionExecutionResultMessage"), "tool"),
+    **dict.fromkeys(("remove", "RemoveMessage"), "remove"),
+}
+"""Who speaks, by what formats call it."""
 _CALL_KIND = re.compile(
     r"(agent|event)?(custom|server|mcp|builtin|local|dynamic)*(tool|function|command|shell|mcp)+"
     r"(call|use|request|requests|invocation|execution|executionstart|callend)(requestevent|call)?"
@@ -63,8 +73,9 @@ class Kind(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def kind_of(stated: str) -> Kind:
-    """Return what a word for a kind says, such as `tool-call` or `ToolCallRequestEvent`."""
+    """Return what a word for a kind says, such as `tool-call` or `FunctionCallContent`."""
     word = plain(stated)
+    word = word.removesuffix("content") or word
     if _NO_KIND.search(word):
         return Kind(word, False, False)
     return Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))

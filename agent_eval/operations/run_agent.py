@@ -237,6 +237,7 @@ class _PreparedRun:
                 attempt_limits=trial.attempt_limits,
                 limits=trial.limits,
                 plan=self.plan,
+                price=trial.price,
                 redactor=self.redactor,
                 clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
             )

@@ -224,7 +224,7 @@ def overall(report: EvaluationReport) -> str:
         if suite.says_nothing or not report.not_evaluated:
             return story.headline
     if report.not_evaluated:
-        return f"Not evaluated: {_clause(report.not_evaluated)}"
+        return f"Not evaluated: {clause(report.not_evaluated)}"
     worst = [suite for suite in report.worst_first if suite.status is report.status]
     if report.status is GateStatus.PASSED:
         return f"All {len(worst)} suites passed"
@@ -289,13 +289,14 @@ def _lead(story: Story) -> str:
 _END = re.compile(r"[.:] ")
 
 
-def _clause(text: str, limit: int = 160) -> str:
+def clause(text: str, limit: int = 160) -> str:
     """Cut a text to its first clause, without what ends it, to be read after other words."""
     first = _END.split(text, maxsplit=1)[0].rstrip(".")
     return one_line(re.sub(r"^(The|No|Nothing)\b", lambda word: word[0].lower(), first), limit=limit)
 
 
-def _rest(text: str) -> str:
+def rest_of(text: str) -> str:
+    """Return what follows the first clause of a text; empty where nothing does."""
     rest = "".join(_END.split(text, maxsplit=1)[1:])
     return f"{rest[:1].upper()}{rest[1:]}"
 
@@ -543,9 +544,9 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     story = Story(
         state="error",
         word=NOT_EVALUATED,
-        headline=f"Not evaluated: {_clause(reason)}",
+        headline=f"Not evaluated: {clause(reason)}",
         sentence=reason,
-        lead=_rest(reason),
+        lead=rest_of(reason),
         groups=_failing(suite),
         spent=spent,
     )

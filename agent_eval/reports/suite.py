@@ -26,11 +26,12 @@ class JudgeRow(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A fact of this run, and of the one that it is compared with."""
+    """A fact of this run, and of the one that it is compared with; `change` says how a figure moved."""
 
     label: str
     now: str
     main: str = ""
+    change: str = ""
 
 
 def compared_with(suite: SuiteReport, head_sha: str | None) -> str:
@@ -185,7 +186,7 @@ def curve(suite: SuiteReport) -> str:
 
 
 def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
-    """List which runs and files a report is about."""
+    """List which runs and files a report is about, and the figures of both runs."""
     comparison, decision = suite.comparison, suite.decision
     other = comparison.baseline if comparison is not None else None
     for label, name in (
@@ -199,11 +200,10 @@ def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
         values = [_known(run, name) for run in (suite.candidate, other)]
         if any(values):
             yield Fact(label, *values)
-    for metric in comparison.behaviour.shifts if comparison is not None else ():
-        if metric.name in AMOUNTS:
-            sides = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
-            yield Fact(AMOUNTS[metric.name].capitalize(), *sides)
-    facts = {
+    yield Fact("Result", *(passing(run.summary).rstrip(".") for run in (suite.candidate, other) if run))
+    if comparison is not None:
+        yield from _moves(comparison)
+    files = {
         "Suite": suite.suite_path,
         "Baseline": how_found(suite.baseline) if suite.baseline is not None else "",
         "Main's runs": ", ".join(decision.main_runs[:20]),
@@ -213,7 +213,25 @@ def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
         "Redacted": redacted(suite.execution) if suite.execution is not None else "",
         "agent-eval": tool_version,
     }
-    yield from (Fact(label, value) for label, value in facts.items() if value)
+    yield from (Fact(label, value) for label, value in files.items() if value)
+
+
+def _moves(comparison: Comparison) -> Iterator[Fact]:
+    """List the rates of the cases that both runs have, and what both took, with how they moved."""
+    if comparison.overview.compared_cases:
+        rates = {
+            "Pass rate, of compared cases": "pass_rate",
+            "Hard fails, of compared cases": "hard_fail_rate",
+        }
+        for label, name in rates.items():
+            if name in comparison.metrics:
+                before, now, moved = pair(comparison.metrics[name])
+                yield Fact(label, now, before, moved)
+    for metric in comparison.behaviour.shifts:
+        if metric.name in AMOUNTS:
+            now, before = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
+            ratio = _ratio(metric) if metric.baseline and metric.candidate is not None else ""
+            yield Fact(AMOUNTS[metric.name].capitalize(), now, before, ratio)
 
 
 def _known(run: RunReference | None, name: str) -> str:

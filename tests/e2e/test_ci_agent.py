@@ -326,9 +326,9 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
     with FakeOpenAi(Said(status=503, headers={"Retry-After": "3600"})) as model:
         step = runner.pull_request(agent_openai_base_url=model.base_url, agent_model="small")
     assert (step.code, step.outcome) == (4, "error")
-    assert (
-        "No case of `suite.json` could be judged: the agent answered with HTTP 503" in github.bodies(PULL)[0]
-    )
+    [comment] = github.bodies(PULL)
+    assert "Not evaluated: the agent could not be reached in all 2 cases" in comment
+    assert "the agent answered with HTTP 503" in comment.partition("<details")[0]
     assert unzipped(step.archive)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.program import Ended, agent_eval
 from tests.fakes.aui import KEY, FakeAui, Fault
+from tests.fakes.json_server import JsonServer
 from tests.fakes.server import send, serve
 
 REPLIES = {
@@ -364,3 +365,23 @@ def test_a_traceback_of_the_agent_is_shown_below_its_case_and_by_show(tmp_path: 
         begin = lines.index("Traceback (most recent call last):")
         assert "order('7')" in lines[begin:]
         assert "ValueError: no 7" in lines[begin:]
+
+
+@pytest.mark.parametrize("lost", [(503, {}, b"busy"), (0, {}, b"")], ids=["busy", "broken"])
+def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arrived(
+    tmp_path: Path, lost: tuple[int, dict[str, str], bytes]
+) -> None:
+    case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "regex_patterns": ["ok"]}
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    with JsonServer() as server:
+        answer = (200, {}, b'{"output": "ok"}')
+        server.answers = [answer, lost, answer]
+        agent = ("--agent-url", f"{server.origin}/agent", "--agent-gateway")
+        ended = agent_eval("run", "suite.json", "--out", "out", *agent, cwd=tmp_path)
+        asked = [(each["input"], each["session_id"]) for each in server.requests]
+    assert ended.code == 0, ended.err
+    assert [message for message, _ in asked] == ["hi", "thanks", "hi", "thanks"]
+    assert [len({own for _, own in part}) for part in (asked[:2], asked[2:], asked)] == [1, 1, 2]
+    (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
+    trace = json.loads(stored.read_text())["trace"]
+    assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)

@@ -261,17 +261,17 @@ def test_failing_cases_are_listed_and_the_command_repeats_one_of_them() -> None:
 
 
 def test_the_report_of_an_error_says_why_what_to_do_and_where_it_happened() -> None:
-    error = InvalidInput("a <b> is wrong", remedy="Mend it.", output="line 1\nline 2")
+    error = InvalidInput("a <b> is wrong: it has no end", remedy="Mend it.", output="line 1\nline 2")
     run = CiRun(head_sha=SHA, run_url="https://ci.example.org/17")
     blocks = error_report(error, "Nightly", run, marker="<!-- mark -->").split("\n\n")
     assert blocks[0] == "<!-- mark -->"
-    assert blocks[1] == "## 🛑 Nightly: not evaluated"
-    assert blocks[2] == "**a `<b>` is wrong.**"
-    assert blocks[3] == "Mend it."
+    assert blocks[1] == "## 🛑 Not evaluated: a `<b>` is wrong · Nightly"
+    assert blocks[2] == "**It has no end.**"
+    assert blocks[3] == "**To do:** Mend it."
     assert "line 1\nline 2" in blocks[4]
     assert blocks[5] == "Commit `9be1f04`."
     assert blocks[6] == "[Job](https://ci.example.org/17)\n"
-    assert error_report(InvalidInput("x"), "T", CiRun()) == "## 🛑 T: not evaluated\n\n**x.**\n"
+    assert error_report(InvalidInput("x"), "T", CiRun()) == "## 🛑 Not evaluated: x · T\n"
 
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)

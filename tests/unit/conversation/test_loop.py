@@ -57,6 +57,23 @@ def test_each_end_has_its_reason_in_the_trace(
     assert Trace(result.events).final_output == Trace(result.events[:-1]).final_output
 
 
+@pytest.mark.parametrize(
+    ("agent", "rows"),
+    [
+        (ScriptedAgent(FORWARDED), GO_ON),
+        (ScriptedAgent(ERROR), GO_ON),
+        (ScriptedAgent(FailureKind.TIMEOUT), GO_ON),
+        (ScriptedAgent(), [goal("Thanks!")]),
+    ],
+)
+def test_a_run_that_is_ended_leaves_no_trace_in_a_conversation_that_has_its_own_end(
+    agent: ScriptedAgent, rows: list[dict[str, Any]]
+) -> None:
+    end = end_of(hold(agent, *rows, cancelled=lambda: True))
+    assert end == end_of(hold(agent, *rows))
+    assert end.reason is not EndReason.CANCELLED
+
+
 def test_every_reason_has_its_conversation() -> None:
     assert {row[0] for row in REASONS} == set(EndReason)
 

@@ -70,11 +70,11 @@ def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
 
 
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
-    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "delete_order", "input": {"id": 7}}
-    messages = [ASKED, {"role": "assistant", "content": [call]}]
-    with pytest.raises(InvalidInput, match="`agent-eval import --from ai_sdk` imports"):
-        of_value("provider", {"messages": messages}, tmp_path, strict=True)
-    assert of_value("framework", {"messages": messages}, tmp_path, strict=True).of("tool_call")
+    session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
+    call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
+    session["messages"].append({"type": "gemini", "role": "assistant", "content": "", "later": [call]})
+    with pytest.raises(InvalidInput, match="`agent-eval import --from gemini_cli` imports"):
+        of_value("provider", session, tmp_path, strict=True)
 
 
 def lost(result: Result) -> list[dict[str, Any]]:
