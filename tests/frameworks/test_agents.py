@@ -28,6 +28,8 @@ PACKAGES = {
     "google_adk": "google.adk",
     "strands": "strands",
     "agent_framework": "agent_framework",
+    "smolagents": "smolagents",
+    "llama_index": "llama_index.core",
 }
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
@@ -125,10 +127,11 @@ class Run:
         return events
 
     def told(self, case: str) -> list[tuple[str, Any]]:
-        """Each event in short: its type, and what it is of."""
+        """Each event in short: its type, and what it is of; without those that only have a model's usage."""
         return [
             (event["type"], event.get("tool") or event.get("output") or event.get("input"))
             for event in self.events(case)
+            if event["type"] != "model_call"
         ]
 
     def problem(self, case: str) -> str:
@@ -195,7 +198,7 @@ def test_verdicts_are_those_of_the_same_agent_behind_a_function(run: Any, name: 
         assert not {"weather", "parallel", "contract", "delete", "turns"} & passed
 
 
-WITHOUT_REASONING_TOKENS = {"strands"}
+NO_TOKENS = {"strands": {"reasoning_tokens"}, "smolagents": {"cached_tokens", "reasoning_tokens"}}
 
 
 def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
@@ -208,12 +211,11 @@ def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
         ("tool_result", "lookup_order"),
         ("message", CASES[2]["expected_output"]),
     ]
-    _, call, order, weather_result, _, answer = done.events("parallel")
+    _, call, order, weather_result, *_, answer = done.events("parallel")
     assert (call["input"], order["input"]) == ({"city": "Lisbon"}, {"number": 7})
     usage = {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64, "reasoning_tokens": 8}
-    if framework in WITHOUT_REASONING_TOKENS:
-        del usage["reasoning_tokens"]
-    assert call["usage"] == answer["usage"] == usage
+    usages = [event["usage"] for event in done.events("parallel") if "usage" in event]
+    assert usages == [{name: usage[name] for name in usage.keys() - NO_TOKENS.get(framework, set())}] * 2
     assert weather_result["call_id"] == call["call_id"]
     assert "celsius" in json.dumps(weather_result["output"])
     assert call["model"].startswith("good")
@@ -226,7 +228,9 @@ def test_a_tool_that_raises_is_recorded(run: Any) -> None:
     assert "there is no order 13" in result["error"]
 
 
-def test_a_structured_answer_is_the_answer_and_no_call(run: Any) -> None:
+def test_a_structured_answer_is_the_answer_and_no_call(run: Any, framework: str) -> None:
+    if framework == "smolagents":
+        pytest.skip("it has no structured answers")
     case = {
         "case_id": "order",
         "input": "Where is order 7?",
@@ -271,7 +275,9 @@ def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
     if framework == "agent_framework" and "secret" in said:
         pytest.skip("it answers with the words of the refusal, and does not tell that they are one")
     done = run(name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--max-steps", "4")
-    assert re.search(problem, done.problem("c")), done.events("c")
+    if framework == "smolagents" and name == "good":  # whatever is no call makes it ask again
+        problem = "did not come to an end"
+    assert re.search(problem, done.problem("c"), re.DOTALL), done.events("c")
     assert done.code == 4, done.text  # none of the cases could be judged
     if "raised" in problem:
         assert "Traceback" in (done.out / "cases" / "c" / "artifacts" / "attempt-0-stderr.txt").read_text()
@@ -284,12 +290,10 @@ def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -
         "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
     }
     done = run("good", [case])
-    if framework == "langgraph":
+    if framework in ("langgraph", "llama_index"):
         assert done.code == 2
-        assert (
-            "answers of tools, which can take the place of a graph's tools only where it is built"
-            in done.text
-        )
+        words = "of a graph's tools only where it is built" if framework == "langgraph" else "have no place"
+        assert words in done.text
         return
     assert (done.code, done.ran) == (0, []), done.text
     result = next(event for event in done.events("c") if event["type"] == "tool_result")

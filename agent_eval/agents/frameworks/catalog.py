@@ -64,12 +64,13 @@ FRAMEWORKS = (
     Framework("Strands", None, ("strands.multiagent.base.MultiAgentBase",)),
     Framework(
         "LlamaIndex",
-        None,
+        "llama_index",
         (
             "llama_index.core.agent.workflow.base_agent.BaseWorkflowAgent",
             "llama_index.core.agent.workflow.multi_agent_workflow.AgentWorkflow",
         ),
     ),
+    Framework("smolagents", "smolagents", ("smolagents.agents.ToolCallingAgent",)),
     Framework("smolagents", None, ("smolagents.agents.MultiStepAgent",)),
     Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),

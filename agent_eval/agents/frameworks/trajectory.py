@@ -76,7 +76,7 @@ class Trajectory:
             facts = {"agent_name": facts.get("agent_name")}
         if count and self._steps is not None:
             self._steps -= 1
-            if self._steps < 0 and self._task is not None:
+            if self._steps < 0 and self._task is not None and not self.is_over:
                 self.is_over = True
                 self._loop.call_soon_threadsafe(self._task.cancel)
 
