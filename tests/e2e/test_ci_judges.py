@@ -90,7 +90,7 @@ def test_a_judge_that_ends_without_a_verdict_is_never_a_pass(
     step = judged(runner)
     assert (step.code, step.outcome) == (4, "error"), step.log
     assert ENDED in step.summary
-    assert f"{ENDED} {how}" in step.summary
+    assert f"{ENDED} {how}".replace("`", "") in step.summary.replace("`", "")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,8 @@ def test_a_program_that_ends_without_a_whole_verdict_is_never_a_pass(runner: Run
     (runner.workspace / "judges.json").write_text(json.dumps({"command": {"command": ["sh", "-c", program]}}))
     step = judged(runner, judges="command")
     assert (step.code, step.outcome) == (4, "error"), step.log
-    assert "Judge `command` ended without a verdict in `order-1`." in step.summary
+    assert "judge `command` gave no verdict" in step.summary
+    assert "order-1" in step.summary
 
 
 PATCHES = """\

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import REPOSITORY, Ended, agent_eval
+from tests.e2e.program import REPOSITORY, Ended, agent_eval, resuming
 from tests.extent import WHOLE_JOB
 
 EXAMPLES = REPOSITORY / "examples"
@@ -128,7 +128,7 @@ def test_resuming_another_run_shows_the_difference(tmp_path: Path) -> None:
     stopped = run_loop(tmp_path, suite, command, "--max-run-seconds", "5")
     assert stopped.code == 4
     assert "time limit of 5 s is reached" in stopped.err
-    assert stopped.err.splitlines()[-2].endswith(" --resume")
+    assert resuming(stopped.err).endswith(" --resume")
     assert json.loads(stopped.out)["complete"] is False
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["complete"] is False
