@@ -45,12 +45,35 @@ def trajectory_text(
         lines += [
             f"     {line}" for verdict in at_event.get(event.idx, ()) for line in _verdict(verdict, colour)
         ]
+    lines += [f"     {line}" for line in traceback_lines(case.metadata)]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
     lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
     for advice in advisory_in(verdicts):
         words = f"{advice.judge_id} {advice.outcome}, advisory: {advice.reason}"
         lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
     return lines
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_LINES_OF_A_TRACEBACK = 12
+
+
+def traceback_lines(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the end of the traceback with which the agent's last attempt ended; nothing without one."""
+    history = metadata.get("attempt_history")
+    last = history[-1] if isinstance(history, list) and history else None
+    artifacts = last.get("artifacts") if isinstance(last, Mapping) and last.get("failure") else None
+    for text in artifacts.values() if isinstance(artifacts, Mapping) else ():
+        if isinstance(text, str) and _TRACEBACK in text:
+            lines = text[text.rindex(_TRACEBACK) :].splitlines()
+            if len(lines) > _LINES_OF_A_TRACEBACK:
+                lines = [lines[0], "...", *lines[-_LINES_OF_A_TRACEBACK:]]
+            indents = (min(len(line) - len(line.lstrip()), 8) for line in lines)
+            return [
+                " " * indent + clean(line, limit=VALUE_LIMIT)
+                for indent, line in zip(indents, lines, strict=True)
+            ]
+    return []
 
 
 def trial_row(row: CaseResultRow, number: int) -> dict[str, Any]:
