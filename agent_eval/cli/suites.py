@@ -36,6 +36,7 @@ def validate(
     All faults are listed at once, each with its place.
     """
     from agent_eval.cli.project import validate_project
+    from agent_eval.operations.suites import refused_by_judges
     from agent_eval.suites.validate import validate_suite
 
     paths = [_file_of(suite) for suite in (*suites, *inputs)]
@@ -46,7 +47,13 @@ def validate(
     for path in paths:
         project = validate_project(path)
         if project is None:
-            suite = validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+            suite = validate_suite(
+                path,
+                strict=strict,
+                require_version=require_version,
+                key_variables=keys,
+                check=refused_by_judges,
+            )
             project = suite.passed, suite.to_json(), validation_text(suite)
         passed &= project[0]
         each.append(project[1])

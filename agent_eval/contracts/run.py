@@ -17,6 +17,7 @@ from agent_eval.contracts.verdict import (
     FAULT,
     FIELDS_NOT_JUDGED,
     JUDGING,
+    NEARLY_FORBIDDEN,
     SIMULATING,
     CaseResultRow,
     Outcome,
@@ -137,6 +138,8 @@ class RunSummary(SparseContract, frozen=True):
     """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
     fields_not_judged: dict[str, int] = Field(default_factory=dict)
     """Number of cases by field that no judge of the run looks at; not written where there is none."""
+    nearly_forbidden: dict[str, int] = Field(default_factory=dict)
+    """Number of cases by called tool whose name ends as that of a forbidden tool; not written where none."""
     judging: ModelsUse | None = None
     """What judges that are models took; not written where there are none."""
     simulating: ModelsUse | None = None
@@ -161,6 +164,7 @@ class Tally:
         """Number of cases by `(passed trials, trials that count, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
+        self.nearly_forbidden: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
         self.models: Counter[tuple[str, str]] = Counter()
         """Sums of `models_in`: money is in billionths of a dollar, so that no order changes its sum."""
@@ -176,10 +180,12 @@ class Tally:
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
             if verdict["evidence"]:
-                is_unchecked, fields = not_judged_in(verdict["evidence"])
+                is_unchecked, fields, tools = not_judged_in(verdict["evidence"])
                 self.answers_not_checked += times * is_unchecked
                 for name in fields:
                     self.fields_not_judged[name] += times
+                for name in tools:
+                    self.nearly_forbidden[name] += times
         for trial in trials:
             # An older version's summary does not know of lost trials, which its rows do not state.
             self.lost[(trial.get("fault") or "") if FAULT in trial and is_lost(trial) else ""] += times
@@ -194,6 +200,7 @@ class Tally:
         self.failures.update(other.failures)
         self.answers_not_checked += other.answers_not_checked
         self.fields_not_judged.update(other.fields_not_judged)
+        self.nearly_forbidden.update(other.nearly_forbidden)
         self.trials.update(other.trials)
         self.models.update(other.models)
         self.lost.update(other.lost)
@@ -221,6 +228,7 @@ class Tally:
         not_judged: dict[str, Any] = {
             "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
+            "nearly_forbidden": dict(sorted(self.nearly_forbidden.items())),
             **{member: use and ModelsUse.model_validate(use) for member, use in models.items()},
             "lost_trials": {name: number for name, number in sorted(self.lost.items()) if name and number},
         }
@@ -273,11 +281,18 @@ def models_in(evidence: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], int],
     )
 
 
-def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
-    """Return what a verdict says was not judged: whether it is the answer, and which fields of the case."""
-    fields = evidence.get(FIELDS_NOT_JUDGED)
-    names = tuple(name for name in fields if isinstance(name, str)) if isinstance(fields, list) else ()
-    return evidence.get(ANSWER_NOT_CHECKED) is True, names
+def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+    """Return what a verdict says was not judged.
+
+    That is whether it is the answer, which fields of the case, and which tools whose names end as that of a
+    forbidden one.
+    """
+    listed = (evidence.get(member) for member in (FIELDS_NOT_JUDGED, NEARLY_FORBIDDEN))
+    fields, tools = (
+        tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        for names in listed
+    )
+    return evidence.get(ANSWER_NOT_CHECKED) is True, fields, tools
 
 
 class CaseIndex(Contract):

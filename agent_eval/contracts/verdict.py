@@ -31,6 +31,8 @@ WITHOUT_VERDICT = "ended_without_verdict"
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
+NEARLY_FORBIDDEN = "nearly_forbidden"
+"""Member of a verdict's evidence: called tools whose names end as that of a forbidden tool."""
 
 FAULT = "fault"
 """Field of a result that has no score: whose fault that is."""

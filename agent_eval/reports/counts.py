@@ -66,6 +66,11 @@ def not_judged(summary: RunSummary) -> list[str]:
         )
     for name, number in list(summary.fields_not_judged.items())[:_FIELDS_SHOWN]:
         sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}.")
+    for name, number in list(summary.nearly_forbidden.items())[:_FIELDS_SHOWN]:
+        sentences.append(
+            f"{name} was called in {count(number, 'case')}: its name ends as that of a forbidden tool, and "
+            "only the whole name is forbidden."
+        )
     more = len(summary.fields_not_judged) - _FIELDS_SHOWN
     return sentences + ([f"The same is true of {count(more, 'more field')}."] if more > 0 else [])
 

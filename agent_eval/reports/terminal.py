@@ -58,7 +58,7 @@ def run_text(
     if summary.flaky_cases is not None:
         lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
     lines += wrapped(map(clean, judging_words(summary)))
-    lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
+    lines += wrapped([_curve(summary.pass_curve)], rest="  ") if summary.pass_curve else []
     lines += filter(None, [redacted(execution) if execution is not None else ""])
     lines.append(f"Evidence: {shown_name(pack, 1000)}")
     return joined(lines)
@@ -68,8 +68,6 @@ def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) 
     """Write a case that did not pass on one line with its reason, then its trajectory and its traceback."""
     from agent_eval.contracts.verdict import EXECUTION
 
-    is_open = row["outcome"] in ("inconclusive", "skipped")
-    word = painted(_WORDS.get(row["outcome"], "FAILED"), YELLOW if is_open else RED, colour)
     # A crash of the agent explains more than a judge's complaint of the missing output.
     objections = sorted(
         (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]),
@@ -80,8 +78,13 @@ def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) 
         for verdict in objections[:1]
     )
     more = f" (and {count(len(objections) - 1, 'more judge')})" if len(objections) > 1 else ""
+    text = f"{shown_name(row['case_id'], 70)}{why}{more}"
+    word = _WORDS.get(row["outcome"], "FAILED")
+    first, *rest = wrapped([text], first=" " * len(word) + " ", rest="  ")
+    is_open = row["outcome"] in ("inconclusive", "skipped")
+    sign = painted(word, YELLOW if is_open else RED, colour)
     indented = [f"    {line}" for line in traceback]
-    return [f"{word} {shown_name(row['case_id'], 70)}{why}{more}", f"  {shown_name(path, 1000)}", *indented]
+    return [f"{sign}{first[len(word) :]}", *rest, f"  {shown_name(path, 1000)}", *indented]
 
 
 _WORDS = {"error": "ERROR", "inconclusive": "UNSURE", "skipped": "SKIPPED"}
@@ -97,7 +100,7 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
     )
     lines = [painted(first, RED if flaky else GREEN, colour)]
     lines += wrapped(map(clean, report.notes))
-    lines += [_curve(report.pass_curve)] if report.pass_curve else []
+    lines += wrapped([_curve(report.pass_curve)], rest="  ") if report.pass_curve else []
     rows = sorted(
         (case for case in report.case_stability if case.flaky),
         key=lambda case: (-case.flake_score, case.case_id),
@@ -120,11 +123,16 @@ def _curve(curve: Sequence[PassCurve]) -> str:
 
 
 def wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
-    """Break paragraphs into lines, with an indent for the first and one for the rest."""
+    """Break paragraphs into lines between words, with an indent for the first and one for the rest."""
     lines: list[str] = []
     for paragraph in paragraphs:
         lines += textwrap.wrap(
-            paragraph, width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+            paragraph,
+            width - 2,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+            break_long_words=False,
         )
     return lines
 

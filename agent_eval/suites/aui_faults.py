@@ -35,10 +35,6 @@ _FIELDS = {
 }
 
 
-_NOT_OF_THE_API = frozenset({"model", "systemPrompt"})
-"""Fields of a suite and of a test that no AUI agent can be told."""
-
-
 def key_reference(text: str) -> str | None:
     """Return the variable that an `apiKey` names; None if it is the key itself.
 
@@ -93,13 +89,19 @@ def warnings(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 'Write "auto" to have the user simulated.',
                 f"{place}.user",
             )
-        for key in sorted(_NOT_OF_THE_API & _FIELDS[level] & value.keys()):
-            if value[key] is not None:
-                yield Problem(
-                    f"the AUI API has no field for {key}, so `run` refuses it with the suite's own agent",
-                    "Remove it, or run another agent, such as --agent openai:MODEL.",
-                    _below(place, key),
-                )
+    for place, value, what in (
+        ("model", payload, "a model"),
+        *(
+            (f"tests[{number}].systemPrompt", test, "a system prompt")
+            for number, test in enumerate(payload["tests"])
+        ),
+    ):
+        if value.get(place.rpartition(".")[2]):
+            yield Problem(
+                f"the AUI API has no field for {what}, so an AUI agent, which is the default, refuses it",
+                "Leave it out, or name another agent with --agent.",
+                place,
+            )
     for place, test, evaluation in _evaluations(payload):
         before, turns = evaluation.get("beforeTurn"), max(len(test["turns"]), PADDED_TURNS)
         if before == 1:

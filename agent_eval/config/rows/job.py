@@ -85,7 +85,7 @@ JOB: tuple[Option, ...] = (
            "left there is replaced, anything else is not touched.",
            goes_to="out", commands=("ci",), default="agent-eval-out"),
     Option("report-title", "text", "Heading of the comment and the report.", goes_to="report_title",
-           commands=("ci",), default="Agent evaluation"),
+           commands=("ci",), default="agent-eval"),
     Option("html-report", "switch",
            "Also write the report as one HTML file, to upload and open in a browser: both runs side by "
            "side, step by step.",
@@ -98,7 +98,8 @@ JOB: tuple[Option, ...] = (
            "platform shows test results, `always` or `never`.",
            goes_to="junit", commands=("ci",), default="auto", choices=("auto", "always", "never")),
     Option("comment-id", "text",
-           "Tells several evaluations of one change apart: each id has its own comment. Letters, digits, "
-           "dots, hyphens and underscores, at most 64.",
+           "Tells several evaluations of one change apart: each id has its own comment. By default it "
+           "derives from the job's own inputs, such as `suite` and `agent`. Letters, digits, dots, hyphens "
+           "and underscores, at most 64.",
            goes_to="comment_id", commands=("ci",), default="default"),
 )

@@ -290,24 +290,13 @@ def _usage_of(event: Event) -> Usage:
 
 
 _NAMES = {
-    "input_tokens": ("gen_ai.usage.input_tokens", "usage.input_tokens", "input_tokens", "prompt_tokens"),
-    "output_tokens": (
-        "gen_ai.usage.output_tokens",
-        "usage.output_tokens",
-        "output_tokens",
-        "completion_tokens",
-    ),
-    "cache_read_tokens": (
-        "gen_ai.usage.cache_read.input_tokens",
-        "cache_read_input_tokens",
-        "cache_read_tokens",
-    ),
+    "input_tokens": "gen_ai.usage.input_tokens usage.input_tokens input_tokens prompt_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens usage.output_tokens output_tokens completion_tokens",
+    "cache_read_tokens": "gen_ai.usage.cache_read.input_tokens cache_read_input_tokens cache_read_tokens",
     "cache_write_tokens": (
-        "gen_ai.usage.cache_creation.input_tokens",
-        "cache_creation_input_tokens",
-        "cache_write_tokens",
+        "gen_ai.usage.cache_creation.input_tokens cache_creation_input_tokens cache_write_tokens"
     ),
-    "cost_usd": ("cost_usd", "gen_ai.usage.cost", "usage.cost_usd"),
+    "cost_usd": "cost_usd gen_ai.usage.cost usage.cost_usd",
 }
 """The names under which recorders write each figure, best first."""
 
@@ -321,7 +310,7 @@ def _read_usage(source: Mapping[str, Any]) -> Usage:
         model=next((source[name] for name in _MODEL_NAMES if isinstance(source.get(name), str)), None)
     )
     for figure, names in _NAMES.items():
-        for name in names:
+        for name in names.split():
             value = source.get(name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
                 usage.figures[figure] = value

@@ -19,6 +19,7 @@ from agent_eval.contracts import Case, Trace, canonical_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.evidence.rows import first_problem
 from agent_eval.judges.base import StrictModel, VisibleText, clipped
 from agent_eval.judges.matching.transcript import Transcript, json_line
 from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest, object_text
@@ -96,9 +97,7 @@ def read_ruling(reply: ModelReply, transcript: Transcript) -> Ruling:
     try:
         return Ruling.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise NoRuling(f"is no ruling: {place}: {clipped(first['msg'], 120)}") from None
+        raise NoRuling(f"is no ruling: {clipped(first_problem(error), 160)}") from None
 
 
 PROMPT = "judge-1"

@@ -53,7 +53,7 @@ def test_an_unchanged_suite_is_restored_from_the_baseline_without_a_call():
     with FakeOpenAi(ruled()) as server:
         before = run(server, "before")
         assert before.suites[0].candidate.summary.judging == ModelsUse(
-            calls=4, input_tokens=400, output_tokens=40, cached_tokens=20
+            calls=4, input_tokens=400, output_tokens=40, cached_tokens=20, unpriced=4
         )
         after = run(server, "after", baseline=str(before.archive))
         assert len(server.requests) == 4

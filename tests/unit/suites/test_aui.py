@@ -282,8 +282,8 @@ def test_a_thousand_tests_are_read_and_their_faults_counted(tmp_path: Path) -> N
     ("payload", "place"),
     [
         (suite(owner="team"), "$.owner"),
-        (suite(model="gpt-5-mini"), "$.model"),
-        (in_test(systemPrompt="Be kind."), "$.tests[0].systemPrompt"),
+        (suite(model="gpt-4o"), "$.model"),
+        (in_test(systemPrompt="Be brief."), "$.tests[0].systemPrompt"),
         (in_test(turns=[{"user": "AUTO"}]), "$.tests[0].turns[0].user"),
         (suite({**BEFORE, "beforeTurn": 1}), "$.tests[0].evaluations[0].beforeTurn"),
         (suite({**BEFORE, "beforeTurn": 10}), "$.tests[0].evaluations[0].beforeTurn"),
@@ -293,6 +293,12 @@ def test_what_is_odd_is_a_warning(tmp_path: Path, payload: dict[str, Any], place
     report = validate_suite(written(tmp_path, payload))
     assert report.passed
     assert [problem.place for problem in report.warnings] == [place]
+
+
+def test_evaluations_as_specified_draw_no_warning(tmp_path: Path) -> None:
+    stated = [LLM, BEFORE, {**LLM, "strict": "param_exists", "paramName": "order"}]
+    stated.append({**LLM, "strict": "integration_called", "integrationCode": "crm"})
+    assert validate_suite(written(tmp_path, in_test(evaluations=stated))).warnings == []
 
 
 def test_the_suite_and_the_judge_know_the_same_strict_evaluations() -> None:

@@ -173,6 +173,12 @@ ROWS = [
         gives="passed: total 10002 ms of 10005 ms",
     ),
     Row(
+        "a call that states more than its result",
+        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)),
+        config=SEARCH,
+        gives=f"{EXCEEDED}: search 900 ms exceeds 100 ms",
+    ),
+    Row(
         "no thinking known",
         asks("?"),
         UNTIMED[:1],
