@@ -32,3 +32,8 @@ def on_files(files: Files, config: Any) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Show links to files of the repository as their text; the site has what action.yml says as a page."""
     return _OUTSIDE.sub(r"\1", markdown.replace(_ACTION, "](../reference/inputs.md)"))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let no cell without words be a heading of a table."""
+    return re.sub(r"<th( [^>]*)?></th>", r"<td\1></td>", html)

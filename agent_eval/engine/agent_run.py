@@ -370,12 +370,12 @@ _MOST_NAMED = 8
 
 def _unseen_note(names: Sequence[str]) -> str:
     """Say which variables the agent does not get that may be its own, and how it gets them."""
-    some, more = names[:_MOST_NAMED], len(names) - _MOST_NAMED
+    first, more = names[:_MOST_NAMED], len(names) - _MOST_NAMED
     and_more = f" and {more} more" if more > 0 else ""
     verb = "is" if len(names) == 1 else "are"
     return (
-        f"The agent's program does not see {', '.join(some)}{and_more}, which {verb} set here. If it needs "
-        f"them: --agent-env {','.join(some)}"
+        f"The agent's program does not see {', '.join(first)}{and_more}, which {verb} set here. If it needs "
+        f"them: --agent-env {','.join(first)}"
     )
 
 

@@ -70,7 +70,8 @@ class TrialPlan:
         max_repairs: Maximum number of attempts after the first one.
         limits: Limits of all attempts of a trial together.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
-        out_of_time: Returns whether the time of the run is over, which ends requests.
+        out_of_time: Returns whether the time of the run is over, which ends requests: a failure then may be
+            of its making.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
         commands: Runs the cases' own commands; None where they are not allowed.
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
@@ -188,7 +189,7 @@ def run_trial(
         if (
             plan.abandoned()
             or (plan.interrupted() and attempt.failure in _ENDED_WITH_THE_RUN)
-            or (plan.out_of_time() and attempt.failure in (*_ENDED_WITH_THE_RUN, FailureKind.TIMEOUT))
+            or (plan.out_of_time() and attempt.failure is not None)
         ):
             raise Interrupted
         attempts.add(task, attempt, tools.recorded(), plan.price)

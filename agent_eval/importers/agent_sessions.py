@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers import events as make
-from agent_eval.importers.events import EventFields, items, mapping, text, total
+from agent_eval.importers.events import items, mapping, text, total
 from agent_eval.importers.sessions import Session, SessionFormat
 
 # --- GitHub's Copilot CLI: `events.jsonl` below `~/.copilot/session-state` ---
@@ -98,7 +98,8 @@ def _gemini_event(session: Session, event: Mapping[str, Any]) -> None:
     """Read what is printed while the agent works: an answer comes in pieces."""
     kind, ts, content = event.get("type"), event.get("timestamp"), event.get("content")
     last = session.events[-1] if session.events else {}
-    if kind == "message" and event.get("delta") and event.get("role") != "user" and _is_answer(last):
+    goes_on = last.get("actor") == "agent" and last.get("type") == "message"
+    if kind == "message" and event.get("delta") and event.get("role") != "user" and goes_on:
         last["output"] = f"{last.get('output', '')}{content}"
     elif kind == "message":
         session.read({"role": event.get("role"), "content": content, "timestamp": ts})
@@ -110,10 +111,6 @@ def _gemini_event(session: Session, event: Mapping[str, Any]) -> None:
         session.read({"role": "tool", "tool_call_id": event.get("tool_id"), "timestamp": ts, **answered})
     elif kind == "result":
         session.use(mapping(event.get("stats")))
-
-
-def _is_answer(fields: EventFields) -> bool:
-    return fields.get("actor") == "agent" and fields.get("type") == "message"
 
 
 def _gemini_answer(session: Session, message: Mapping[str, Any], content: Any) -> None:
@@ -192,18 +189,8 @@ def _droid(session: Session, line: Mapping[str, Any]) -> None:
 _KIMI_LINES = ("turn.prompt", "context.append_message", "context.append_loop_event")
 _KIMI_SILENT = (
     *("metadata", "config.update", "tools.", "usage.", "turn.", "context.", "step.", "permission", "goal"),
-    *(
-        "cron",
-        "plan",
-        "mcp",
-        "llm",
-        "swarm",
-        "subagent",
-        "skill",
-        "background",
-        "approval",
-        "full_compaction",
-    ),
+    *("cron", "plan", "mcp", "llm", "swarm", "subagent", "skill", "background", "approval"),
+    "full_compaction",
 )
 
 
@@ -289,10 +276,6 @@ def _is_managed(value: Any) -> tuple[float, str] | None:
     return (0.95, "events") if is_pair and str(value[0]).startswith("client.beta.sessions") else None
 
 
-def _managed_line(value: Any) -> list[Any] | None:
-    return [{"call": value[0], **mapping(value[1])}] if isinstance(value, list) else None
-
-
 def _managed(session: Session, line: Mapping[str, Any]) -> None:
     kind, ts = str(line.get("type")), line.get("processed_at") or line.get("created_at")
     if line.get("call") == "client.beta.sessions.create":
@@ -328,5 +311,9 @@ DROID = SessionFormat("droid", _is_droid, _droid, session=("session_id",))
 KIMI_CLI = SessionFormat("kimi_cli", _is_kimi, _kimi)
 PI = SessionFormat("pi", _is_pi, _pi)
 MANAGED_AGENTS = SessionFormat(
-    "managed_agents", _is_managed, _managed, lines=_managed_line, provider="anthropic"
+    "managed_agents",
+    _is_managed,
+    _managed,
+    lines=lambda value: [{"call": value[0], **mapping(value[1])}] if isinstance(value, list) else None,
+    provider="anthropic",
 )

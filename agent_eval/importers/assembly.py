@@ -21,6 +21,7 @@ import orjson
 
 from agent_eval.errors import StorageError
 from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
@@ -75,7 +76,10 @@ class Assembly:
         number, match = recognised
         if number not in self._elsewhere:
             self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
-        link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
+        reader = self._recogniser.formats[number]
+        if isinstance(record.value, dict) and (known := reader.fields.get(match.variant)):
+            report_unknown(record.value, known, record.place, "", self._diagnostics)
+        link, payload = reader.prepare(record, self._diagnostics)
         group = None
         if self._group_by is not None:
             group = _id_at(record.value, self._group_by)

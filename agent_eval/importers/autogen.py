@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -32,6 +32,17 @@ class AutoGen(Format):
     """
 
     name = "autogen"
+    fields: ClassVar = {
+        "message": frozenset(
+            {
+                *("id", "source", "models_usage", "metadata", "created_at", "content", "type", "_class"),
+                *("tool_calls", "results", "target", "context", "retry_attempt", "code_blocks", "result"),
+                *("full_message_id", "request_id", "format_string", "schema_string"),
+            }
+        ),
+        "result": frozenset({"messages", "stop_reason", "type", "_class"}),
+        "0.2 result": frozenset({"chat_id", "chat_history", "summary", "cost", "human_input"}),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -162,13 +173,12 @@ def _of_state(
         messages = [_context_message(mapping(each), name, reader) for each in items(context.get("messages"))]
         if has_thread:
             # A thread has what agents said to each other; the calls are in what each remembers.
-            messages = [[each for each in made if _is_new_call(each, calls)] for made in messages]
+            messages = [
+                [each for each in made if each["type"] != "message" and each.get("call_id") not in calls]
+                for made in messages
+            ]
         dialogue.add_history([message_of(made) for made in messages])
     return Conversation(dialogue.events)
-
-
-def _is_new_call(fields: EventFields, known: set[Any]) -> bool:
-    return fields["type"] != "message" and fields.get("call_id") not in known
 
 
 def _values_of(value: Any, name: str) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -22,13 +22,38 @@ class Bedrock(ProviderFormat):
 
     name = "bedrock"
     provider = "aws.bedrock"
+    fields: ClassVar = {
+        "log": frozenset(
+            {
+                *(
+                    "schemaType",
+                    "schemaVersion",
+                    "timestamp",
+                    "accountId",
+                    "region",
+                    "requestId",
+                    "operation",
+                ),
+                *(
+                    "modelId",
+                    "input",
+                    "output",
+                    "identity",
+                    "inferenceRegion",
+                    "errorCode",
+                    "requestMetadata",
+                ),
+            }
+        )
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
         exchange = self.exchange(value)
         answer = mapping(exchange.response)
         if "stopReason" in answer and "message" in mapping(answer.get("output")):
-            return Match(0.95, "converse")
+            is_log = mapping(value).get("schemaType") == "ModelInvocationLog"
+            return Match(0.95, "log" if is_log else "converse")
         asked = "/converse" in exchange.url and isinstance(mapping(exchange.request).get("messages"), list)
         return Match(0.9, "converse") if asked else None
 

@@ -122,8 +122,8 @@ def _add_result(session: Session, line: Mapping[str, Any]) -> None:
     if line.get("is_error"):
         session.add(make.error_event(line.get("result") or line.get("subtype") or "failed"))
     else:
-        said_last = [fields.get("output") for fields in session.events if _is_said(fields)][-1:]
-        if text(line.get("result")) and line["result"] not in said_last:
+        spoken = [each for each in session.events if each["type"] == "message" and each["actor"] == "agent"]
+        if text(line.get("result")) and line["result"] not in [each.get("output") for each in spoken[-1:]]:
             session.add(make.agent_message(line["result"]))
     cost = line.get("total_cost_usd")
     if make.is_amount(cost) and not any("cost_usd" in fields for fields in session.events):
@@ -138,22 +138,14 @@ def _add_question(session: Session, line: Mapping[str, Any]) -> None:
     session.read({"role": "system" if is_meta else "user", "content": content})
 
 
-def _add_summary(session: Session, line: Mapping[str, Any]) -> None:
-    session.add(make.event("agent", "state", output=line.get("summary")))
-
-
 _READERS: Mapping[str, ReadLine] = {
     "assistant": _add_answer,
     "user": _add_question,
     "tool_result": _add_question,
-    "summary": _add_summary,
+    "summary": lambda session, line: session.add(make.event("agent", "state", output=line.get("summary"))),
     "system": _add_system,
     "result": _add_result,
 }
-
-
-def _is_said(fields: EventFields) -> bool:
-    return fields["type"] == "message" and fields["actor"] == "agent" and "output" in fields
 
 
 def _finish(session: Session) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -41,6 +41,10 @@ class CrewAI(Format):
     """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
+    fields: ClassVar = {
+        "output": frozenset({"raw", "pydantic", "json_dict", "tasks_output", "token_usage"}),
+        "log": frozenset({"task_name", "task", "agent", "status", "output", "timestamp"}),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -212,16 +216,13 @@ def _unquoted(messages: Any) -> Any:
     if isinstance(messages, list):
         return [_unquoted(message) for message in messages]
     if isinstance(messages, dict):
-        return {
-            name: _bare(value) if name in ("name", "arguments") else _unquoted(value)
-            for name, value in messages.items()
-        }
+        plain = {name: _unquoted(value) for name, value in messages.items()}
+        for name in ("name", "arguments"):
+            value = plain.get(name)
+            if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == "'":
+                plain[name] = value[1:-1]
+        return plain
     return messages
-
-
-def _bare(value: Any) -> Any:
-    quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == "'"
-    return value[1:-1] if quoted else value
 
 
 def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanFields:

@@ -9,7 +9,7 @@ An import makes millions of events, most of them of a text alone: those have the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -250,15 +250,6 @@ def mapping(value: Any) -> Mapping[str, Any]:
 def items(value: Any) -> list[Any]:
     """Return an array as it is, and an empty one for any other value."""
     return value if isinstance(value, list) else []
-
-
-def first_text(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    """Return the first text, which is not empty, that an object has in any of some fields."""
-    for name in names:
-        value = fields.get(name)
-        if type(value) is str and value:
-            return value
-    return None
 
 
 def text(value: Any) -> str | None:

@@ -99,7 +99,11 @@ def _message(
     if role not in ("assistant", "agent"):
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
         return _Timed(seconds, _AGENT, [])
-    step = next((step for step in steps if _creates(step, message.get("id"))), {})
+    made = (mapping(mapping(step.get("step_details")).get("message_creation")) for step in steps)
+    own = message.get("id")
+    step = next(
+        (step for step, each in zip(steps, made, strict=True) if own and each.get("message_id") == own), {}
+    )
     run = runs.get(text(message.get("run_id")), {})
     answer = agent_message(
         blocks,
@@ -110,11 +114,6 @@ def _message(
         stop_reason=text(mapping(message.get("incomplete_details")).get("reason")),
     )
     return _Timed(seconds, _AGENT, [answer])
-
-
-def _creates(step: Mapping[str, Any], message_id: Any) -> bool:
-    details = mapping(step.get("step_details"))
-    return mapping(details.get("message_creation")).get("message_id") == message_id and message_id is not None
 
 
 def _block(block: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -26,6 +26,28 @@ class LangGraph(Format):
     """Reads what LangChain, LangGraph and LangSmith write of a run."""
 
     name = "langgraph"
+    fields: ClassVar = {
+        "snapshot": frozenset(
+            {
+                *(
+                    "values",
+                    "next",
+                    "config",
+                    "metadata",
+                    "created_at",
+                    "parent_config",
+                    "tasks",
+                    "interrupts",
+                ),
+                *("checkpoint", "checkpoint_id", "parent_checkpoint", "parent_checkpoint_id"),
+            }
+        ),
+        "event": frozenset({"event", "name", "run_id", "tags", "metadata", "data", "parent_ids"}),
+        "debug": frozenset({"type", "timestamp", "step", "payload"}),
+        "task": frozenset(
+            {"id", "name", "input", "triggers", "metadata", "result", "error", "interrupts", "state", "path"}
+        ),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:

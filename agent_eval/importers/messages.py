@@ -16,7 +16,7 @@ from agent_eval.importers import events as make
 from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.events import EventFields, first_text, items, mapping, text
+from agent_eval.importers.events import EventFields, items, mapping, text
 from agent_eval.importers.responses_items import item_events
 from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
@@ -25,11 +25,13 @@ from agent_eval.importers.vocabulary import (
     CALLS_INSIDE,
     IDS,
     KINDS,
+    MESSAGE_FIELDS,
     NAMES,
     PAYLOADS,
     RESULTS_INSIDE,
     ROLES,
     TYPED_BY_TOOL,
+    first_text,
     kind_of,
 )
 
@@ -57,10 +59,13 @@ _HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MessageReader:
-    """Reads messages of the record at `place`; what of one it does not know becomes a diagnostic."""
+    """Reads messages of the record at `place`; what of one it does not know becomes a diagnostic.
 
-    def __init__(self, place: str, diagnostics: Diagnostics) -> None:
-        self._place, self._diagnostics = place, diagnostics
+    `is_whole`: messages are as their source has them, so that a field which none defines is reported.
+    """
+
+    def __init__(self, place: str, diagnostics: Diagnostics, *, is_whole: bool = True) -> None:
+        self._place, self._diagnostics, self._is_whole = place, diagnostics, is_whole
 
     def messages(self, values: Any, field: str, *, role: str | None = None) -> list[Message]:
         """Read a list of messages or items, or a list that holds one such list; `field` is where it is.
@@ -109,9 +114,17 @@ class MessageReader:
         if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
             self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
             return []
+        self._report_unknown(fields, field)
         events = list(self._events(fields, speaker_role, field))
         add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
+
+    def _report_unknown(self, fields: Mapping[str, Any], field: str) -> None:
+        if not self._is_whole or fields.keys() <= MESSAGE_FIELDS:
+            return
+        for name, value in fields.items():
+            if name not in MESSAGE_FIELDS and value not in (None, "", [], {}, False):
+                self._diagnostics.unknown(self._place, f"{field}.{name}")
 
     def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
         content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)

@@ -97,15 +97,11 @@ def _events_of(part: Mapping[str, Any], info: Mapping[str, Any]) -> list[EventFi
     return made
 
 
-def _head(session: Session, value: Mapping[str, Any]) -> None:
-    session.remember(mapping(value.get("info")), "id")
-
-
 OPENCODE = SessionFormat(
     "opencode",
     _recognise,
     _line,
     lines=lambda value: items(mapping(value).get("messages")),
-    head=_head,
+    head=lambda session, value: session.remember(mapping(value.get("info")), "id"),
     finish=_finish,
 )

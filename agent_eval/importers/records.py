@@ -219,13 +219,18 @@ def _listed(value: Any) -> list[Any] | None:
     if isinstance(data, list) and set(value) <= _LIST_KEYS:
         is_page = value.get("object") == "list" or "next_cursor" in value or "meta" in value
         return data if is_page else None
-    if isinstance(columns, list) and columns and all({"name", "values"} <= set(each) for each in columns):
-        names = [each["name"] for each in columns]
-        return [
-            dict(zip(names, row, strict=False))
-            for row in zip(*(each["values"] for each in columns), strict=False)
-        ]
+    if isinstance(columns, list) and columns and all(map(_is_column, columns)):
+        rows = zip(*(column["values"] for column in columns), strict=False)
+        return [{column["name"]: stated for column, stated in zip(columns, row, strict=True)} for row in rows]
     return None
+
+
+def _is_column(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("name"), str)
+        and isinstance(value.get("values"), list)
+    )
 
 
 def _event_stream(stream: Stream, data: bytes, diagnostics: Diagnostics) -> Iterator[tuple[Record, bytes]]:

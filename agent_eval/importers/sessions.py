@@ -45,7 +45,7 @@ class Session:
 
         `once` leaves out calls whose id is there already, for formats that record a call more than once.
         """
-        made = MessageReader(self.place, self.diagnostics).events(message, self.field)
+        made = MessageReader(self.place, self.diagnostics, is_whole=False).events(message, self.field)
         if once:
             made = [each for each in made if each["type"] != "tool_call" or self._is_new(each)]
         return self.add(*made)
@@ -82,7 +82,7 @@ class Session:
         self.about |= {name: fields[name] for name in names if text(fields.get(name))}
 
 
-ReadLine = Callable[[Session, Mapping[str, Any]], None]
+ReadLine = Callable[[Session, Mapping[str, Any]], object]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from agent_eval.importers.events import first_text
 from agent_eval.importers.vocabulary import (
     AGENTS,
     ARGUMENTS,
@@ -26,6 +25,7 @@ from agent_eval.importers.vocabulary import (
     RESULTS_INSIDE,
     TYPED_BY_TOOL,
     Kind,
+    first_text,
     kind_of,
     plain,
 )

@@ -170,10 +170,15 @@ def _plain(message: Any) -> Any:
 _SHOWN_CALL = "ResponseFunctionToolCall("
 """How the text begins that Python shows for a call: an instrumentation of the Agents SDK records that."""
 
+_LONGEST_SHOWN = 1 << 20
+
 
 def _shown_call(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    written = part.get("content")
+    if not isinstance(written, str) or len(written) > _LONGEST_SHOWN:
+        return part
     try:
-        expression = ast.parse(part.get("content", ""), mode="eval").body
+        expression = ast.parse(written, mode="eval").body
         stated = expression.keywords if isinstance(expression, ast.Call) else []
         call = {word.arg: ast.literal_eval(word.value) for word in stated}
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):

@@ -47,11 +47,12 @@ def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> l
     by_task: dict[str | int, list[RecordedRun]] = {}
     for position, run in enumerate(runs):
         by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
-    return [_conversation(sorted(same, key=_order), diagnostics) for same in by_task.values()]
-
-
-def _order(run: RecordedRun) -> int:
-    return run.number if isinstance(run.number, int) else 0
+    return [
+        _conversation(
+            sorted(same, key=lambda run: run.number if isinstance(run.number, int) else 0), diagnostics
+        )
+        for same in by_task.values()
+    ]
 
 
 def _conversation(runs: list[RecordedRun], diagnostics: Diagnostics) -> Conversation:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool", "function")
 ARGUMENTS = (
@@ -45,6 +46,89 @@ ROLES = {
     **dict.fromkeys(("remove", "RemoveMessage"), "remove"),
 }
 """Who speaks, by what formats call it."""
+MESSAGE_FIELDS = frozenset(
+    {
+        *(*NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE),
+        *(
+            "role",
+            "_role",
+            "Role",
+            "parts",
+            "blocks",
+            "contents",
+            "items",
+            "_content",
+            "_name",
+            "_meta",
+            "meta",
+        ),
+        *(
+            "tool_calls",
+            "toolCalls",
+            "toolInvocations",
+            "invalid_tool_calls",
+            "toolRequests",
+            "tool_call_chunks",
+        ),
+        *("reasoning_content", "reasoning", "thought", "thoughts", "reasoningText", "reasoning_details"),
+        *(
+            "timestamp",
+            "createdAt",
+            "created_at",
+            "created",
+            "CreatedAt",
+            "ts",
+            "metadata",
+            "response_metadata",
+        ),
+        *("modelInfo", "usage", "usage_metadata", "usageMetadata", "models_usage", "metrics", "tokens"),
+        *("token_usage", "cost", "cost_usd", "model", "model_name", "ai_model_id", "model_id", "modelID"),
+        *("modelId", "finish_reason", "stop_reason", "finishReason", "stopReason", "stop_sequence"),
+        *("author_name", "authorName", "agent_name", "source", "name", "encoding", "inner_content", "text"),
+        *("audio", "refusal", "annotations", "citations", "additional_kwargs", "additional_properties"),
+        *(
+            "error",
+            "status",
+            "is_error",
+            "isError",
+            "exception",
+            "artifact",
+            "example",
+            "instructions",
+            "state",
+        ),
+        *(
+            "run_id",
+            "runId",
+            "conversation_id",
+            "thread_id",
+            "threadId",
+            "assistant_id",
+            "agent_id",
+            "object",
+        ),
+        *("response_id", "responseId", "message_id", "messageId", "tracking_id", "provider", "provider_name"),
+        *("provider_url", "provider_details", "provider_response_id", "provider_data", "providerMetadata"),
+        *("providerOptions", "experimental_providerMetadata", "vendor_id", "vendor_details", "api", "index"),
+        *("logprobs", "cache_control", "cache_breakpoint", "signature", "thought_signature", "extra_content"),
+        *(
+            "encrypted_content",
+            "prefix",
+            "weight",
+            "tool_plan",
+            "phase",
+            "experimental_attachments",
+            "attachments",
+        ),
+        *("incomplete_at", "incomplete_details", "completed_at", "raw_representation", "MimeType", "ModelId"),
+        *("stepNumber", "functionId", "rawFinishReason", "stepType", "isContinued", "request", "warnings"),
+        *("toolResults", "staticToolCalls", "dynamicToolCalls", "staticToolResults", "dynamicToolResults"),
+        *("sources", "files", "toolCallsCount", "turn_idx", "requestor", "tool_messages", "tool_responses"),
+        *("content_filter_results", "context_management", "container", "service_tier", "system_fingerprint"),
+        *("event.name", "gen_ai.system", "gen_ai.message.index", "role_name", "data", "kwargs", "lc"),
+    }
+)
+"""Fields that messages have; what of these is not read is left out by design, such as signatures."""
 _CALL_KIND = re.compile(
     r"(agent|event)?(custom|server|mcp|builtin|local|dynamic)*(tool|function|command|shell|mcp)+"
     r"(call|use|request|requests|invocation|execution|executionstart|callend)(requestevent|call)?"
@@ -69,6 +153,15 @@ class Kind(NamedTuple):
     word: str
     is_call: bool
     is_result: bool
+
+
+def first_text(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first text, which is not empty, that an object has in any of some fields."""
+    for name in names:
+        value = fields.get(name)
+        if type(value) is str and value:
+            return value
+    return None
 
 
 @lru_cache(maxsize=4096)

@@ -560,11 +560,12 @@ def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
     total = summary.total_cases
     if number == len(suite.failing):
         number = max(number, summary.error_cases)  # the failing cases at hand may be a bounded number
+    why = one_line(first["reason"].rstrip("."), limit=200)
     words = {
         "crashes": "crashes on" if first["failure"] == "agent_error" else "gives nothing to judge in",
         "judge": code(first["judge_id"]),
         "cases": f"all {count(number, 'case')}" if number == total else of_all(number, total, "case"),
-        "reason": code(first["reason"].rstrip("."), limit=200),
+        "reason": why if "`" in why else code(why, limit=200),
     }
     has_agent = suite.execution is None or suite.execution.agent is not None
     texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED

@@ -18,12 +18,14 @@ from cmarkgfm.cmark import Options
 
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.cli.main import COMMANDS
-from tests.extent import unavailable
+from tests.browser import chromium
+from tests.extent import WHOLE_JOB, unavailable
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SOURCES = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "decisions"]
 """What people wrote of the site; decisions are read in the repository."""
+AXE = ROOT / ".ci" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 COUNTED = ("table", "tr", "li", "pre", "h2", "h3")
 """Elements of which a page has as many on the site as on GitHub."""
 
@@ -122,6 +124,24 @@ def test_what_assistants_read_first_is_there_and_names_every_guide(site: Path) -
     assert (site / "llms.txt").read_text(encoding="utf-8") == reference_pages().overview()
     for page in re.findall(r"\]\(([^)#]+)", reference_pages().overview()):
         assert (site / page).is_file(), page
+
+
+@WHOLE_JOB
+def test_axe_finds_nothing_on_a_page(site: Path, browser: str) -> None:
+    if not AXE.exists():
+        unavailable("without axe-core (make oracles)")
+    axe, run = AXE.read_text("utf-8"), "axe.run(document.querySelector('article'))"
+    found = {}
+    with chromium() as opened:
+        for number, page in enumerate(sorted(site.rglob("*.html"))):
+            if page.name == "404.html":
+                continue
+            opened.open(page.as_uri(), width=900, dark=number % 2 == 1)
+            opened.value(f"{axe}; 0")
+            rules = [(each["id"], each["nodes"][0]["html"][:120]) for each in opened.value(run)["violations"]]
+            found[page.name] = rules
+    assert {page: rules for page, rules in found.items() if rules} == {}
+    assert len(found) >= 35
 
 
 def test_the_list_for_assistants_has_a_title_a_summary_and_every_guide() -> None:

@@ -155,7 +155,6 @@ def _latency(event: Event) -> float | None:
 
 
 def _call_latency(pair: ToolCall) -> float | None:
-    """Return the milliseconds that a tool took: the longer of what its call and its result state."""
     events = [event for event in (pair.call, pair.result) if event is not None]
     recorded = [value for event in events if (value := _latency(event)) is not None]
     return max(recorded) if recorded else _elapsed(events)

@@ -323,3 +323,16 @@ def test_help__shows_every_input_with_its_default() -> None:
     for row in INPUTS:
         assert row.flag in shown
         assert "".join(row.documentation.split()) in shown
+
+
+def test_comment_id__derives_from_what_makes_an_evaluation_its_own() -> None:
+    def id_of(environ: dict[str, str] | None = None, **flags: str) -> str:
+        return gather(flags, environ or {}, None)["comment-id"].text
+
+    ids = [id_of(suite="a.json"), id_of(suite="b.json"), id_of(suite="a.json", model="small")]
+    assert len(set(ids)) == 3
+    assert ids[0].startswith("a-json-")
+    assert id_of(suite="a.json", **{"min-pass-rate": "0.9", "judge": "regex"}) == ids[0]
+    assert id_of({"AGENT_EVAL_SUITE": "a.json"}) == ids[0]
+    assert id_of(suite="a.json", **{"comment-id": "nightly"}) == "nightly"
+    assert id_of() == "default"

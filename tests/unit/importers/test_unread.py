@@ -56,7 +56,7 @@ def test_what_no_field_of_the_format_holds_is_lost(
     if not any(event.get("tool") == "delete_order" for event in result.events):
         assert any(what in entry["reason"] for entry in lost(result))
         assert any(what in event["output"] for event in result.of("unread"))
-        with pytest.raises(InvalidInput, match="was not read"):
+        with pytest.raises(InvalidInput, match=r"was not read|is not a field"):
             of_value("provider", value, tmp_path / "strict", name="openai", strict=True)
 
 
@@ -75,6 +75,35 @@ def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> N
     session["messages"].append({"type": "gemini", "role": "assistant", "content": "", "later": [call]})
     with pytest.raises(InvalidInput, match="`agent-eval import --from gemini_cli` imports"):
         of_value("provider", session, tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "record", "field"),
+    [
+        (
+            "framework",
+            [ASKED, {"role": "assistant", "content": [{"toolUse": CALLS}], "later": 1}],
+            "[1].later",
+        ),
+        ("framework", {"tasks_output": [{"raw": "Yes."}], "later": 1}, "later"),
+        (
+            "framework",
+            {"messages": [{"type": "TextMessage", "source": "a", "content": "Hi"}], "later": 1},
+            "later",
+        ),
+        ("framework", {"data": [{"object": "trace", "id": "t"}], "later": 1}, "later"),
+        (
+            "provider",
+            {"messages": [ASKED, {"role": "assistant", "content": "Yes.", "later": 1}]},
+            "messages[1].later",
+        ),
+    ],
+)
+def test_a_field_that_no_format_defines_is_said(
+    family: Family, record: Any, field: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(f"{field}: is not a field of this format")):
+        of_value(family, record, tmp_path, strict=True)
 
 
 def lost(result: Result) -> list[dict[str, Any]]:
