@@ -86,11 +86,11 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
 
     judges = ("--judge", "policy,regex,final_output,json_schema,command", "--judge-config", "judges.json")
     program = ("--agent-command", f"{sys.executable} -S -E agent.py", "--trials", "2", "--max-repairs", "1")
-    assert call("run", "--suite", "suite.json", "--out", "p", *judges).code == 0
-    assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program).code == 0
+    assert call("run", "--suite", "suite.json", "--out", "p", *judges, "--format", "json").code == 0
+    assert call("run-loop", "--suite", "suite.json", "--out", "loop", *program, "--format", "json").code == 0
     answers = [Step(text=EVERYTHING, calls=[("lookup_order", {"said": EVERYTHING})]), Step(text=EVERYTHING)]
     with FakeOpenAi(*answers, *answers) as model:
-        hosted = ("--agent", "openai:small", "--base-url", model.base_url, "--format", "text", "--verbose")
+        hosted = ("--agent", "openai:small", "--base-url", model.base_url, "--verbose")
         call("run", "--suite", "suite.json", "--out", "hosted", *hosted)
     with FakeOpenAi(Step(status=400, body=json.dumps({"error": {"message": EVERYTHING}}).encode())) as model:
         call(
@@ -106,16 +106,16 @@ def test_no_secret_is_in_anything_that_any_command_leaves(place: Path) -> None:
         )
     assert call("rejudge", "--run", "loop", "--out", "q", *judges).code in (0, 4)
     assert call("rejudge", "--run", "p", "--out", "r", *judges).code == 0
-    call("replay", "--run", "p", "--out", "replay.json", *judges)
-    assert call("compare", "--baseline", "p", "--candidate", "r").code == 0
+    call("replay", "--run", "p", "--out", "replay.json", *judges, "--format", "json")
+    assert call("compare", "--baseline", "p", "--candidate", "r", "--format", "json").code == 0
     delta = "r/compare/baseline_delta.json"
-    call("gate", "--compare", delta, "--max-regressed-cases", "0")
+    call("gate", "--compare", delta, "--max-regressed-cases", "0", "--format", "json")
     call("report", "markdown", "--compare", delta, "--replay", "replay.json", "--out", "report.md")
     call("report", "html", "--compare", delta, "--out", "report.html")
-    call("show", "r", "a", "--format", "text")
+    call("show", "r", "a")
     assert call("keygen", "--out", "key.pem").code == 0
     assert call("attest", "--run", "r", "--key", "key.pem").code == 0
-    call("verify", "r", "--format", "text")
+    call("verify", "r")
     call("run", "--suite", f"{CANARIES['DEPLOY_KEY']}.json", "--out", "none")
     files = dict(everything_below(place, INPUTS))
     assert {"p/manifest.json", "loop/manifest.json", "r/attestations/test-result.sigstore.json"} <= set(files)

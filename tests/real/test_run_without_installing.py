@@ -42,7 +42,7 @@ def test_the_wheel_runs_in_an_environment_of_its_own(runner: str, wheel: Path, t
     }
     for arguments, expected in (
         (["--version"], f"agent-eval {__version__}\n"),
-        (["run", "suite.json", "--out", "runs/one"], '"pass_rate": 1.0'),
+        (["run", "suite.json", "--out", "runs/one", "--format", "json"], '"pass_rate": 1.0'),
     ):
         done = subprocess.run(
             [program, *RUNNERS[runner], str(wheel), "agent-eval", *arguments],
