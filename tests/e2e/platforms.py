@@ -171,7 +171,7 @@ class OnGitHub(CiPlatform):
             self.github.add_comment(PULL, f"note {number}", author="ada")
 
     def write_at_once(self) -> bool:
-        other = "<!-- agent-eval id=default run=1 attempt=1 -->\n\nfirst"
+        other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\n\nfirst"
         self.github.on_create = lambda: self.github.add_comment(PULL, other) and None  # type: ignore[func-returns-value]
         return True
 
@@ -233,7 +233,7 @@ class OnGitLab(CiPlatform):
             self.gitlab.add_note(f"note {number}", author=SOMEONE_ELSE)
 
     def write_at_once(self) -> bool:
-        other = "<!-- agent-eval id=default run=1 attempt=1 -->\nfirst"
+        other = f"<!-- agent-eval id={OWN_ID} run=1 attempt=1 -->\nfirst"
         self.gitlab.on_create = lambda: self.gitlab.add_note(other) and None  # type: ignore[func-returns-value]
         return True
 
