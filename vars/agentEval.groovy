@@ -76,7 +76,7 @@ private List inputs() {
         'judge-agreement', 'pass-threshold', 'suite-key-env', 'command-timeout-seconds',
         'max-output-bytes', 'max-steps', 'max-tool-calls', 'max-attempt-tokens', 'max-case-seconds',
         'max-case-steps', 'max-case-tool-calls', 'max-case-tokens', 'max-case-cost',
-        'max-run-seconds', 'max-run-cost', 'min-pass-rate', 'max-hard-fail-rate',
+        'max-run-seconds', 'max-run-cost', 'price', 'min-pass-rate', 'max-hard-fail-rate',
         'max-hard-fail-increase', 'max-regressed-cases', 'max-new-hard-fail-cases', 'preset',
         'policy', 'base-agent', 'registry-path', 'baseline-name', 'require-baseline', 'fail-on',
         'baseline', 'baseline-artifact', 'base-branches', 'baseline-run-id', 'evidence',

@@ -117,6 +117,7 @@ class LlmSpec:
         cassette_mode: See `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
         reuse: Pack whose rulings are used again, where the same is asked of the same judge.
+        prices: The user's own prices, of the agent's model too, as `models.usage.read_prices` reads them.
     """
 
     provider: str = DEFAULT_PROVIDER
@@ -129,6 +130,7 @@ class LlmSpec:
     cassette_mode: Literal["auto", "record", "replay"] = "auto"
     agreement: Path | None = None
     reuse: Path | None = None
+    prices: tuple[str, ...] = ()
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -49,6 +49,7 @@ class ImportRequest:
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
         group_by: Path of the field whose value groups records; None to go by their ids.
+        id_from: Path of the field whose value is the case's id; None for the source's.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
         diagnostics_out: Written as JSON Lines.
@@ -61,6 +62,7 @@ class ImportRequest:
     dataset_id: str | None = None
     case_prefix: str | None = None
     group_by: str | None = None
+    id_from: str | None = None
     expect: Path | None = None
     strict: bool = False
     diagnostics_out: Path | None = None
@@ -194,12 +196,12 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
         family = family_of(request.format, request.family)
     else:
         family = request.family or _recognised_family(request.inputs)[0]
-    recogniser = Recogniser(load(family, request.format), family)
+    recogniser = Recogniser(load(family, request.format), family, named=request.format != AUTO)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
     ids = CaseIds()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly:
+    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))
@@ -209,7 +211,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                 expectations.report_unused(diagnostics)
             if not totals.cases:
                 first = diagnostics.entries[0] if diagnostics.entries else None
-                reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+                empty = "no message, call or result" if recogniser.recognised else "no record"
+                reason = f"the inputs hold {empty}" if first is None else f"{first.record}: {first.reason}"
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
                     remedy="Name the format of the export, or see --diagnostics-out for every record.",

@@ -92,9 +92,10 @@ class LocalDirectory(Platform):
     def _heads(self) -> str | None:
         """Where the checkout says to what branches point; None where a server is asked.
 
-        On a service a checkout may have been tampered with. On a developer's machine it is theirs.
+        On a service a checkout may have been tampered with. On a developer's machine it is theirs, and where
+        nothing of `origin` is there, nothing was pushed or fetched yet: as if there were no `origin`.
         """
-        if self._origin is None:
+        if self._origin is None or not (self._is_service or self._git("for-each-ref", "--count=1", _ORIGIN)):
             return _BRANCH
         return None if self._is_service else _ORIGIN
 

@@ -275,6 +275,10 @@ CONVERSATIONS: tuple[Option, ...] = (
     Option("llm-model", "text",
            "Name of that model. Default: the suite's `judgeModel`, else the provider's default.",
            goes_to="llm_model", commands=("plan",), metavar="NAME"),
+    Option("price", "list",
+           "Price of a model that has no published one, in US dollars for a million tokens of input and "
+           "output, as `small=0.25/2`.",
+           goes_to="prices", commands=("plan",), metavar="MODEL=INPUT/OUTPUT"),
     Option("port", "count", "Port of this machine; 0 for a free one.", goes_to="port",
            commands=("dev demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
     Option("defect", "list",
@@ -318,4 +322,8 @@ LIMITS: tuple[Option, ...] = (
            "CI job, the first run has half of it, and what is run again the other half; a first run that is "
            "cut short is not evaluated.",
            goes_to="limits.run.cost_usd", commands=RUNS_AN_AGENT, unit="USD"),
+    Option("price", "list",
+           "Price of a model that has no published one, in US dollars for a million tokens of input and "
+           "output, as `small=0.25/2`. Limits of cost count by it.",
+           goes_to="judging.llm.prices", commands=RUNS_AN_AGENT, metavar="MODEL=INPUT/OUTPUT"),
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.judges.catalog import DEFAULT_JUDGES
 from tests.unit.cli.shell import Shell, Terminal
 
 pytestmark = pytest.mark.usefixtures("pinned")
@@ -125,6 +126,35 @@ def test_schema__prose_names_place_and_remedy(here: Path, cli: Shell) -> None:
     assert "\x1b" not in shown
     shown = cli.out("schema", "validate", "--input", "s.json")
     assert "  warning: " in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "judge", "place"),
+    [
+        ({"regex_patterns": ["("]}, "regex", "regex_patterns[0]"),
+        ({"json_schema": {"typ": "object"}}, "json_schema", "json_schema"),
+        ({"metadata": {"final_output": {"mode": "exactly"}}}, "final_output", "metadata.final_output.mode"),
+        ({"metadata": {"llm": {"criteria": ["polite"]}}}, "llm", "metadata.llm"),
+        ({"metadata": {"strict": [{"strict": "x"}]}}, "strict", "metadata.strict[0].strict"),
+        ({"metadata": {"allowed_tools": 7}}, "prompt_injection", "metadata.allowed_tools"),
+    ],
+)
+def test_validate__says_what_a_run_refuses(
+    fields: dict[str, object], judge: str, place: str, here: Path, cli: Shell
+) -> None:
+    trace = [{"idx": 0, "actor": "agent", "type": "message", "output": "y"}]
+    case = {"case_id": "a", "input": "x", "trace": trace, **fields}
+    header = {"dataset_id": "d", "schema_version": "1.2.0"}
+    (here / "s.json").write_text(json.dumps({**header, "cases": [case]}))
+    refused = cli.error("run", "--suite", "s.json", "--out", "r", "--judge", judge)
+    is_warning = judge not in DEFAULT_JUDGES
+    report = cli.json("validate", "s.json", code=0 if is_warning else 1)
+    (problem,) = report["errors"] + report["warnings"]
+    assert report["warnings" if is_warning else "errors"] == [problem]
+    assert problem["place"] == f"$.cases[0].{place}"
+    assert problem["remedy"] == refused["details"]["remedy"]
+    assert problem["message"].partition(", which a run")[0] in refused["message"]
+    assert (f"with the judge {judge} refuses" in problem["message"]) == is_warning
 
 
 def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(here: Path, cli: Shell) -> None:

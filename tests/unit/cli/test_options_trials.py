@@ -157,7 +157,17 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
 ) -> None:
     command = shlex.join([sys.executable, "-c", "import time; time.sleep(0.6)"])
     suite = write(*(case(f"c-{number}", False) for number in range(5)))
-    check = ("stability-check", "--suite", suite, "--propose-command", command, "--max-run-seconds", "0.5")
+    check = (
+        "stability-check",
+        "--suite",
+        suite,
+        "--propose-command",
+        command,
+        "--max-run-seconds",
+        "0.5",
+        "--max-repairs",
+        "0",
+    )
     assert "ended early" in cli.err(*check, code=4)
 
 

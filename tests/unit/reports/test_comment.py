@@ -17,7 +17,7 @@ from agent_eval.contracts import (
     Outcome,
     RunBehaviour,
 )
-from agent_eval.contracts.run import JudgingUse
+from agent_eval.contracts.run import ModelsUse
 from agent_eval.reports.detail import characters
 from agent_eval.reports.terminal_comparison import gate_text
 from tests.extent import examples
@@ -549,7 +549,7 @@ def test_a_judge_of_the_agents_own_family_is_named_in_the_comment() -> None:
     report = situations.conversations()
     [suite] = report.suites
     for number, words in ((0, ""), (1, "In 1 verdict"), (1_200, "In 1,200 verdicts")):
-        judging = JudgingUse(calls=3, same_family=number, scripted=2 * (number == 1))
+        judging = ModelsUse(calls=3, same_family=number, scripted=2 * (number == 1))
         summary = suite.candidate.summary.model_copy(update={"judging": judging})
         candidate = suite.candidate.model_copy(update={"summary": summary})
         text = comment_on(replace(report, suites=[replace(suite, candidate=candidate)]))

@@ -104,7 +104,7 @@ def test_every_link_leads_to_a_place_in_the_page_or_to_a_packed_case(page):
     }
     hrefs = [link.attributes["href"] for link in tree.all("a")]
     assert hrefs
-    assert {href.removeprefix("#") for href in hrefs} <= places
+    assert {href.removeprefix("#") for href in hrefs} <= places | packed_cases(page).keys()
 
 
 def test_the_policy_allows_its_own_style_and_scripts_and_nothing_else(page):
@@ -142,14 +142,17 @@ def test_no_style_is_an_attribute_which_the_policy_would_refuse(page):
     assert " style=" not in _markup_of(page)
 
 
-def test_markdown_is_rendered_only_on_request_and_without_links(tmp_path):
-    packs = small_packs(tmp_path)
-    anchor = "case=%3Cscript%3Ealert(1)%3C/script%3E"
-    assert "**Done**, see [here]" in packed_cases(page_of(*packs))[anchor]
-    rendered = parsed(packed_cases(page_of(*packs, render_markdown=True))[anchor])
-    assert [strong.words for strong in rendered.all("strong")] == ["Done"]
-    assert "[here](https://example.org)" in rendered.words
-    assert [link for link in rendered.all("a") if not link.attributes["href"].startswith("#")] == []
+def test_rows_name_their_judges_and_cause_for_the_filter(page):
+    tree = parsed(page)
+    bar = tree.all("div", class_="filter")[0]
+    choices = {
+        each.attributes.get("name"): [option.words for option in each.all("option")]
+        for each in bar.all("select")
+    }
+    assert choices == {"show": [], "judge": ["all", "tool_contract"], "cause": ["all", choices["cause"][1]]}
+    assert "tool_contract" in choices["cause"][1]
+    row = tree.all("table", class_="lines")[0].all("tr")[1]
+    assert (row.attributes["data-judges"], row.attributes["data-cause"]) == ("0", "0")
 
 
 def test_a_page_of_one_run_has_no_columns_of_a_baseline(tmp_path):

@@ -142,6 +142,12 @@ def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> N
     assert outputs["regressed-cases"] == "1"
 
 
+def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
+    shop.repository.git("remote", "add", "origin", str(shop.store / "nowhere.git"))
+    assert shop.evaluate() is ExitCode.OK
+    assert shop.outputs(1)["outcome"] == "no-baseline"
+
+
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:
     shop.evaluate()
     shop.evaluate(bad=(1,))
