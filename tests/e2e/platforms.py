@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from agent_eval.ci.config import gather
 from tests.e2e.runner import BASE_SHA, PULL, Runner
 from tests.fakes.buildkite import AGENT_TOKEN, FakeBuildkite
 from tests.fakes.buildkite import TOKEN as BUILDKITE_TOKEN
@@ -45,6 +46,8 @@ SECRETS = (
 )
 BASE = 400
 NUMEROUS = 300
+OWN_ID = gather({"suite": "suite.json"}, {}, None)["comment-id"].text
+"""The id of a comment of a job that states its suite alone."""
 MAIN = f"{FOLDER}/job/main"
 
 contract = cache(Contract)
