@@ -297,7 +297,7 @@ def _escaped(context: Context, value: object) -> Markup:
 
 
 def _sentence(text: str, limit: int, *, begins_line: bool = True) -> Markdown:
-    """Escape a sentence; one of which nothing can be seen is shown as empty, so that no mark loses its text."""
+    """Escape a sentence; one of which nothing can be seen is shown as empty, and no mark loses its text."""
     return Markdown(prose(text, limit=limit, begins_line=begins_line) or ("∅" if text else ""))
 
 
