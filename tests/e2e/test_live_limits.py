@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.program import Ended, agent_eval
+from tests.e2e.program import TIMEOUT, Ended, agent_eval
 from tests.fakes.aui import KEY, FakeAui, Fault
 from tests.fakes.json_server import JsonServer
 from tests.fakes.server import send, serve
@@ -58,7 +58,7 @@ class Provider:
         schema = json.loads(data).get("response_format", {}).get("json_schema", {}).get("name")
         who = {"ruling": "judge", "user_message": "user"}.get(schema, "agent")
         if who in self.hangs:
-            time.sleep(60)
+            time.sleep(10 * TIMEOUT)
         with self._lock:
             if int(now := time.time()) != self._second:
                 self._second, self._in_second = int(now), 0
@@ -227,9 +227,7 @@ def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
 def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Provider, who: str) -> None:
     provider.hangs = {who}
     conversations(tmp_path, 3)
-    began = time.monotonic()
     ended = run(tmp_path, provider, "--max-run-seconds", "2")
-    assert time.monotonic() - began < 30
     assert ended.code in (2, 4), ended.err
     assert "the run's time limit of 2 s is reached" in ended.err
 
@@ -253,7 +251,7 @@ def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
 USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
 
 
-def held(place: Path, server: FakeAui, *, retries: bool = True) -> tuple[dict[str, Any], list[Any]]:
+def held(place: Path, server: FakeAui) -> tuple[dict[str, Any], list[Any]]:
     """Hold one conversation of two turns; return its end and what the agent got, by task."""
     case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
     (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
