@@ -205,7 +205,7 @@ def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
     config["execution_config"] |= change
     reseal(pack, config)
     ended = replay(tmp_path, "--trust-pack", digest(pack))
-    assert (ended.code, ended.error["code"]) == (2, "invalid_pack")
+    assert (ended.code, ended.error["code"]) == (1, "invalid_pack")
     assert named in ended.error["message"]
 
 
