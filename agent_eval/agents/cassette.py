@@ -88,7 +88,7 @@ def _refuse_overwriting(path: Path, remedy: str) -> None:
 def _invalid(path: Path, field: str, problem: str) -> InvalidInput:
     return InvalidInput(
         f"{path} cannot be used as a cassette: {problem}",
-        remedy="Record it again: --record for calls of tools, --llm-cassette-mode record for replies.",
+        remedy="Record it again with --cassette-mode record.",
         file=str(path),
         field=field,
     )
@@ -242,7 +242,7 @@ def open_cassette(
             file=str(path),
         )
     if mode == "record":
-        _refuse_overwriting(path, "Refresh it with --update")
+        _refuse_overwriting(path, "Refresh it with --cassette-mode auto")
     has_rows = mode == "replay" or path.exists()
     rows = read_cassette(read_json(path), path) if has_rows else []
     return Cassette(mode, rows, live=live, path=path, redacted=redacted)
@@ -373,7 +373,7 @@ class ReplyStore:
         if path is not None and mode == "replay" and not path.exists():
             raise UsageError(
                 f"{path} does not exist, so no reply can be replayed from it",
-                remedy="Record it first, with --llm-cassette-mode record or auto.",
+                remedy="Record it first, with --cassette-mode record or auto.",
                 file=str(path),
             )
         if path is not None and mode == "record":

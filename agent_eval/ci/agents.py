@@ -199,8 +199,7 @@ class Agents:
             identity = replace(spec.identity, git_commit=self.base_commit)
             limits = replace(prepared.settings.limits, run=spec.limits.run)
             spec = replace(spec, limits=limits, identity=identity)
-        # Single trials write no recording.
-        agent = replace(prepared.agent, trials=1, record=None, update=None, resume=False)
+        agent = replace(prepared.agent, trials=1, resume=False)
         return replace(spec, agent=agent), prepared.options
 
     def before_trials(self, side: SideName) -> None:

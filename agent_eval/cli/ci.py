@@ -34,7 +34,8 @@ class _JobCommand(TableCommand):
                 multiple=row.is_listed,
                 metavar=metavar(row),
                 default=None,
-                help=row.documentation,
+                help=row.help,
+                hidden=row.hidden,
                 is_flag=False,
                 # A switch without a value is on.
                 flag_value="true" if row.kind == "switch" else None,

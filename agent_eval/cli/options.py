@@ -11,6 +11,9 @@ import click
 if TYPE_CHECKING:
     from agent_eval.config.options import Command, Option
 
+STATED = "agent_eval.stated"
+"""Key of the context's `meta`: the options that `--set` states, which count as given by the user."""
+
 
 class TableCommand(click.Command):
     """A command whose flags are its rows of the table of options, made when the command is used.
@@ -197,7 +200,10 @@ def _named_options(context: click.Context) -> Iterator[Option]:
     for option in options_of(context.command.path):
         if context.get_parameter_source(parameter(option)) is click.core.ParameterSource.COMMANDLINE:
             yield option
+    yield from context.meta.get(STATED, ())
 
 
 def _flag(option: Option) -> str:
-    return option.flag
+    from agent_eval.config.rows.file import KEYS
+
+    return option.flag if option.commands else f"--set {KEYS[option.name]}"

@@ -153,11 +153,10 @@ def _redactions(execution: ExecutionConfig) -> dict[str, int]:
 
 
 def _check_executor(spec: RunSpec) -> None:
-    executor, scheduler = spec.judging.executor, spec.judging.dask_scheduler
-    if executor == "dask" and scheduler is None:
-        raise click.UsageError("--executor dask needs --dask-scheduler.")
-    if executor != "dask" and scheduler is not None:
-        raise click.UsageError("--dask-scheduler goes with --executor dask.")
+    from agent_eval.config.spec import LOCAL
+
+    if spec.judging.executor != LOCAL and not spec.judging.dask_scheduler:
+        raise click.UsageError("--executor is `local`, or `dask:` with the address of a scheduler.")
 
 
 RESUME, FRESH = "--resume", "--fresh"

@@ -27,6 +27,9 @@ PRESETS = ("pull-request", "release")
 
 LABELS = "labels"
 
+OF_THE_MODEL = ("provider", "llm-model", "llm-base-url", "llm-script")
+"""Options that say which model judges: one that is named anew is not asked at the earlier one's endpoint."""
+
 _FILE = re.compile(r"\S*/\S*|\S+\.(?:ya?ml|json)")
 
 
@@ -140,6 +143,27 @@ class ProjectFile:
                 content = {part: content}
             read.texts |= cls._of(content, "--set", rows, "", lenient=False).texts
         return read
+
+    @classmethod
+    def stated(
+        cls, settings: Iterable[str], labels: Iterable[str], model: str | None, rows: Iterable[Option]
+    ) -> dict[str, str]:
+        """Read `--set`, `--label` and `--judge-model`, each of which states keys, as texts by option.
+
+        Raises:
+            UsageError: One has no `=`, or an unknown key.
+        """
+        for label in labels:
+            if "=" not in label or not label.partition("=")[0].strip():
+                raise UsageError(
+                    f"--label {label[:80]!r} is not KEY=VALUE.",
+                    remedy="Write it as --label model=small-1.",
+                    field="label",
+                )
+        named = [f"{LABELS}.{key.strip()}={json.dumps(value)}" for key, _, value in (
+            label.partition("=") for label in labels)]
+        of_model = [f"judge_model={json.dumps(model)}"] if model else []
+        return cls.of_settings([*settings, *named, *of_model], rows).texts
 
     @classmethod
     def _of(

@@ -46,8 +46,7 @@ LOCAL = PlatformSpec(
         own_input(
             "baseline-store",
             "path",
-            "Directory in which a job outside CI keeps its evidence and outputs, and finds the baseline of a "
-            "later run. Default: none.",
+            "Outside CI: directory of earlier runs, which finds the baseline.",
         ),
     ),
 )
