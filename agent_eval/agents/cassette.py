@@ -377,7 +377,7 @@ class ReplyStore:
                 file=str(path),
             )
         if path is not None and mode == "record":
-            _refuse_overwriting(path, "Add to it with --llm-cassette-mode auto")
+            _refuse_overwriting(path, "Add to it with --cassette-mode auto")
         if path is not None and path.exists():
             self._rows = _read_replies(read_json(path), path)
 
@@ -501,7 +501,7 @@ class KeptModel(Model):
         return ModelFailure(
             FailureKind.CONTRACT_VIOLATION,
             f"was not asked, since only kept replies may be used, and {where} has none to this request{hint}",
-            remedy="Record the replies again, with --llm-cassette-mode auto.",
+            remedy="Record the replies again, with --cassette-mode auto.",
         )
 
     @override

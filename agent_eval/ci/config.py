@@ -417,9 +417,7 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
         _refuse_function(agent.name, "agent")
     elif not any_of_conversations(fields["suite"]):
         agent = None
-        refuse_without_agent(
-            rows, spell=_spelled, origin=lambda row: f" (from {values[row.name].source})"
-        )
+        refuse_without_agent(rows, spell=_spelled, origin=lambda row: f" (from {values[row.name].source})")
     return Settings(**fields, agent=agent)
 
 

@@ -228,7 +228,7 @@ def demo_agent(port: int, defects: tuple[str, ...]) -> None:
     agents = count(len(domains_by_agent()), "AUI agent")
     lines = [
         f"Serving {agents} at {server.url}.{with_defects} Ctrl-C ends it.",
-        f"  AUI_API_KEY=any agent-eval run demo:hr --base-url {server.url} ...",
+        f"  AUI_API_KEY=any agent-eval run demo:hr --set agent.base_url={server.url} ...",
     ]
     emit("text", {}, lambda _colour: lines)
     with suppress(KeyboardInterrupt):

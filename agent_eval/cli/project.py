@@ -119,11 +119,7 @@ def _rows_of(path: Command) -> list[Option]:
         row
         for row in (*options_of(path), *settings_of(path))
         if row.name in title
-        or (
-            row.name in KEYS
-            and not KEYS[row.name].startswith("ci.")
-            and row.name != "baseline"
-        )
+        or (row.name in KEYS and not KEYS[row.name].startswith("ci.") and row.name != "baseline")
     ]
 
 

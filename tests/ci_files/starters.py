@@ -214,7 +214,7 @@ steps:
             - >-
               agent-eval run --suite "$${suite}" --agent-command "$${agent}"
               $${{{names}:+--agent-env "$${names}"}} --run-id "shards-$$BUILDKITE_BUILD_NUMBER"
-              --layout compact --out "shards/$$BUILDKITE_PARALLEL_JOB"
+              --set evidence.layout=compact --out "shards/$$BUILDKITE_PARALLEL_JOB"
               --shard "$$((BUILDKITE_PARALLEL_JOB + 1))/$$BUILDKITE_PARALLEL_JOB_COUNT"
           artifact_paths: shards/**/*
         - label: agent-eval
@@ -223,7 +223,7 @@ steps:
             - {_BUILDKITE_FETCH}
             - {_SHARDS_INSTALL}
             - buildkite-agent artifact download --step shards 'shards/**/*' .
-            - agent-eval merge shards/* --layout compact --out merged && {decide}
+            - agent-eval merge shards/* --out merged && {decide}
           artifact_paths: agent-eval-out/**/*
       END
 """

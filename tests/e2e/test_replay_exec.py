@@ -211,7 +211,16 @@ def test_a_pack_whose_agent_ran_in_an_impossible_way_is_refused(
 
 def test_tools_that_were_recorded_are_played_back(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text("def tools(name, arguments):\n    return {'stock': 4}\n")
-    run_loop(tmp_path, program(tmp_path), "--tools", "shop:tools", "--record", "answers.json")
+    run_loop(
+        tmp_path,
+        program(tmp_path),
+        "--tools",
+        "shop:tools",
+        "--cassette",
+        "answers.json",
+        "--cassette-mode",
+        "record",
+    )
     (tmp_path / "shop.py").unlink()
     assert replay(tmp_path, "--replay", "answers.json").json()["replay_passed"] is True
     stranger = ["--agent", f"command:{sys.executable} -S -E agent.py"]
@@ -234,7 +243,7 @@ def test_an_agent_that_prints_what_it_is_given_says_the_same_again(metadata: Any
     case = {"case_id": "a", "input": {"q": 1, "p": 2}, "metadata": metadata, "regex_patterns": ["'z': 1"]}
     (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
     arguments = ["run", "--suite", "suite.json", "--out", "pack", "--agent", "python:ordered:agent"]
-    recorded = ["--tools", "ordered:live", "--record", "tools.json"]
+    recorded = ["--tools", "ordered:live", "--cassette", "tools.json", "--cassette-mode", "record"]
     assert agent_eval(*arguments, *recorded, cwd=tmp_path).code == 0
     report = replay(tmp_path, "--replay", "tools.json").json()
     assert report["trace_mismatches"] == []

@@ -84,7 +84,7 @@ def decided() -> dict[str, Any]:
 def policy_file(**policy: Any) -> tuple[str, str]:
     """A policy by which no drop can hide behind chance, so that nothing but the trick stands in the way."""
     Path("gate.json").write_text(json.dumps({"deterministic": True, **policy}))
-    return "--policy", "gate.json"
+    return "--config", "gate.json"
 
 
 def by(preset: str) -> tuple[str, str]:

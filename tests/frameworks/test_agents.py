@@ -250,7 +250,9 @@ def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) 
 def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
     run: Any, name: str, said: str, problem: str
 ) -> None:
-    done = run(name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--max-steps", "4")
+    done = run(
+        name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--set", "limits.attempt.steps=4"
+    )
     assert re.search(problem, done.problem("c")), done.events("c")
     assert done.code == 4, done.text  # none of the cases could be judged
     if "raised" in problem:

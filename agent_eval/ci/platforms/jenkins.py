@@ -29,9 +29,7 @@ JENKINS = PlatformSpec(
             "text",
             "Jenkins: account that reads the base branch's job and artifacts.",
         ),
-        own_input(
-            "jenkins-token", "secret", "Jenkins: API token of that account."
-        ),
+        own_input("jenkins-token", "secret", "Jenkins: API token of that account."),
     ),
     secret_names=frozenset({"JENKINS_API_TOKEN", "JENKINS_SECRET", "JENKINS_AGENT_SECRET"}),
     remedies=Remedies(

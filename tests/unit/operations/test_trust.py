@@ -67,6 +67,6 @@ def test_keys_are_files_on_the_command_line(
     (tmp_path / "both.pub").write_bytes(OTHER.public.pem + KEY.public.pem)
     assert main([*compare, str(tmp_path / "both.pub")]) == 0
     gate = ["gate", "--compare", f"{candidate}/compare/baseline_delta.json", "--max-regressed-cases", "0"]
-    assert main([*gate, "--candidate-public-key", str(tmp_path / "other.pub")]) == 0
-    assert main([*gate, "--candidate-public-key", str(tmp_path / "key.pub")]) == 2
+    assert main([*gate, "--public-key", str(tmp_path / "other.pub")]) == 0
+    assert main([*gate, "--public-key", str(tmp_path / "key.pub")]) == 2
     assert '"untrusted_pack"' in capsys.readouterr().err
