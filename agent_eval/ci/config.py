@@ -362,7 +362,7 @@ def first_stated(
     runners = [spec for spec in platform_specs() if spec.input_prefix]
     of_runners = {spec.input_variable(name): name for name in inputs for spec in runners}
     places = (
-        [(flags.get(name, ""), f"--{name}" if inputs else f"--set {KEYS[name]}") for name in row.names],
+        [(flags.get(name, ""), f"--{name}" if inputs else f"--set {KEYS[row.name]}") for name in row.names],
         [(environ.get(key, ""), f"input {name}") for key, name in of_runners.items()],
         [(environ.get(variable(name), ""), variable(name)) for name in inputs],
         [(from_file.get(row.name, ""), f"{KEYS.get(row.name, row.name)} in {file_name}")],

@@ -69,8 +69,9 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     for row in rows:
         if row.name in stated or (row.name in texts and row.goes_to not in passed_over):
             params[parameter(row)] = _parsed(row, texts[row.name])
-        elif row.of_file:
-            params.setdefault(parameter(row), _parsed(row, row.default) if row.default else None)
+        elif row.default or not row.part:  # a part of a specification keeps its own default
+            unset = () if row.is_listed else None
+            params.setdefault(parameter(row), _parsed(row, row.default) if row.default else unset)
     if path in ("run", "stability-check"):
         _share_cassette(params)
     if "judging.judges" in on_command_line and (configs := params.get("judging__configs")):
@@ -133,9 +134,9 @@ def _texts(named: Path | None, rows: list[Option], context: click.Context) -> di
     if named is None and not file.is_file():
         return {}
     data = read_bytes(file, max_bytes=DEFAULT_LIMITS.max_bytes)
+    if is_policy(data, str(file)):
+        return {} if "config" in context.params else {"policy": str(file)}
     if "config" in context.params:
-        if is_policy(data, str(file)):
-            return {}
         context.params["config"] = None
     context.meta[RULES_OF_FILE] = True
     return dict(ProjectFile.parse(data, str(file), rows).texts)

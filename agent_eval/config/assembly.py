@@ -94,7 +94,7 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
     if repair is not None and "agent.command" not in places:
         raise UsageError(
             f"{spell(repair)} goes with an agent that is a program.",
-            remedy="Name the program with `agent`, as a command line.",
+            remedy="Name the program with --propose-command, or with `agent: {run: COMMAND}` in agent-eval.yml.",
             field=repair.name,
         )
 

@@ -65,7 +65,6 @@ OPTIONS: Mapping[str, str] = {
     "conversations": "Write `demo conversations`.",
     "list-defects": "Write `--defect list`.",
     "suite-format": "Write `schema show conversations`, or `schema show` for suites of cases.",
-    "report-title": "Write `--title`.",
     "dask-scheduler": "Write `--executor dask:tcp://HOST:8786`.",
     "llm-cassette": "Write `--cassette FILE`.",
     "llm-cassette-mode": "Write `--cassette-mode`.",
@@ -83,6 +82,7 @@ OPTIONS: Mapping[str, str] = {
 """By name as an option; as an input it is the same, as a variable `AGENT_EVAL_NAME` or `INPUT_NAME`."""
 
 OF_OTHER_COMMANDS: Mapping[str, str] = {
+    "report-title": "Write `--title`.",
     "replay": "Write `--cassette FILE --cassette-mode replay`.",
     "policy": "Write `--config FILE`, which may hold a policy alone; or `policy: FILE` in agent-eval.yml.",
     "agent-url": "Write `--agent https://…`, or `agent: https://…` in agent-eval.yml.",
@@ -144,13 +144,15 @@ def gone_option(name: str, written: str | None = None) -> UsageError | None:
     """The error for an option that is gone, as it was `written` if not as `--NAME`; None for another name."""
     sentence = OPTIONS.get(name) or (OF_OTHER_COMMANDS.get(name) if written is None else None)
     if sentence is None:
-        return _moved(f"--{name}", name) if written is None and name in KEYS else None
+        return None
     return UsageError(f"{written or f'--{name}'} is gone.", remedy=sentence, field=name)
 
 
-def _moved(written: str, name: str) -> UsageError:
-    """The error for an option that is a key of the file."""
-    key = KEYS[name]
+def moved_option(name: str, written: str) -> UsageError | None:
+    """The error for an option that is a key of the file, as it was `written`; None for another name."""
+    key = KEYS.get(name)
+    if key is None:
+        return None
     line = f"{key.replace('.', ': {')}: VALUE" + "}" * key.count(".")
     remedy = f"Write `{line}` in agent-eval.yml, or `--set {key}=VALUE`."
     return UsageError(f"{written} is now the key `{key}` of agent-eval.yml.", remedy=remedy, field=name)
@@ -166,7 +168,7 @@ def gone_variable(names: Iterable[str], moved: Iterable[str] = ()) -> UsageError
     gone |= {f"INPUT_{name.upper().replace('-', '_')}": name for name in known}
     for passed in sorted(gone.keys() & set(names)):
         name, written = gone[passed], f"The variable {passed}"
-        return gone_option(name, written) or _moved(written, name)
+        return gone_option(name, written) or moved_option(name, written)
     return None
 
 

@@ -160,8 +160,10 @@ class ProjectFile:
                     remedy="Write it as --label model=small-1.",
                     field="label",
                 )
-        named = [f"{LABELS}.{key.strip()}={json.dumps(value)}" for key, _, value in (
-            label.partition("=") for label in labels)]
+        named = [
+            f"{LABELS}.{key.strip()}={json.dumps(value)}"
+            for key, _, value in (label.partition("=") for label in labels)
+        ]
         of_model = [f"judge_model={json.dumps(model)}"] if model else []
         return cls.of_settings([*settings, *named, *of_model], rows).texts
 
@@ -227,7 +229,13 @@ def _unknown(key: str, value: Any, source: str, text: str) -> InvalidInput | Usa
 
 def key_of_old_name(name: str) -> str | None:
     """The key of what an option's own name stated in a file of earlier versions; None for another name."""
-    return KEYS.get({"judges": "judge", "agent-model": "model"}.get(name, name))
+    return KEYS.get(_EARLIER_NAMES.get(name, name))
+
+
+_EARLIER_NAMES = {
+    **{"judges": "judge", "agent-model": "model", "replay": "cassette", "report-title": "title"},
+    "agent-openai-base-url": "base-url",
+}
 
 
 def written_anew(key: str, value: Any) -> str:

@@ -162,7 +162,7 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
     Path("mine.json").write_text('{"min_pass_rate": 0.3, "max_regressed_cases": 2}')
     gate = ("gate", "--compare", "bad", "--baseline", "good")
     cli.out(*gate, "--config", "gate.yml", code=1)
-    decision = cli.json(*gate, "--config", "gate.yml", "--config", "mine.json")
+    decision = cli.json(*gate, "--set", "policy=gate.yml", "--config", "mine.json")
     assert decision["decided_by"] == "policy"
     assert {name: limit for name, limit in decision["thresholds"].items() if limit is not None} == {
         "min_pass_rate": 0.3,
@@ -171,7 +171,7 @@ def test_a_config_overrides_what_a_policy_says_and_both_hold_the_same_keys(
     }
 
 
-@pytest.mark.parametrize("flag", ["--config", "--config"])
+@pytest.mark.parametrize("flag", ["--config"])
 def test_a_key_that_is_gone_comes_with_what_replaces_it(flag: str, cli: Shell) -> None:
     Path("gate.yml").write_text("thresholds: {min_pass_rate: 0.9}\n")
     found = cli.error("gate", "--compare", "bad", flag, "gate.yml")
