@@ -187,7 +187,7 @@ def judge_agreement(runs: tuple[str, ...], labels: Path, out: Path | None, outpu
 
     Says how often the judge is right when it fails and when it passes a conversation, which disagreements to
     read, and which conversations to label next. With --out, a later run takes the record as its
-    --judge-agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
+    judge_model.agreement: advisory criteria count once 30 cases of each verdict have at most 3 errors.
     """
     from agent_eval.operations.judge_agreement import judge_agreement as measured
 

@@ -128,7 +128,9 @@ def test_the_plugin_is_described_as_buildkite_wants_it() -> None:
     jsonschema.Draft7Validator.check_schema(plugin["configuration"])
     configuration = jsonschema.Draft7Validator(plugin["configuration"])
     assert not list(
-        configuration.iter_errors({"suite": ["a.json", "b.json"], "trials": 3, "case-commands": True})
+        configuration.iter_errors(
+            {"suite": ["a.json", "b.json"], "trials": 3, "allow-fork-with-secrets": True}
+        )
     )
     assert list(configuration.iter_errors({"suites": "a.json"}))
     assert list(configuration.iter_errors({"comment": "sometimes"}))

@@ -247,9 +247,7 @@ def test_the_evidence_of_gitlab_names_the_image_of_the_job(
     environ: dict[str, str], image: str, template: str
 ) -> None:
     job = yaml.safe_load((TEMPLATES / template).read_text())["agent-eval"]
-    script = [
-        line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_LABEL"') for line in job["script"]
-    ]
+    script = [line.replace("agent-eval ci", 'printf %s "$AGENT_EVAL_LABEL"') for line in job["script"]]
     done = subprocess.run(["/bin/sh", "-ec", "\n".join(script)], env=environ, capture_output=True, check=True)
     assert done.stdout.decode() == image
 
