@@ -33,8 +33,9 @@ class _JobCommand(TableCommand):
                 [*(f"--{name}" for name in row.names), row.field],
                 multiple=row.is_listed,
                 metavar=metavar(row),
+                detail=row.detail,
                 default=None,
-                help=row.help,
+                help=row.help + (f"  [default: {row.default}]" if row.default else ""),
                 hidden=row.hidden,
                 is_flag=False,
                 # A switch without a value is on.
@@ -42,6 +43,14 @@ class _JobCommand(TableCommand):
             )
             for row in INPUTS
         ]
+
+    def of_platform(self) -> tuple[str, ...]:
+        """Name the inputs of the platform that this is; outside CI, of a directory of earlier runs."""
+        import os
+
+        from agent_eval.ci.platforms.catalog import detected_platform
+
+        return tuple(row.name for row in detected_platform(os.environ).inputs)
 
 
 @click.command(cls=_JobCommand, path="ci")

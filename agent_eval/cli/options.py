@@ -47,9 +47,40 @@ class TableCommand(click.Command):
         from agent_eval.config.table import options_of
 
         return [
-            Flag([*map(flag_of, option.names), parameter(option)], **_declaration(option))
+            Flag(
+                [*map(flag_of, option.names), parameter(option)], detail=option.detail, **_declaration(option)
+            )
             for option in options_of(self.path)
         ]
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the help: with `-h` the options that most people need, with `--help` all, both in groups."""
+        from agent_eval.config.rows.groups import EXAMPLES, GROUPS, OF_THE_PLATFORM, SHORT
+
+        flags = {row.opts[0].lstrip("-"): row for row in self.get_params(ctx) if isinstance(row, Flag)}
+        shown = {name: record for name, row in flags.items() if (record := row.get_help_record(ctx))}
+        short = SHORT.get(self.path, ()) if SHORT_HELP in (ctx.find_root().obj or ()) else ()
+        self.format_usage(ctx, formatter)
+        if short:
+            formatter.write(f"\n{self.get_short_help_str(200)}\n")
+        else:
+            self.format_help_text(ctx, formatter)
+        groups = {**GROUPS, OF_THE_PLATFORM: self.of_platform()}
+        if self.path not in SHORT:
+            groups = {"Options": tuple(shown)}
+        count = sum(name in shown for members in groups.values() for name in members)
+        for heading, members in ({"Options": short} if short else groups).items():
+            if rows := [shown[name] for name in members if name in shown]:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
+        if self.path in EXAMPLES:
+            formatter.write("\nExamples:\n" + "".join(f"  {line}\n" for line in EXAMPLES[self.path]))
+        if short:
+            formatter.write(f"\nAll {count} options: {ctx.command_path} --help\n")
+
+    def of_platform(self) -> tuple[str, ...]:
+        """Name the options that only this job's CI platform has."""
+        return ()
 
 
 def flag_of(name: str) -> str:
@@ -62,13 +93,36 @@ def parameter(option: Option) -> str:
     return option.goes_to.replace(".", "__")
 
 
+SHORT_HELP = "-h"
+
+SHOWN_AS_ALIAS = frozenset({"test", "loops", "debug", "provider"})
+"""Options that the help of `aui-evals` shows, by which name its specification has them."""
+
+
 class Flag(click.Option):
-    """A flag that accepts several names; help and error messages have only the first."""
+    """A flag that accepts several names; help and error messages have only the first.
+
+    `detail` is what the reference says beside the help.
+    """
+
+    def __init__(self, *arguments: Any, detail: str = "", **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.detail = detail
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Show only the first name."""
-        with self._one_name():
-            return super().get_help_record(ctx)
+        """Show only the first name, and of a hidden one nothing unless `aui-evals` has it."""
+        from agent_eval.cli.main import ALIAS
+
+        hidden, self.hidden = (
+            self.hidden,
+            self.hidden
+            and not (ctx.find_root().info_name == ALIAS and self.opts[0].lstrip("-") in SHOWN_AS_ALIAS),
+        )
+        try:
+            with self._one_name():
+                return super().get_help_record(ctx)
+        finally:
+            self.hidden = hidden
 
     def get_error_hint(self, ctx: click.Context | None) -> str:
         """Name only the first name."""

@@ -50,7 +50,6 @@ OPTIONS: Mapping[str, str] = {
     "its own; `--parallel` says how many cases run at once.",
     "replay-evidence": "Remove it; a later step with `agent-eval replay --run OUT/SUITE` fails where a "
     "verdict is another one.",
-    "summary-json": "Remove it: the summary is `run/summary.json` in the pack, and `--format json` has it.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
     "require-signature": "Write `--require signature`.",

@@ -69,6 +69,8 @@ RUN: tuple[Option, ...] = (
            goes_to="label_values", commands=("run", "ci"), metavar="KEY=VALUE",
            detail="Keys: agent_version, model, prompt_hash, policy_hash, container_image, git_commit, "
            "dependency_lock_hash, seed."),
+    Option("summary-json", "path", "Also write the pack's run/summary.json to this file.",
+           goes_to="summary_json", commands=("run",), metavar="FILE", hidden=True),
     Option("agent-version", "text", "Version of the agent.", goes_to="identity.agent_version",
            commands=("run",), default="unknown", hidden=True),
     Option("model", "text", "Model of the agent; asked where only an endpoint is named.",

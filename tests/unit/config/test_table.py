@@ -38,7 +38,7 @@ SPECIFICATIONS: dict[Command, type] = {
 """What the commands build of their options; every other one has them as parameters of its function."""
 
 NOT_OF_THE_SPECIFICATION = {
-    *("output_format", "execution_mode", "verbose", "quiet", "config", "set_values", "label_values", "judge_model"),
+    *("output_format", "execution_mode", "verbose", "quiet", "config", "set_values", "label_values", "judge_model", "summary_json"),
     *("run_agent", "public_key", "trust_pack", "allowed_drift"),
 }
 
