@@ -90,6 +90,8 @@ def _share_cassette(params: dict[str, Any]) -> None:
     if file is None:
         return
     content = read_json(file) if file.is_file() else None
+    if content is None and mode == "record":  # a new file: the first part that is written must not stop the other
+        params["judging__llm__cassette_mode"] = "auto"
     content = content if isinstance(content, dict) else {}
     if params["agent__tools"] and mode != "replay":
         params["agent__cassette_mode"] = "record" if mode == "record" or not content else "update"

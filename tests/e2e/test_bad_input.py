@@ -270,7 +270,7 @@ def test_compare_refuses_what_is_not_a_pack(where: str, packs: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", ("line 1",)),
+        ("{", ("line 2",)),
         ('{"min_pass_rat": 1}', ("min_pass_rat",)),
         ('{"max_regressed_cases": 0.5}', ("max_regressed_cases",)),
     ],

@@ -141,7 +141,7 @@ def test_no_secret_is_in_anything_that_the_job_leaves_or_sends(tmp_path: Path, p
         runner.write_suite(telling_case("a"))
         runner.upload(runner.push(), 400)
         runner.write_suite(telling_case("a"), telling_case("b"))
-        recorded = runner.pull_request(environ=CANARIES, report_title=f"Agent {CANARIES['MY_API_TOKEN']}")
+        recorded = runner.pull_request(environ=CANARIES, title=f"Agent {CANARIES['MY_API_TOKEN']}")
         live = runner.pull_request(
             run_id=501,
             environ=CANARIES,

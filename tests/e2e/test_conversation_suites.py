@@ -43,14 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def command(name: str, server: DemoServer, *arguments: str) -> list[str]:
-    model = (
-        "--provider",
-        "scripted",
-        "--set",
-        "judge_model.script=script.json",
-        "--llm-key",
-        f"llm-{CANARY}",
-    )
+    model = ("--judge-model", "scripted:script.json", "--llm-key", f"llm-{CANARY}")
     return [name, *arguments, "--set", f"agent.base_url={server.url}", *model]
 
 

@@ -150,8 +150,8 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path, address: str, code: int, 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--executor", "dask"], "--dask-scheduler"),
-        (["--dask-scheduler", "tcp://x:1"], "--executor dask"),
+        (["--executor", "dask"], "--executor is `local`, or `dask:`"),
+        (["--dask-scheduler", "tcp://x:1"], "--dask-scheduler is gone"),
     ],
 )
 def test_flags_that_do_not_go_together(tmp_path: Path, flags: list[str], said: str) -> None:

@@ -56,7 +56,7 @@ def test_a_call_with_a_secret_is_found_in_the_recording_and_in_the_pack(tmp_path
     )
     assert recorded.json()["summary"]["passed_cases"] == 1
     assert SECRET not in (tmp_path / "tools.json").read_text()
-    again = ["--out", "again", "--replay", "tools.json"]
+    again = ["--out", "again", "--cassette", "tools.json"]
     assert run(tmp_path, *agent, *again, environ=environ).json()["summary"]["passed_cases"] == 1
     answers = {
         "tool_response_cassette": [

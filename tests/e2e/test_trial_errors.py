@@ -144,7 +144,7 @@ def test_an_integer_beyond_64_bits_reaches_a_tool_of_a_python_agent_and_comes_ba
     assert call["input"] == {"id": str(WIDE)}, "no reader of 64 bits may change the evidence"
     assert answer["output"]["id"] == str(WIDE)
     assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
-    replayed = [*arguments[:-1], "again", *agent[:2], "--replay", "tools.json"]
+    replayed = [*arguments[:-1], "again", *agent[:2], "--cassette", "tools.json"]
     assert agent_eval(*replayed, "--format", "json", cwd=tmp_path).json()["summary"]["error_cases"] == 0
 
 
