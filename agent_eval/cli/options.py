@@ -39,7 +39,7 @@ class TableCommand(click.Command):
         if "set_values" in ctx.params and self.path != "ci":
             from agent_eval.cli.project import fill_in
 
-            fill_in(self.path, ctx, parameter)
+            ctx.meta[STATED] = fill_in(self.path, ctx, parameter)
         return super().invoke(ctx)
 
     def flags(self) -> list[click.Parameter]:

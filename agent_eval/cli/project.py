@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agent_eval.cli.options import STATED
 from agent_eval.errors import AgentEvalError, UsageError
 
 if TYPE_CHECKING:
@@ -30,11 +29,12 @@ _READ_NO_FILE = ("replay", "validate")
 _NAMES_AN_AGENT = ("agent.command", "agent.url", "agent.name", "agent.base_url")
 
 
-def fill_in(path: Command, context: click.Context, parameter: Callable[[Option], str]) -> None:
+def fill_in(path: Command, context: click.Context, parameter: Callable[[Option], str]) -> list[Option]:
     """Give the parameters of a command the values of the file, where the command line gives none.
 
     The file's agent runs the file's suites, and those that the command line names and that have no traces.
-    `parameter` names the parameter of an option.
+    `parameter` names the parameter of an option. Returns the options that `--set` and its like state, which
+    count as given by the user.
 
     Raises:
         AgentEvalError: The file cannot be read, or has an unknown key, or a wrong value.
@@ -52,7 +52,6 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     if model is not None:
         texts = {name: text for name, text in texts.items() if name not in OF_THE_MODEL}
     texts |= stated
-    context.meta[STATED] = [row for row in rows if row.name in stated]
     on_command_line = {row.goes_to for row in rows if _is_given(context, parameter(row))}
     on_command_line |= {"config"} if named is not None else set()
     passed_over = set(on_command_line)
@@ -77,6 +76,7 @@ def fill_in(path: Command, context: click.Context, parameter: Callable[[Option],
     if "judging.judges" in on_command_line and (configs := params.get("judging__configs")):
         judges = params["judging__judges"]
         params["judging__configs"] = {name: configs[name] for name in judges if name in configs}
+    return [row for row in rows if row.name in stated]
 
 
 def _share_cassette(params: dict[str, Any]) -> None:
@@ -90,7 +90,7 @@ def _share_cassette(params: dict[str, Any]) -> None:
     if file is None:
         return
     content = read_json(file) if file.is_file() else None
-    if content is None and mode == "record":  # a new file: the first part that is written must not stop the other
+    if content is None and mode == "record":  # the first part that is written must not stop the other
         params["judging__llm__cassette_mode"] = "auto"
     content = content if isinstance(content, dict) else {}
     if params["agent__tools"] and mode != "replay":

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent_eval.config.options import SECRET, Command, Option
-from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, LlmSpec, Output, RunSpec
 from agent_eval.config.rows.file import KEYS
+from agent_eval.config.spec import AgentSpec, Identity, Judging, Limits, LlmSpec, Output, RunSpec
 from agent_eval.config.table import ROWS, options_of, settings_of
 from agent_eval.config.values import texts_of
 from agent_eval.contracts.execution import AttemptLimits, RunLimits, TrialLimits
@@ -94,7 +94,7 @@ def check_agent(asked: Iterable[Option], *, spell: Callable[[Option], str]) -> N
     if repair is not None and "agent.command" not in places:
         raise UsageError(
             f"{spell(repair)} goes with an agent that is a program.",
-            remedy="Name the program with --propose-command, or with `agent: {run: COMMAND}` in agent-eval.yml.",
+            remedy="Name the program with --propose-command, or as `agent: {run: COMMAND}` in the file.",
             field=repair.name,
         )
 

@@ -233,7 +233,10 @@ def key_of_old_name(name: str) -> str | None:
 
 
 _EARLIER_NAMES = {
-    **{"judges": "judge", "agent-model": "model", "replay": "cassette", "report-title": "title"},
+    "judges": "judge",
+    "agent-model": "model",
+    "replay": "cassette",
+    "report-title": "title",
     "agent-openai-base-url": "base-url",
 }
 

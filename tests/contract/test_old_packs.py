@@ -351,7 +351,8 @@ WRITTEN_BY = {
     "candidate": (
         "2026-01-14T10:00:00+02:00",
         f"run --suite candidate.json {judging(RECORDED_JUDGES)} --agent-version 2 --seed 7 --prompt-hash p2 "
-        f"--model example-small-2026-01 --git-commit {'2' * 40} --run-id 'candidate <2>' --set evidence.layout=files",
+        f"--model example-small-2026-01 --git-commit {'2' * 40} --run-id 'candidate <2>' "
+        "--set evidence.layout=files",
     ),
     "agent-without-repairs": (
         "2026-01-15T10:00:00+00:00",

@@ -71,5 +71,5 @@ EXAMPLES: Mapping[Command, tuple[str, ...]] = {
         "agent-eval gate --run runs/candidate --min-pass-rate 0.95",
     ),
     "stability-check": ('agent-eval stability-check --suite s.json --agent "python agent.py" --runs 5',),
-    "replay": ("agent-eval replay --run runs/candidate", "agent-eval replay --run-agent --run runs/candidate"),
+    "replay": ("agent-eval replay --run runs/candidate", "agent-eval replay --run-agent --run runs/main"),
 }

@@ -37,8 +37,8 @@ RUN: tuple[Option, ...] = (
     Option("judge", "list", "Judge by name, or `module:Class`. Repeatable.", goes_to="judging.judges",
            commands=("run", "stability-check", "replay", "rejudge"), of_file=("ci",), metavar="NAME",
            aliases=("judges",),
-           detail="Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output. A suite "
-           "of conversations has `strict` and `llm`."),
+           detail="Default: tool_contract, policy, trajectory_step, regex, json_schema, final_output. A "
+           "suite of conversations has `strict` and `llm`."),
     Option("judge-config", "path", "File with the judges' configuration, by judge name.",
            goes_to="judging.judge_config", commands=("run", "stability-check", "replay", "rejudge"),
            of_file=("ci",), metavar="FILE"),
@@ -127,7 +127,7 @@ AGENT: tuple[Option, ...] = (
            "again, and no fault of the agent."),
     Option("setup-command", "script", "Shell commands that install what the agent needs, run once.",
            goes_to="setup.command", of_file=("ci",), metavar="COMMANDS",
-           detail="Run by `sh -e` in the agent's place; they see no variable but `PATH`, `HOME` and the like."),
+           detail="Run by `sh -e` in the agent's place; they see `PATH`, `HOME` and the like alone."),
     Option("setup-env", "variables", "Environment variables that setup may see as well.",
            goes_to="setup.environment", of_file=("ci",), metavar="NAME"),
     Option("setup-timeout-seconds", "amount", "How long setup may take.", goes_to="setup.seconds",
@@ -255,6 +255,6 @@ LIMITS: tuple[Option, ...] = (
            goes_to="limits.run.seconds", of_file=RUNS_AN_AGENT, unit="seconds", bounds=SECONDS_BOUNDS),
     Option("max-run-cost", "amount", "US dollars for a whole run; --resume goes on.",
            goes_to="limits.run.cost_usd", commands=RUNS_AN_AGENT, unit="USD",
-           detail="In the CI job, the first run has half of it, and what is run again the other half; a first "
-           "run that is cut short is not evaluated."),
+           detail="In the CI job, the first run has half of it, and what is run again the other half; a "
+           "first run that is cut short is not evaluated."),
 )

@@ -35,7 +35,10 @@ def run(*flags: str, command: str = "run-loop") -> int:
         ([*AGENT, "--replay", "b"], "--replay is gone"),
         ([*AGENT, "--max-steps", "3"], "--max-steps is now the key `limits.attempt.steps`"),
         ([*AGENT, "--propose-command", "x"], "Several agents are named: by --agent-command and --agent"),
-        (["--agent-command", "x", "--set", "agent.base_url=http://h"], "by --agent-command and --set agent.base_url"),
+        (
+            ["--agent-command", "x", "--set", "agent.base_url=http://h"],
+            "by --agent-command and --set agent.base_url",
+        ),
         (["--set", "agent.url=localhost"], "'localhost' is not an address such as https://host/path"),
         ([*AGENT, "--repair-command", "x"], "--repair-command goes with an agent that is a program"),
         ([*AGENT, "--workers", "2"], "--workers is gone"),

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent_eval.config.gone import OPTIONS, POLICY_KEYS, gone_option, gone_policy_key, gone_variable, moved_option
+from agent_eval.config.gone import (
+    OPTIONS,
+    POLICY_KEYS,
+    gone_option,
+    gone_policy_key,
+    gone_variable,
+    moved_option,
+)
 from agent_eval.contracts.policy import GatePolicy
 from agent_eval.gate.policy_file import parse_policy
 

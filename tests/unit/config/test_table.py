@@ -38,7 +38,17 @@ SPECIFICATIONS: dict[Command, type] = {
 """What the commands build of their options; every other one has them as parameters of its function."""
 
 NOT_OF_THE_SPECIFICATION = {
-    *("output_format", "execution_mode", "verbose", "quiet", "config", "set_values", "label_values", "judge_model", "summary_json"),
+    *(
+        "output_format",
+        "execution_mode",
+        "verbose",
+        "quiet",
+        "config",
+        "set_values",
+        "label_values",
+        "judge_model",
+        "summary_json",
+    ),
     *("run_agent", "public_key", "trust_pack", "allowed_drift"),
 }
 
@@ -275,9 +285,7 @@ def test_every_limit_that_changes_verdicts_is_recorded() -> None:
     assert not any(recorded for place, recorded in limits.items() if place.startswith("limits.run."))
 
 
-@pytest.mark.parametrize(
-    "option", [pytest.param(row, id=row.goes_to) for row in ROWS if row.part in PARTS]
-)
+@pytest.mark.parametrize("option", [pytest.param(row, id=row.goes_to) for row in ROWS if row.part in PARTS])
 def test_the_default_of_a_row_is_that_of_its_field(option: Option) -> None:
     if not option.default or option.name == "max-repairs":
         return

@@ -195,9 +195,7 @@ def test_a_case_whose_criterion_changed_is_not_compared_and_costs_no_call(suite:
 
 def test_a_cluster_is_not_asked_to_judge_with_a_model(suite: Path, tmp_path: Path):
     spec = spec_of(suite, tmp_path / "run")
-    judged = Judging(
-        judges=("llm",), llm=spec.judging.llm, executor="dask:tcp://127.0.0.1:9"
-    )
+    judged = Judging(judges=("llm",), llm=spec.judging.llm, executor="dask:tcp://127.0.0.1:9")
     with pytest.raises(UsageError, match="asked from this machine"):
         run_suite(RunSpec(suite=suite, output=spec.output, judging=judged), environ={})
 
