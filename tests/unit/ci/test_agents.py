@@ -16,7 +16,7 @@ def test_agent__gets_limits_headers_and_recorded_answers() -> None:
     given = settings_of(
         agent_url="https://a.example.org",
         agent_header="Authorization=MY_AGENT",
-        replay="answers.json",
+        cassette="answers.json",
         max_steps="7",
         max_tool_calls="8",
         max_case_tokens="9",
