@@ -144,8 +144,8 @@ def wrong_value(stated: StatedValue, row: Option, wanted: str, *, quoted: bool =
     """Build the error for a wrong value. A secret is never quoted, not even a broken one."""
     value = f" {stated.text[:80]!r}" if quoted and row.kind not in SECRET else ""
     return UsageError(
-        f"{row.name}:{value} is not {wanted} (from {stated.source}).",
-        remedy=f"Set `{row.name}` to {wanted}." if quoted else "Correct the value.",
+        f"{_name_of(row)}:{value} is not {wanted} (from {stated.source}).",
+        remedy=f"Set `{_name_of(row)}` to {wanted}." if quoted else "Correct the value.",
         field=row.name,
     )
 
@@ -419,6 +419,10 @@ def settings_from(values: Mapping[str, StatedValue], *, complete: bool = True) -
         agent = None
         refuse_without_agent(rows, spell=_spelled, origin=lambda row: f" (from {values[row.name].source})")
     return Settings(**fields, agent=agent)
+
+
+def _name_of(row: Option) -> str:
+    return row.name if row.name in INPUT_BY_NAME else KEYS[row.name]
 
 
 def _spelled(row: Option) -> str:

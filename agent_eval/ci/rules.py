@@ -329,7 +329,7 @@ def rules_of(in_force: Held, versions: Versions) -> Rules:
     if settings.baseline_public_key is not None and key is None:
         raise InvalidInput(
             f"The public key {settings.baseline_public_key} does not exist.",
-            remedy="Correct `baseline-public-key`, and commit the key to the base branch.",
+            remedy="Correct `baseline.public_key`, and commit the key to the base branch.",
             file=str(settings.baseline_public_key),
             field="baseline-public-key",
         )

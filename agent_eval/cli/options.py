@@ -58,7 +58,7 @@ class TableCommand(click.Command):
         from agent_eval.config.rows.groups import EXAMPLES, GROUPS, OF_THE_PLATFORM, SHORT
 
         flags = {row.opts[0].lstrip("-"): row for row in self.get_params(ctx) if isinstance(row, Flag)}
-        shown = {name: record for name, row in flags.items() if (record := row.get_help_record(ctx))}
+        records = {name: record for name, row in flags.items() if (record := row.get_help_record(ctx))}
         short = SHORT.get(self.path, ()) if SHORT_HELP in (ctx.find_root().obj or ()) else ()
         self.format_usage(ctx, formatter)
         if short:
@@ -67,10 +67,10 @@ class TableCommand(click.Command):
             self.format_help_text(ctx, formatter)
         groups = {**GROUPS, OF_THE_PLATFORM: self.of_platform()}
         if self.path not in SHORT:
-            groups = {"Options": tuple(shown)}
-        count = sum(name in shown for members in groups.values() for name in members)
+            groups = {"Options": tuple(records)}
+        count = sum(name in records for members in groups.values() for name in members)
         for heading, members in ({"Options": short} if short else groups).items():
-            if rows := [shown[name] for name in members if name in shown]:
+            if rows := [records[name] for name in members if name in records]:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
         if self.path in EXAMPLES:

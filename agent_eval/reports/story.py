@@ -395,7 +395,7 @@ def _to_do_about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
     if reruns.base_problem is not None:
         return "Mend the set-up that the base needs on main, then run this again."
     if reruns.cut is not None:
-        return "Raise `max-run-seconds` or `max-run-cost`, or run the job again."
+        return "Raise `limits.run.seconds` or `max-run-cost`, or run the job again."
     if reruns.base_runs == "none":
         return "Set `base-agent`, so that the base runs beside this change."
     never = {row.case_id for row in (*reruns.cases, *reruns.late)}

@@ -114,8 +114,6 @@ def test_no_secret_that_a_judges_model_repeats_is_in_anything_that_is_left(sessi
             "reused",
             "--judge",
             "llm",
-            "--reuse-rulings",
-            "first",
             *model,
         )
         assert asked == 4

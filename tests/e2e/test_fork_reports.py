@@ -238,7 +238,7 @@ def test_a_pull_request_that_the_evidence_names_is_not_commented_on(
         ({"event": "pull_request_target"}, {}, "no run of a pull request"),
         ({"status": "in_progress"}, {}, "is not finished"),
         ({}, {"report_run_id": "501"}, "There is no workflow run 501"),
-        ({}, {"baseline_workflow": ""}, "needs `baseline-workflow`"),
+        ({}, {"baseline_workflow": ""}, "needs `baseline.job`"),
         ({}, {"github_token": ""}, "needs `github-token`"),
         ({}, {"event": "pull_request"}, "may have written"),
         ({}, {"event": "push"}, "may have written"),

@@ -226,7 +226,7 @@ class StoredRun(BaseModel):
 
     Attributes:
         number: Grows with time; names the directory.
-        artifact: Name of the evaluation's evidence, `baseline-artifact`.
+        artifact: Name of the evaluation's evidence, `baseline.artifact`.
         branch: The branch that was checked out; None where none was.
         commit: The commit that was checked out; None when unknown.
         created_at: ISO 8601.
