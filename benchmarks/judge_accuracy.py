@@ -28,7 +28,7 @@ from benchmarks.planted.suites import suite_with_faults
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "judge_accuracy.json"
-GUIDE = HERE.parent / "docs" / "guides" / "benchmark-suites.md"
+PAGE = HERE / "README.md"
 CASES, RATE, SEED = 500, 0.5, 2026
 """Cases of each archetype, the share with a fault, and the seed."""
 
@@ -105,7 +105,7 @@ def share(part: int, whole: int) -> str:
 
 
 def table(results: dict[str, Any]) -> list[str]:
-    """The table of the guide."""
+    """The table of the page on benchmarks."""
     lines = ["| judge | planted | found | false alarms | precision | recall | what it missed |"]
     lines.append("|---|---:|---:|---:|---:|---:|---|")
     for name, row in results["judges"].items():
@@ -113,15 +113,16 @@ def table(results: dict[str, Any]) -> list[str]:
         recall = share(row["found"], row["planted"])
         wrong = ", ".join(f"{fault.replace('_', ' ')} ({number})" for fault, number in row["wrong"].items())
         figures = f"{row['planted']} | {row['found']} | {row['false_alarms']} | {precision} | {recall}"
-        lines.append(f"| [`{name}`](judges.md#{name}) | {figures} | {wrong} |")
+        lines.append(f"| [`{name}`](../docs/guides/judges.md#{name}) | {figures} | {wrong} |")
     lines += [
-        f"| [`{name}`](judges.md#{name}) | – | – | – | – | – | {why} |" for name, why in NOT_MEASURED.items()
+        f"| [`{name}`](../docs/guides/judges.md#{name}) | – | – | – | – | – | {why} |"
+        for name, why in NOT_MEASURED.items()
     ]
     return lines
 
 
 def with_table(page: str, lines: Iterable[str]) -> str:
-    """The guide with the table between its marks."""
+    """The page with the table between its marks."""
     before, begin, rest = page.partition("<!-- judges -->\n")
     _, end, after = rest.partition("<!-- end of judges -->")
     return before + begin + "\n".join(lines) + "\n" + end + after
@@ -135,7 +136,7 @@ def main() -> None:
     print("\n".join(table(results)))
     if arguments.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
-        GUIDE.write_text(with_table(GUIDE.read_text(encoding="utf-8"), table(results)), encoding="utf-8")
+        PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), table(results)), encoding="utf-8")
 
 
 if __name__ == "__main__":

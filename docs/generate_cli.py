@@ -73,7 +73,8 @@ def _sections(command: click.Command, path: str) -> Iterator[str]:
     help_text = " ".join(part.strip() for part in (command.help or "").splitlines() if part.strip())
     arguments = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
     usage = f"`{path} [OPTIONS] {' '.join(arguments)}`\n\n" if arguments else ""
-    yield f"## {path}\n\n{usage}{help_text}\n\n| option | meaning |\n|---|---|\n{table}\n"
+    options = f"\n| option | meaning |\n|---|---|\n{table}\n" if rows else ""
+    yield f"## {path}\n\n{usage}{help_text}\n{options}"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The reference pages that are made from the code when the site is built: inputs, judges, schemas, Python."""
+"""The reference pages that are made from the code when the site is built: inputs, schemas, Python."""
 
 from __future__ import annotations
 
@@ -16,22 +16,13 @@ import agent_eval
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.config.options import Option
 from agent_eval.config.rows.file import KEYS
-from agent_eval.judges.catalog import DEFAULT_JUDGES, JUDGES
 
 SCHEMAS = Path(agent_eval.__file__).parent / "schemas"
-API = (
-    "operations",
-    "judges",
-    "agents",
-    "evidence",
-    "comparison",
-    "gate",
-    "registry",
-    "suites",
-    "contracts",
-    "errors",
-)
-"""Packages and modules whose public names are the Python API, in the order of the page."""
+EXPORTED = ("agent_eval", "agent_eval.judges")
+"""Packages whose exported names stand on the page of Python with all that their docstrings say."""
+
+LISTED = ("agent_eval.operations", "agent_eval.contracts", "agent_eval.errors")
+"""Packages and modules of whose functions and classes the page has the first sentence."""
 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Attributes|Example|Examples):$")
 
@@ -40,7 +31,6 @@ def pages() -> dict[str, str]:
     """Make every page, by its path below docs/."""
     return {
         "reference/inputs.md": inputs(),
-        "reference/judges.md": judges(),
         "reference/schemas.md": schemas(),
         "reference/python.md": python(),
     }
@@ -83,34 +73,6 @@ def _input(row: Option) -> str:
     return f"| `{row.name}` | {default} | {_cell(row.help)}{choices}{notes} |"
 
 
-def judges() -> str:
-    """Make the page of the judges' configurations."""
-    lines = [
-        "# Judges and their configuration",
-        "",
-        "Each key goes into the file that `--judge-config` names, under the judge's name.",
-        "[Which judge do I want?](../guides/which-judge.md) chooses one; [judges](../guides/judges.md)",
-        "explains them.",
-    ]
-    for name in sorted(JUDGES):
-        module, _, attribute = JUDGES[name].partition(":")
-        judge = getattr(importlib.import_module(module), attribute)
-        default = " Runs by default." if name in DEFAULT_JUDGES else ""
-        lines += ["", f"## {name}", "", f"{_first_paragraph(judge)}{default}", "", *_fields(judge.Config)]
-        if "Attributes:" in (inspect.getdoc(judge.Config) or ""):
-            lines += ["", *_docstring(inspect.getdoc(judge.Config) or "")]
-    return "\n".join(lines) + "\n"
-
-
-def _fields(model: Any) -> Iterator[str]:
-    schema = model.model_json_schema()
-    yield "| key | type | default | |"
-    yield "|---|---|---|---|"
-    for name, field in schema.get("properties", {}).items():
-        default = "" if "default" not in field else f"`{_cell(json.dumps(field['default']))}`"
-        yield f"| `{name}` | {_type(field)} | {default} | {_cell(field.get('description', ''))} |"
-
-
 def schemas() -> str:
     """Make the page of the files' JSON Schemas."""
     lines = [
@@ -148,22 +110,30 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def python() -> str:
-    """Make the page of the Python API: every public function and class, with its docstring."""
+    """Make the page of the Python API: what is exported in full, and a line for each other name."""
     lines = [
         "# Python",
         "",
-        "Every box of the [architecture](../architecture.md) can be used from Python. Import names from",
-        "the module that their heading says. Examples run as tests.",
+        "What `agent_eval`, `agent_eval.judges` and `agent_eval.contracts` export stays the same within a",
+        "major version. Import names from the module that their heading says; `help(NAME)` has the rest.",
     ]
-    for package in API:
-        for module in _modules(f"agent_eval.{package}"):
-            members = list(_public(module))
-            if members:
-                lines += ["", f"## {module.__name__}", "", _first_paragraph(module)]
-            for name, member in members:
-                lines += ["", f"### {name} {{#{module.__name__}.{name}}}", "", *_signature(name, member), ""]
+    for package in map(importlib.import_module, EXPORTED):
+        lines += ["", f"## {package.__name__}", "", _first_paragraph(package)]
+        for name in package.__all__:
+            member = getattr(package, name)
+            if inspect.isfunction(member) or inspect.isclass(member):
+                lines += ["", f"### {name} {{#{package.__name__}.{name}}}", "", *_signature(name, member), ""]
                 lines += _docstring(inspect.getdoc(member) or "")
+    for place in LISTED:
+        lines += ["", f"## {place}", "", "| name | |", "|---|---|"]
+        for module in _modules(place):
+            within = f"{module.__name__}.".removeprefix(f"{place}.")
+            lines += [f"| `{within}{name}` | {_sentence(member)} |" for name, member in _public(module)]
     return "\n".join(lines) + "\n"
+
+
+def _sentence(member: Any) -> str:
+    return re.split(r"(?<=\.) ", _cell(_first_paragraph(member)), maxsplit=1)[0]
 
 
 def _modules(name: str) -> Iterator[ModuleType]:
@@ -171,11 +141,7 @@ def _modules(name: str) -> Iterator[ModuleType]:
     yield module
     if hasattr(module, "__path__"):
         for found in pkgutil.walk_packages(module.__path__, f"{name}."):
-            try:
-                yield importlib.import_module(found.name)
-            except ModuleNotFoundError:  # of a framework, whose package is not installed
-                if found.name.rpartition(".")[0] != "agent_eval.agents.frameworks":
-                    raise
+            yield importlib.import_module(found.name)
 
 
 def _public(module: ModuleType) -> Iterator[tuple[str, Any]]:

@@ -15,18 +15,10 @@ sys.path.insert(0, str(HERE))
 from reference_pages import overview, pages  # noqa: E402 - beside this file, which is in no package
 
 _OUTSIDE = re.compile(
-    r"\[([^\]]+)\]\((?:\.\./)+(?:C[A-Z]+\.md|SECURITY\.md|ci-templates|agent_eval|benchmarks|tests|examples)[^)]*\)"
+    r"\[([^\]]+)\]\((?:\.\./)*"
+    r"(?:C[A-Z]+\.md|SECURITY\.md|ci-templates|agent_eval|benchmarks|tests|examples|decisions/)[^)]*\)"
 )
-
-
-def on_config(config: Any) -> Any:
-    """Add the guides that `nav` does not list yet, so that none is missing from the site."""
-    listed = str(config.nav)
-    guides = sorted(path.name for path in (HERE / "guides").glob("*.md"))
-    missing = [f"guides/{name}" for name in guides if f"guides/{name}" not in listed]
-    if missing:
-        config.nav.append({"More guides": missing})
-    return config
+_ACTION = "](../../action.yml)"
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -38,5 +30,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Show links to files of the repository as their text: the site does not have these."""
-    return _OUTSIDE.sub(r"\1", markdown)
+    """Show links to files of the repository as their text; the site has what action.yml says as a page."""
+    return _OUTSIDE.sub(r"\1", markdown.replace(_ACTION, "](../reference/inputs.md)"))
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Let no cell without words be a heading of a table."""
+    return re.sub(r"<th( [^>]*)?></th>", r"<td\1></td>", html)

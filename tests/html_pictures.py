@@ -79,6 +79,7 @@ def _run(number: int) -> RunRecord:
     counts = {name: (count, 1) for name, count in passed.items()}
     commit = hashlib.sha1(f"run {number}".encode(), usedforsecurity=False).hexdigest()
     facts = {"model": "gpt-5-mini-2026-01-01", "git_commit": commit, **other}
+    facts["run_url"] = f"https://ci.example.org/runs/{number}"
     run = made_run(number, counts, **facts).run
     cost, latency = 0.0062 + 0.0004 * (number * 7 % 5), 2_100.0 + 90 * (number * 5 % 7)
     cases = {

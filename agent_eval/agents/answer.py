@@ -20,10 +20,10 @@ from pydantic import ValidationError
 from agent_eval.agents.base import AttemptEnded, AttemptResult, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Event
-from agent_eval.contracts.conversation import CONVERSATION_END
+from agent_eval.contracts.conversation import CONVERSATION_END, CONVERSATION_RESTART
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind, InvalidInput
-from agent_eval.models.usage import facts_of, figure_of
+from agent_eval.models.usage import AnswerFacts, facts_of, figure_of
 from agent_eval.storage.json import Limits, parse
 from agent_eval.text.spelling import nearest
 
@@ -199,15 +199,20 @@ def record_answer(recorder: Recorder, answer: dict[str, Any], seconds: float) ->
         last_output = record_events(recorder, answer.get("events") or [])
     except (ToolFault, LimitReached) as problem:
         return recorder.result(None, problem.failure, problem.problem)
-    output = answer.get("assistant_output", answer.get("output"))
-    if output is None and answer.get("error") is None and last_output is not None:
-        return recorder.result(last_output)
-    error = answer.get("error")
-    if error is None and output in (None, "") and not recorder.calls:
+    output, error = answer.get("assistant_output", answer.get("output")), answer.get("error")
+    facts, tokens = facts_of(answer), [AnswerFacts(usage=event.usage).tokens for event in recorder.events]
+    if output is None and error is None and last_output is not None:
+        output = last_output
+    elif error is None and output in (None, "") and not recorder.calls:
         return recorder.result(
             None, FailureKind.MISSING_OUTPUT, "answered with neither an output nor tool calls"
         )
-    recorder.record_message(output, seconds=seconds, facts=facts_of(answer))
+    else:
+        recorder.record_message(output, seconds=seconds, facts=facts)
+    try:
+        recorder.count_tokens(sum(filter(None, tokens)) if facts.tokens is None else facts.tokens)
+    except LimitReached as reached:
+        return recorder.result(output, reached.failure, reached.problem)
     if error is not None:
         words = error if isinstance(error, str) else json.dumps(error)
         return recorder.result(output, FailureKind.AGENT_ERROR, f"reported an error: {words[:2000]}")
@@ -222,7 +227,7 @@ def record_events(recorder: Recorder, events: list[dict[str, Any]]) -> Any:
         if event.get("parts"):
             event["parts"] = [_without_bytes(part) for part in event["parts"]]
         actor, kind = str(event.pop("actor", "agent")), str(event.pop("type"))
-        if kind == CONVERSATION_END:
+        if kind in (CONVERSATION_END, CONVERSATION_RESTART):
             continue  # only the loop of turns says why a conversation ended
         if kind == TOOL_CALL and actor != "user":
             recorder.count_call(str(event.get("tool") or ""), event.get("input"))

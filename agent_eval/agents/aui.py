@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from agent_eval.agents.aui_events import AuiAnswer, items_of, object_of, record_aui_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task
-from agent_eval.agents.http import HttpRequest, Service, status_in_words, unavailable
+from agent_eval.agents.http import HttpRequest, Service, once, status_in_words, unavailable
 from agent_eval.agents.recorder import LimitReached, Recorder
 from agent_eval.contracts import Case
 from agent_eval.errors import FailureKind, InvalidInput, NotEvaluable, UsageError
@@ -84,21 +84,28 @@ class Requests:
         self.last_seconds = 0.0
 
     def send(
-        self, service: Service, request: HttpRequest, *, is_first: bool = False, renew: Renew | None = None
+        self,
+        service: Service,
+        request: HttpRequest,
+        *,
+        is_first: bool = False,
+        is_message: bool = False,
+        renew: Renew | None = None,
     ) -> Mapping[str, Any]:
         """Send a request and return the object in its answer.
 
         Args:
             is_first: Whether it is the first of a conversation, so that a refusal is one of all.
+            is_message: Whether it changes the conversation, so that it must not arrive twice.
             renew: Returns the service with another token, to be asked once more after 401.
 
         Raises:
             RequestFailed: There is no usable answer.
             NotEvaluable: The service would refuse every conversation.
         """
-        reply = self._repeated(service, request)
+        reply = self._repeated(service, request, is_message=is_message)
         if renew is not None and reply.value is not None and reply.value.status == 401:
-            reply = self._repeated(renew(service), request)
+            reply = self._repeated(renew(service), request, is_message=is_message)
         answer = reply.value
         if answer is None:
             raise RequestFailed(reply)
@@ -117,7 +124,7 @@ class Requests:
         except InvalidInput:
             return None
 
-    def _repeated(self, service: Service, request: HttpRequest) -> Reply[Answer]:
+    def _repeated(self, service: Service, request: HttpRequest, *, is_message: bool = False) -> Reply[Answer]:
         recorder, limits, clocks = self._recorder, self._limits, self._surroundings.clocks
 
         def send() -> Reply[Answer]:
@@ -128,10 +135,10 @@ class Requests:
             recorder.seconds += self.last_seconds
             answer = reply.value
             if answer is not None and (answer.status in _BUSY or answer.status >= _SERVER_ERROR):
-                return unavailable(answer, limited=answer.status in _RATE_LIMITED)
-            if answer is not None and is_rate_limit(answer.status, answer.headers, answer.body):
-                return unavailable(answer, limited=True)
-            return reply
+                reply = unavailable(answer, limited=answer.status in _RATE_LIMITED)
+            elif answer is not None and is_rate_limit(answer.status, answer.headers, answer.body):
+                reply = unavailable(answer, limited=True)
+            return once(reply) if is_message else reply
 
         reply, retries = self._surroundings.retry(send)
         recorder.retries += retries
@@ -290,6 +297,7 @@ class AuiAgent(Agent):
             if failed.reply.received:
                 recorder.artifacts["answer.txt"] = failed.reply.received
             result = recorder.result(None, failed.reply.failure, failed.reply.problem)
+            result = replace(result, is_uncertain=failed.reply.is_final)
         except LimitReached as reached:
             result = recorder.result(None, reached.failure, reached.problem)
         return replace(result, conversation=(place,))
@@ -315,7 +323,8 @@ class AuiAgent(Agent):
     def _send(self, requests: Requests, place: dict[str, str], task: Task) -> tuple[AuiAnswer, float]:
         """Send the turn's message; return the answer, and the seconds that it took."""
         body = {"task_id": place["task_id"], "text": text_of(task.case.input), **_variables_of(task.case)}
-        message = requests.send(self._service, HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS))
+        request = HttpRequest("POST", f"{_V1}/message", body, _MESSAGE_FLAGS)
+        message = requests.send(self._service, request, is_message=True)
         seconds = requests.last_seconds
         info = message.get("trace_info")
         if info is None and (message_id := _text(message, "id")) is not None:
@@ -356,7 +365,10 @@ class AuiV3Agent(AuiAgent):
         known = {name: place[name] for name in ("user_id", "thread_id") if name in place}
         request = HttpRequest("POST", f"{_V3}/messages", {"text": text, **known, **_variables_of(task.case)})
         answer = requests.send(
-            self._with_token(requests), request, renew=lambda old: self._with_token(requests, refused=old)
+            self._with_token(requests),
+            request,
+            is_message=True,
+            renew=lambda old: self._with_token(requests, refused=old),
         )
         seconds = requests.last_seconds
         thread_id = _text(answer, "thread_id") or place.get("thread_id")

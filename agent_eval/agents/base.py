@@ -184,6 +184,8 @@ class AttemptResult:
         artifacts: Files for the case's folder by name, such as `stderr.txt`.
         conversation: What the agent needs to continue the conversation in a further turn.
         turns: Of a conversation, the output and tool calls of each turn.
+        is_uncertain: Whether the agent keeps a state that may have the last message, which no answer tells:
+            the conversation cannot go on, but it can begin anew.
     """
 
     events: list[Event]
@@ -198,6 +200,7 @@ class AttemptResult:
     artifacts: Mapping[str, bytes] = field(default_factory=dict)
     conversation: Sequence[Any] = ()
     turns: Sequence[Mapping[str, Any]] = ()
+    is_uncertain: bool = False
 
     def response(self) -> dict[str, Any]:
         """Return the attempt's response as plain JSON, for later attempts and the evidence."""
@@ -273,6 +276,8 @@ class Agent(ABC):
     """Names the account whose limit its requests count against, whichever agent or model sends them."""
     replays: ClassVar[bool] = False
     """Whether the agent only repeats what was recorded, so that it takes a case with turns as a whole."""
+    unseen: Sequence[str] = ()
+    """Names of environment variables that look like the agent's, are set, and are kept from it."""
 
     def refuse(self, case: Case) -> str | None:  # noqa: ARG002 - most agents refuse nothing
         """Return what a case asks for that this kind of agent cannot carry; None for nothing."""

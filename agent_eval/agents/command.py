@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 import shlex
 import socket
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,10 +21,11 @@ from typing_extensions import override
 from agent_eval.agents.answer import UnusableAnswer, read_answer, record_answer
 from agent_eval.agents.base import Agent, AgentOptions, AttemptResult, Surroundings, Task, ToolFault
 from agent_eval.agents.recorder import LimitReached, Recorder
-from agent_eval.errors import FailureKind, InvalidInput, UsageError
+from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput, UsageError
 from agent_eval.models.retries import Reply
 from agent_eval.processes.child import ChildLimits, ChildResult, allowed_environment, run_child
 from agent_eval.processes.living_child import ConversingChild
+from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, dumps, parse
 from agent_eval.text.escape import last_line
 
@@ -169,7 +171,9 @@ class CommandAgent(Agent):
         self._programs: dict[str, LivingProgram] = {}
         self._argv, self._repair = list(argv), list(repair) if repair else None
         self._pass_on = sorted(set(pass_on))
-        self._env = allowed_environment(os.environ if environ is None else environ, pass_on)
+        environ = os.environ if environ is None else environ
+        self._env = allowed_environment(environ, pass_on)
+        self.unseen = unseen_variables(environ, self._env, cwd or Path())
         self._cwd = cwd
 
     @classmethod
@@ -281,11 +285,36 @@ def _record(
         failed = result.failure is FailureKind.AGENT_ERROR
         words = last_line(result.stderr, limit=_LAST_LINE_LIMIT) if failed else ""
         failure, problem = result.failure, result.problem + words
+        if failure is FailureKind.TIMEOUT:
+            with suppress(UnusableAnswer):
+                read_answer(result.stdout, what="standard output")
+                problem += ", though it had given its answer: the program must end after it"
     except UnusableAnswer as unusable:
         failure, problem = unusable.failure, unusable.problem
     if result.stdout:
         recorder.artifacts["stdout.txt"] = result.stdout
     return recorder.result(None, failure, problem)
+
+
+_OF_AGENTS = re.compile(r"[A-Z]\w*_(?:MODEL|KEY|URL)", re.ASCII)
+_OURS = re.compile(r"AGENT_EVAL_|LLM_API_KEY\Z")
+_IN_DOTENV = re.compile(r"^(?:export\s+)?([A-Za-z_]\w{0,99})\s*=", re.ASCII | re.MULTILINE)
+_DOTENV_BYTES = 1 << 16
+
+
+def unseen_variables(environ: Mapping[str, str], seen: Container[str], folder: Path) -> list[str]:
+    """List the variables that are set and look like the agent's, but are not seen by it.
+
+    That are `*_MODEL`, `*_KEY`, `*_URL` and the names in `.env`. In CI, addresses are the platform's, and
+    are left out.
+    """
+    names = {name for name in environ if _OF_AGENTS.fullmatch(name)}
+    if environ.get("CI"):
+        names = {name for name in names if not name.endswith("_URL")}
+    with suppress(AgentEvalError):
+        text = read_bytes(folder / ".env", max_bytes=_DOTENV_BYTES).decode("utf-8", "replace")
+        names.update(_IN_DOTENV.findall(text))
+    return sorted(name for name in names & environ.keys() if name not in seen and not _OURS.match(name))
 
 
 def split_command(command: str) -> list[str]:

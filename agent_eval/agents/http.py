@@ -19,7 +19,7 @@ from agent_eval.errors import FailureKind, UsageError
 from agent_eval.http.client import Answer, Session
 from agent_eval.http.errors import AnswerTooLarge, HttpError, RefusedRedirect, UncertainOutcome
 from agent_eval.http.retry import Patience, asked_wait, is_rate_limit
-from agent_eval.models.retries import Reply, account_name
+from agent_eval.models.retries import Reply, T, account_name, time_left
 
 _ERRORS = tuple(range(400, 600))
 _CONNECT_SECONDS = 10.0
@@ -75,7 +75,7 @@ class Service:
         `max_bytes`, `AGENT_ERROR` for a redirect, and `INFRASTRUCTURE` for a refused or broken connection;
         `delivered` says whether it broke after the request may have arrived.
         """
-        began = time.monotonic()
+        began, limit = time.monotonic(), time_left(seconds)
         try:
             return Reply(
                 self._session.request(
@@ -85,7 +85,7 @@ class Service:
                     json=request.body,
                     accept=_ERRORS,
                     max_bytes=max_bytes,
-                    seconds=seconds,
+                    seconds=limit,
                 )
             )
         except AnswerTooLarge:
@@ -95,8 +95,9 @@ class Service:
             problem = f"answered with a redirect: {error.message}"
             return Reply(failure=FailureKind.AGENT_ERROR, problem=problem)
         except HttpError as error:
-            if seconds is not None and time.monotonic() - began >= seconds:
-                return Reply(failure=FailureKind.TIMEOUT, problem=f"did not end within {seconds:g} s")
+            if limit is not None and time.monotonic() - began >= limit:
+                words = f"did not end within {limit if seconds is None else seconds:g} s"
+                return Reply(failure=FailureKind.TIMEOUT, problem=words)
             return Reply(
                 failure=FailureKind.INFRASTRUCTURE,
                 problem=f"could not be reached: {error.message}",
@@ -131,8 +132,13 @@ def unavailable(answer: Answer, *, limited: bool) -> Reply[Any]:
         problem=status_in_words(answer),
         asked_wait=asked_wait(answer.status, answer.headers, now=time.time()),
         rate_limited=limited,
-        delivered=True,
+        delivered=not limited,
     )
+
+
+def once(reply: Reply[T]) -> Reply[T]:
+    """Let a message to a conversation be sent again only if it certainly did not arrive."""
+    return replace(reply, is_final=True) if reply.is_infrastructure and reply.delivered else reply
 
 
 def status_in_words(answer: Answer) -> str:
@@ -186,11 +192,12 @@ class HttpAgent(Agent):
             began = surroundings.clocks.monotonic()
             reply = self._service.post(payload, seconds=limits.seconds, max_bytes=limits.output_bytes)
             recorder.seconds = surroundings.clocks.monotonic() - began
-            return reply
+            return once(reply) if task.session is not None else reply
 
         reply, recorder.retries = surroundings.retry(send)
         if reply.value is None:
-            return recorder.result(None, reply.failure, reply.problem)
+            failed = recorder.result(None, reply.failure, reply.problem)
+            return replace(failed, is_uncertain=reply.is_final)
         try:
             answer = read_answer(reply.value, what="its answer")
         except UnusableAnswer as unusable:

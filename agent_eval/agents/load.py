@@ -67,9 +67,10 @@ def load_agent(spec: str) -> Callable[..., Any] | AgentObject:
         UsageError: It cannot be imported, is neither, or is of a framework whose agents are not supported.
     """
     agent = load_object(spec, what="agent")
-    if inspect.isfunction(agent) and not inspect.signature(agent).parameters:
+    is_crew_class = getattr(agent, "is_crew_class", False) is True  # of CrewAI's `@CrewBase`
+    if is_crew_class or (inspect.isfunction(agent) and not inspect.signature(agent).parameters):
         try:
-            agent = agent()
+            agent = agent().crew() if is_crew_class else agent()
         # A project's own code.
         except Exception as problem:
             raise _cannot_be_loaded(spec, "agent", problem) from problem

@@ -161,14 +161,16 @@ class Recorder:
 
     def count_step(self, tokens: float | None) -> None:
         """Count an answer of a model, and the tokens it took."""
-        limits = self._task.limits
         self.steps += 1
-        self.tokens += tokens or 0
         self.check_time()
-        if limits.tokens is not None and self.tokens > limits.tokens:
-            raise LimitReached(
-                FailureKind.BUDGET_EXCEEDED, f"used {self.tokens} tokens, more than {limits.tokens}"
-            )
+        self.count_tokens(tokens)
+
+    def count_tokens(self, tokens: float | None) -> None:
+        """Count tokens that an answer took."""
+        limit = self._task.limits.tokens
+        self.tokens += tokens or 0
+        if limit is not None and self.tokens > limit:
+            raise LimitReached(FailureKind.BUDGET_EXCEEDED, f"used {self.tokens} tokens, more than {limit}")
 
     def begin_step(self) -> None:
         """Check, before a request to a model, that the attempt may have another one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -87,7 +88,7 @@ def publish(comments: Comments, marker: Marker, body: str, *, words: CommentWord
         published = _write(comments, marker, body)
     except RemoteError as error:
         return Published("refused", warning=_explain(error, words))
-    if published.action == "kept":
+    if published.action == "kept" and not published.warning:
         warning = f"A newer run has already commented on this {words.change}; its comment stays."
         return replace(published, warning=warning)
     return published
@@ -131,14 +132,33 @@ def _ours(comments: Comments, marker: Marker, author: str) -> list[Comment]:
 
 def _update(comments: Comments, marker: Marker, body: str, existing: Comment) -> Published:
     present = marker.read(existing.body)
-    if present is not None:
+    warning = ""
+    if present is not None and marker.is_beside(present):
+        stays = _severity(existing.body) > _severity(body)
+        warning = (
+            f"Another job of this run has written the comment `{marker.comment_id}` as well, and "
+            f"{'ended worse: its comment stays' if stays else 'did not end worse: it was replaced'}. "
+            "Give each job a `comment-id` of its own."
+        )
+        if stays:
+            return Published("kept", existing.url, warning)
+    elif present is not None:
         is_newer = (present.run_id, present.attempt) > (marker.run_id, marker.attempt)
         # Where the comment is about another commit, and that is the newest of the change, a late run on an
         # older one has nothing to add.
         is_of_another = present.sha is not None and present.sha != marker.sha
         if is_newer or (is_of_another and comments.current_head() == present.sha):
             return Published("kept", existing.url)
-    return Published("updated", comments.update(existing.id, body).url or existing.url)
+    return Published("updated", comments.update(existing.id, body).url or existing.url, warning)
+
+
+_SIGNS = "✅➖⚠❌🛑"
+"""Signs with which a report's heading begins, the worst last."""
+
+
+def _severity(body: str) -> int:
+    heading = next((line for line in body.splitlines() if line.startswith("## ")), "")
+    return _SIGNS.find(heading[3:4]) if heading[3:4] else -1
 
 
 def _explain(error: RemoteError, words: CommentWords) -> str:
@@ -158,7 +178,16 @@ def _explain(error: RemoteError, words: CommentWords) -> str:
     return f"No comment was written (HTTP {status}). {words.refused}. {report}"
 
 
-_REST = re.compile(r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9}) -->")
+_REST = re.compile(
+    r"(?:sha=([0-9a-f]{7,64}) )?run=([0-9]{1,18}) attempt=([0-9]{1,9})(?: of=([0-9a-f]{8}\.[0-9a-f]{8}))? -->"
+)
+
+
+def of_pipeline(pipeline: object, job: str) -> str | None:
+    """Name a job of a pipeline, for platforms whose runs are single jobs; None where either is unknown."""
+    if not (pipeline and job):
+        return None
+    return ".".join(hashlib.sha256(str(name).encode()).hexdigest()[:8] for name in (pipeline, job))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +202,14 @@ class Marker:
         sha: The evaluated commit; None when unknown.
         run_id: Ids of runs grow with time; a run that is run again keeps its own.
         attempt: Which attempt of that run, from 1.
+        of: The pipeline and the job, where several jobs of one pipeline have runs of their own.
     """
 
     comment_id: str
     sha: str | None
     run_id: int
     attempt: int
+    of: str | None = None
 
     @property
     def prefix(self) -> str:
@@ -187,7 +218,18 @@ class Marker:
 
     def __str__(self) -> str:
         sha = f"sha={self.sha} " if self.sha else ""
-        return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt} -->"
+        of = f" of={self.of}" if self.of else ""
+        return f"{self.prefix}{sha}run={self.run_id} attempt={self.attempt}{of} -->"
+
+    def is_beside(self, other: Marker) -> bool:
+        """Whether another job of the same run wrote the other, and no earlier attempt of this job."""
+        if self.of is None or other.of is None:
+            return (
+                (self.run_id, self.attempt, self.sha)
+                == (other.run_id, other.attempt, other.sha)
+                != (0, 0, None)
+            )
+        return self.of[:8] == other.of[:8] and self.of != other.of
 
     def read(self, body: str) -> Marker | None:
         """Read the marker of a comment of the same evaluation; None for any other comment.
@@ -199,4 +241,4 @@ class Marker:
         rest = _REST.match(body, len(self.prefix))
         if rest is None:
             return Marker(self.comment_id, None, 0, 0)
-        return Marker(self.comment_id, rest.group(1), int(rest.group(2)), int(rest.group(3)))
+        return Marker(self.comment_id, rest[1], int(rest[2]), int(rest[3]), rest[4])

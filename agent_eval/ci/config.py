@@ -19,6 +19,7 @@ the runner would pass it as if the user had written it, and `agent-eval.yml` wou
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -273,7 +274,8 @@ def gather(
     if flags.get("judge-model"):
         from_file = {name: text for name, text in from_file.items() if name not in OF_THE_MODEL}
     file_name = file.name if file is not None else CONFIG_FILE
-    return {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
+    values = {row.name: first_stated(row, flags, environ, from_file, file_name) for row in SETTINGS}
+    return with_own_comment(values, flags, environ)
 
 
 def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple[dict[str, str], Path | None]:
@@ -284,6 +286,30 @@ def with_settings(flags: Mapping[str, str], environ: Mapping[str, str]) -> tuple
     )
     stated = ProjectFile.stated(settings or (), labels or (), model, SETTINGS)
     return {**stated, **flags, **({"judge-model": model} if model else {})}, named
+
+
+_OWN_OF_AN_EVALUATION = ("config", "suite", "agent", "agent-command", "label")
+"""No addresses: that of a preview differs from push to push. No rules: another judge judges the same."""
+
+
+def with_own_comment(
+    values: dict[str, StatedValue], flags: Mapping[str, str], environ: Mapping[str, str]
+) -> dict[str, StatedValue]:
+    """Derive the comment's id, where none is stated, from what the workflow says of this evaluation.
+
+    Two jobs of one run share their files and differ in their inputs: only these count, so that a change of
+    `agent-eval.yml` does not begin a second comment.
+    """
+    if values["comment-id"].source != DEFAULT:
+        return values
+    rows = [INPUT_BY_NAME[name] for name in _OWN_OF_AN_EVALUATION if name in INPUT_BY_NAME]
+    stated = {row.name: first_stated(row, flags, environ, {}, "") for row in rows}
+    own = {name: value.text for name, value in stated.items() if value.source != DEFAULT}
+    if not own:
+        return values
+    digest = hashlib.sha256(repr(sorted(own.items())).encode()).hexdigest()[:8]
+    suite = re.sub(r"[^A-Za-z0-9]+", "-", own.get("suite", "").partition("\n")[0]).strip("-")[:40]
+    return {**values, "comment-id": StatedValue("-".join(filter(None, [suite, digest])), DEFAULT)}
 
 
 OWN_VARIABLES = frozenset(
@@ -339,12 +365,13 @@ def gather_for_comment(
     """
     rows = [row for row in INPUTS if row.name in _OF_THE_COMMENT]
     from_file = ProjectFile.parse(content, str(file), rows, lenient=True).texts if content is not None else {}
-    return {
+    values = {
         row.name: first_stated(row, flags, environ, from_file, file.name)
         if row.name in _OF_THE_COMMENT
         else StatedValue(row.default, DEFAULT)
         for row in SETTINGS
     }
+    return with_own_comment(values, flags, environ)
 
 
 def first_stated(

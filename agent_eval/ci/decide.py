@@ -14,7 +14,8 @@ from agent_eval.ci.workspace import as_code
 from agent_eval.comparison.facts import RunView
 from agent_eval.contracts import Comparison, GateDecision, GateStatus, RuleResult
 from agent_eval.contracts.reruns import Reruns
-from agent_eval.errors import AgentEvalError
+from agent_eval.contracts.verdict import row_fault
+from agent_eval.errors import AgentEvalError, Fault
 from agent_eval.evidence.derived import write_output
 from agent_eval.evidence.layout import HISTORY_USED, RERUNS, RERUNS_ARCHIVE
 from agent_eval.evidence.reader import Pack
@@ -29,7 +30,13 @@ from agent_eval.history.records import (
 from agent_eval.operations.compare import compared
 from agent_eval.operations.decision_material import counts_of, is_recorded
 from agent_eval.operations.packs import view
-from agent_eval.operations.unjudged import CHECK_THE_AGENT, RECORD_TRACES, why_ended, why_unjudged
+from agent_eval.operations.unjudged import (
+    CHECK_THE_AGENT,
+    RECORD_TRACES,
+    remedy_for,
+    why_ended,
+    why_unjudged,
+)
 from agent_eval.storage.files import safe_name, sha256_bytes
 from agent_eval.storage.json import dumps
 from agent_eval.text.numbers import count
@@ -194,7 +201,9 @@ def decide_on(
         baseline=search.baselines.get(target.slug),
         comparison=comparison,
         decision=decision,
-        unjudged=_why_unjudged(job, target, suite.candidate),
+        unjudged=None
+        if _broke_all(decision, suite.candidate)
+        else _why_unjudged(job, target, suite.candidate),
         evidence=suite.pack,
         reruns=reruns,
         own_outcome=own_outcome,
@@ -206,7 +215,15 @@ def _why_unjudged(job: JobContext, target: Target, candidate: RunView) -> str | 
         return ended
     why = why_unjudged(str(target.path), candidate.summary, candidate.results.values())
     remedy = RECORD_TRACES if job.settings.agent is None else CHECK_THE_AGENT
-    return f"{why} {remedy}" if why else None
+    return f"{why} {remedy_for(candidate.results.values(), remedy)}" if why else None
+
+
+def _broke_all(decision: GateDecision, candidate: RunView) -> bool:
+    """Whether the agent crashes in every case, and the gate has found that this change is why."""
+    is_found = decision.gate_status is GateStatus.FAILED and any(
+        row.answer == "broke" for row in decision.cases
+    )
+    return is_found and all(row_fault(row) is Fault.AGENT for row in candidate.results.values())
 
 
 def unknown_cases(job: JobContext, suites: Sequence[SuiteEvaluation]) -> list[str]:

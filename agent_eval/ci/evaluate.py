@@ -343,6 +343,7 @@ def _without_secrets(record: RunRecord, redactor: Redactor) -> RunRecord:
         "run_id": redacted(run.run_id),
         "model": redacted(run.model),
         "git_commit": redacted(run.git_commit) if run.git_commit is not None else None,
+        "run_url": redacted(run.run_url) if run.run_url is not None else None,
         "cases": len(cases),
     }
     return RunRecord(run.model_copy(update=stated), cases)
@@ -355,6 +356,7 @@ def add_to_history(job: JobContext, packs: Mapping[str, Pack], search: Search) -
     warnings = []
     for slug, pack in packs.items():
         record = record_of(pack)
+        record = replace(record, run=record.run.model_copy(update={"run_url": job.platform.run.run_url}))
         if len(encode(record)) > MAX_BYTES:
             warnings.append(f"`{slug}` has too many cases for a history: no record of this run was kept.")
             continue

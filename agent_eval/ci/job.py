@@ -65,6 +65,7 @@ from agent_eval.evidence.reader import open_pack
 from agent_eval.exporters.junit import junit_lines
 from agent_eval.operations import clock
 from agent_eval.operations.environment import redactor_for
+from agent_eval.operations.packs import paired
 from agent_eval.reports.comment import render_comment, render_summary
 from agent_eval.reports.model import EvaluationReport
 from agent_eval.storage.atomic import new_directory, write_file
@@ -284,7 +285,9 @@ def write_html(evaluation: Evaluation, report: EvaluationReport, job: JobContext
     evidence = {
         suite.target.slug: SuiteEvidence(
             candidate=suite.evidence,
-            baseline=suite.baseline.pack if suite.baseline is not None else None,
+            baseline=paired(suite.baseline.pack, suite.evidence)
+            if suite.baseline is not None and suite.evidence is not None
+            else None,
             place=str(suite.pack),
             redactor=job.redactor,
         )

@@ -22,7 +22,7 @@ from agent_eval.contracts import CaseResultRow, GateStatus, Outcome, RunLimits
 from agent_eval.errors import AgentEvalError, ExitCode
 from agent_eval.history.records import record_of
 from agent_eval.reports.model import BaselineInfo, EvaluationReport, RuleChanges, SuiteHistory, SuiteReport
-from agent_eval.reports.story import story_of
+from agent_eval.reports.story import clause, rest_of, story_of
 from agent_eval.suites.lines import lines_of_cases
 from agent_eval.text.escape import clean, fence, one_line, plain, prose
 from agent_eval.text.numbers import count
@@ -144,9 +144,9 @@ def error_report(error: AgentEvalError, title: str, run: CiRun, *, marker: str =
     """
     blocks = [
         marker,
-        f"## 🛑 {plain(title)}: not evaluated",
-        f"**{prose(full_stop(error.message), limit=1_000)}**",
-        prose(error.remedy, limit=1_000) if error.remedy else "",
+        f"## 🛑 Not evaluated: {prose(clause(error.message), begins_line=False)} · {plain(title)}",
+        f"**{prose(full_stop(rest), limit=1_000)}**" if (rest := rest_of(error.message)) else "",
+        f"**To do:** {prose(error.remedy, limit=1_000)}" if error.remedy else "",
         fence(str(error.details["output"]), limit=MAX_OUTPUT) if error.details.get("output") else "",
         f"Commit {prose(f'`{run.head_sha[:7]}`')}." if run.head_sha else "",
         f"[Job]({run.run_url})" if run.run_url else "",

@@ -26,6 +26,7 @@ from agent_eval.ci.config import (
     parse_value,
     read_values,
     settings_from,
+    with_own_comment,
 )
 from agent_eval.ci.place import NAME_LIMIT, JobPlace, RuleChange, Versions, files_of_judges, rule_changes
 from agent_eval.ci.platforms.base import Platform
@@ -213,7 +214,8 @@ def hold(
     tip = _values_of_tip(raw, own, in_force)
     if is_moved and not versions.is_reported:
         in_force.named_first.append(f"`{file}` moved; main's rules decided.")
-    values = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in SETTINGS}
+    stated = {row.name: _held_value(row, flags, environ, tip, own, in_force.warnings) for row in SETTINGS}
+    values = with_own_comment(stated, flags, environ)
     redaction = in_force.settings.redaction
     in_force.settings, in_force.values = settings_from(values), values
     # What either wants hidden is hidden at once.

@@ -207,15 +207,41 @@ def starter_agent(agent: str) -> StarterAgent:
     from agent_eval.errors import UsageError
 
     kind = kind_of(agent)
-    module, _, name = agent.removeprefix("python:").partition(":")
-    is_function = all(part.isidentifier() for part in (*module.split("."), name))
-    if kind is None or (kind.sees_environment and not is_function):
+    spec = agent.removeprefix("python:")
+    place, _, name = spec.partition(":")
+    module = place.removesuffix(".py")
+    can_be_imported = all(part.isidentifier() for part in module.split("."))
+    if kind is None or (
+        kind.sees_environment and not (name.isidentifier() and (can_be_imported or module != place))
+    ):
         raise UsageError(
             f"{agent!r} names no agent", remedy=f"Write it as one of: {agent_forms()}.", field="agent"
         )
     if kind.sees_environment:  # a job runs it in a program of its own, which does not see the job's token
-        return StarterAgent(f"python3 {ADAPTER}", function=(module, name))
+        file = place if module != place else f"{module.replace('.', '/')}.py"
+        if can_be_imported and not _is_assigned(file, name):
+            return StarterAgent(f"python3 {ADAPTER}", function=(module, name))
+        command = f"python3 -m agent_eval.agents.program {shell_word(spec)}"
+        return StarterAgent(command, "OPENAI_API_KEY", is_object=True)
     return StarterAgent(agent.removeprefix("command:"), kind.key_variable)
+
+
+def _is_assigned(file: str, name: str) -> bool:
+    """Whether a file gives a name to an object, as by `agent = …`, and not to a function."""
+    import ast
+    from pathlib import Path
+
+    try:
+        tree = ast.parse(Path(file).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return False
+    targets: list[ast.expr] = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            targets += node.targets
+        elif isinstance(node, ast.AnnAssign):
+            targets.append(node.target)
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 @click.command(cls=TableCommand, path="dev demo-agent")

@@ -26,26 +26,31 @@ def html(
     candidate: Path | None,
     out: Path,
     report_title: str,
-    render_markdown: bool,
     output_format: str,
 ) -> None:
     """Write a comparison, or one run, as one self-contained HTML file.
 
     The file loads nothing from anywhere and can be read without JavaScript. Each case that got worse is shown
-    step by step, both runs side by side; the others are unpacked on a click.
+    step by step, both runs side by side; the others are unpacked on a click. A comparison is shown with the
+    decision of `gate` that is beside it, if `--gate` names no other.
     """
     from agent_eval.evidence.derived import write_output
-    from agent_eval.operations.report_material import comparison_material, run_material, with_packs
+    from agent_eval.operations.report_material import (
+        comparison_material,
+        decision_beside,
+        run_material,
+        with_packs,
+    )
 
     source = only_one(comparison, run)
     if run is None:
-        material = comparison_material(source, decision=decision)
+        material = comparison_material(source, decision=decision or decision_beside(source))
         material = with_packs(material, source, baseline=baseline, candidate=candidate)
     elif baseline is None and candidate is None:
         material = run_material(source, decision=decision)
     else:
         raise click.UsageError("--run is compared with none: name no baseline and no candidate.")
-    write_output(out, _page(material, report_title, render_markdown=render_markdown).encode())
+    write_output(out, _page(material, report_title).encode())
     lines = [*material.missing, f"Wrote {out}"]
     payload = {"html_report": str(out), "missing": list(material.missing)}
     emit(output_format, payload, lambda _colour: lines, out=out)
@@ -65,7 +70,7 @@ def only_one(comparison: Path | None, run: Path | None) -> Path:
 
 @click.command(cls=TableCommand, path="view")
 @click.argument("source", metavar="PACK|COMPARISON", type=click.Path(path_type=pathlib.Path))
-def view(source: Path, out: Path | None, render_markdown: bool, output_format: str) -> None:
+def view(source: Path, out: Path | None, output_format: str) -> None:
     """Open a comparison, or one run, as an HTML page in the browser.
 
     The page of a comparison has the decision that is beside it. Where there is no browser, only the path of
@@ -78,7 +83,7 @@ def view(source: Path, out: Path | None, render_markdown: bool, output_format: s
     from agent_eval.operations.report_material import DEFAULT_TITLE, material_of
 
     material = material_of(source)
-    page = _page(material, DEFAULT_TITLE, render_markdown=render_markdown)
+    page = _page(material, DEFAULT_TITLE)
     if out is None:
         out = pathlib.Path(tempfile.mkdtemp(prefix="agent-eval-view-")) / material.file_name
     write_output(out, page.encode())
@@ -105,7 +110,7 @@ def _open_in_browser(page: Path) -> bool:
         return False
 
 
-def _page(material: ReportMaterial, title: str, *, render_markdown: bool) -> str:
+def _page(material: ReportMaterial, title: str) -> str:
     from agent_eval import __version__
     from agent_eval.reports.html.evidence import SuiteEvidence
     from agent_eval.reports.html.page import HtmlReport, render_html
@@ -130,12 +135,7 @@ def _page(material: ReportMaterial, title: str, *, render_markdown: bool) -> str
         tool_version=__version__,
     )
     return render_html(
-        HtmlReport(
-            report=report,
-            evidence={suite.slug: evidence},
-            is_decided=decision is not None,
-            render_markdown=render_markdown,
-        )
+        HtmlReport(report=report, evidence={suite.slug: evidence}, is_decided=decision is not None)
     )
 
 
@@ -203,6 +203,7 @@ def gate(
     public_key: Path | None,
     baseline_public_key: Path | None,
     out: Path | None,
+    verbose: bool,
     output_format: str,
     **thresholds: Any,
 ) -> int:
@@ -248,7 +249,9 @@ def gate(
     emit(
         output_format,
         payload,
-        lambda colour: gate_text(decision, str(result.path), comparison=result.comparison, colour=colour),
+        lambda colour: gate_text(
+            decision, str(result.path), comparison=result.comparison, colour=colour, verbose=verbose
+        ),
         out=out,
     )
     return int(result.exit_code)
@@ -267,7 +270,7 @@ def markdown(
     """Write a comparison or a run alone, and the decision made on it, as markdown."""
     from agent_eval.evidence.derived import clear_unfinished, write_output
     from agent_eval.operations.report_material import comparison_material, run_material
-    from agent_eval.reports.markdown_file import render_markdown, render_run
+    from agent_eval.reports.comment import render_markdown, render_run
 
     clear_unfinished(out)
     source = only_one(comparison, run)

@@ -112,4 +112,5 @@ def _report(out: Path, what: str, number: int, output_format: str) -> None:
     if is_stdout(out) or str(out) == _STDOUT:
         return  # what was written is the output
     payload = {"out": str(out), what.replace(" ", "_"): number}
-    emit(output_format, payload, lambda _colour: [f"Wrote {count(number, what[:-1])} to {out}"])
+    form = ", each a JSON object," if what == "lines" else ""
+    emit(output_format, payload, lambda _colour: [f"Wrote {count(number, what[:-1])}{form} to {out}"])

@@ -93,9 +93,13 @@ class ProgressPrinter:
         self._terminal = sys.stderr.isatty()
         self._printed_at = time.monotonic()
         self._drawn_columns = 0
+        self._noted = 0
 
     def __call__(self, progress: RunProgress) -> None:
-        """Print the progress, unless the last line is too recent."""
+        """Print the progress, unless the last line is too recent; and at once what must be known."""
+        for note in progress.notes[self._noted :]:
+            print_error(("\n" if self._drawn_columns else "") + note)
+        self._noted = len(progress.notes)
         if self._terminal:
             self._draw(progress)
         elif time.monotonic() - self._printed_at >= SECONDS_BETWEEN_LINES:

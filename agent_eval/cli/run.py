@@ -18,13 +18,14 @@ from agent_eval.cli.errors import INTERRUPTED, OWNS_PROCESS, TERMINATED, Ended, 
 from agent_eval.cli.options import TableCommand
 from agent_eval.cli.output import print_error
 from agent_eval.cli.run_suites import OUT, Results, requested_runs
-from agent_eval.errors import ExitCode, NotEvaluable
+from agent_eval.errors import AgentEvalError, ExitCode, FailureKind, NotEvaluable
 
 if TYPE_CHECKING:
     from agent_eval.config.spec import RunSpec
     from agent_eval.contracts import CaseResultRow, ExecutionConfig, RunSummary
     from agent_eval.operations.run import RunResult
     from agent_eval.operations.run_agent import RunLoopResult
+    from agent_eval.reports.terminal import Failing
     from agent_eval.suites.select import EmptyShard
 
 
@@ -132,13 +133,32 @@ def _most(verbose: bool, quiet: bool) -> int:
     return sys.maxsize if verbose else 0 if quiet else CASES_SHOWN
 
 
-def _failing(summary: RunSummary, pack: Path, most: int) -> Sequence[tuple[CaseResultRow, str]]:
-    """Read the first cases that did not pass, each with the path of its trajectory."""
+def _failing(summary: RunSummary, pack: Path, most: int) -> Failing:
+    """Read the first cases that did not pass, each with the path of its trajectory and a traceback."""
     if summary.passed_cases == summary.total_cases or not most:
         return ()
     from agent_eval.evidence.reader import failing_cases
 
-    return [(row, str(pack / path)) for row, path in islice(failing_cases(pack), most)]
+    rows = islice(failing_cases(pack), most)
+    return [(row, str(pack / path), *_traceback(row, pack / path)) for row, path in rows]
+
+
+def _traceback(row: CaseResultRow, path: Path) -> list[str]:
+    """Read the traceback with which the agent ended, where it crashed and the case has a file of its own."""
+    if not any(verdict["failure"] == FailureKind.AGENT_ERROR for verdict in row["verdicts"]):
+        return []
+    from agent_eval.reports.trajectory import traceback_lines
+    from agent_eval.storage.files import read_bytes
+    from agent_eval.storage.json import Limits, parse
+
+    try:
+        trajectory = parse(read_bytes(path, max_bytes=_MOST_READ), source=str(path), limits=Limits())
+    except AgentEvalError:
+        return []
+    return traceback_lines(trajectory.get("metadata") or {}) if isinstance(trajectory, dict) else []
+
+
+_MOST_READ = 8 << 20
 
 
 def _print_recorded(result: RunResult, results: Results, most: int) -> None:
@@ -186,6 +206,7 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
         AgentEvalError: As `run_agent`, and if the agent was never reached, or no case could be judged.
     """
     from agent_eval.cli.output import ProgressPrinter
+    from agent_eval.engine.progress import COST_LIMIT
     from agent_eval.operations.replay import remember_pack
     from agent_eval.operations.run_agent import RunInterrupted, run_agent
     from agent_eval.operations.unjudged import CHECK_THE_AGENT, refuse_unjudged, refuse_unreachable
@@ -207,8 +228,8 @@ def run_and_report(spec: RunSpec, results: Results, *, most: int = 0) -> int:
     remember_pack(result.pack, os.environ)
     _print(result, results, most, debug=spec.output.debug)
     if result.stopped:
-        done, limit = result.progress, spec.limits.run.cost_usd
-        hint = _resume_hint(result.pack, raise_cost=limit is not None and done.cost_usd >= limit)
+        done = result.progress
+        hint = _resume_hint(result.pack, raise_cost=result.stopped.startswith(COST_LIMIT))
         counts = f"{done.done:,} of {done.total:,} trials were run"
         _report_stop(f"{result.stopped}. {counts}, and the pack says that it is not complete", hint)
         return int(interrupts.exit_code or ExitCode.NOT_EVALUABLE)
@@ -247,7 +268,9 @@ def _print(result: RunLoopResult, results: Results, most: int, *, debug: bool) -
         "retries": progress.retries,
         "unanswered_calls": progress.unanswered_calls,
         "cost_usd": None if result.was_complete else progress.cost_usd,
+        "costs": None if result.was_complete else progress.costs.to_json(),
         "cases_with_unknown_cost": progress.unknown_cost,
+        **({"notes": list(progress.notes)} if progress.notes else {}),
         **_redactions(execution),
     }
     scores: list[str] = []
@@ -311,7 +334,8 @@ def _command() -> str:
     words = [*_program(), *resuming, *out, RESUME]
     command = " ".join(map(shell_word, words))
     key = context.params.get("judging__llm__key")
-    if redactor_for(os.environ, *filter(None, [key])).finds(command.encode("utf-8", "surrogateescape")):
+    is_named = bool(key) and any(word == key or word.endswith(f"={key}") for word in words)
+    if is_named or redactor_for(os.environ).finds(command.encode("utf-8", "surrogateescape")):
         return f"the same command with {RESUME}"  # a log must not have a secret
     return command
 

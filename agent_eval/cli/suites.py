@@ -36,6 +36,7 @@ def validate(
     All faults are listed at once, each with its place.
     """
     from agent_eval.cli.project import validate_project
+    from agent_eval.operations.suites import refused_by_judges
     from agent_eval.suites.validate import validate_suite
 
     paths = [_file_of(suite) for suite in (*suites, *inputs)]
@@ -46,7 +47,13 @@ def validate(
     for path in paths:
         project = validate_project(path)
         if project is None:
-            suite = validate_suite(path, strict=strict, require_version=require_version, key_variables=keys)
+            suite = validate_suite(
+                path,
+                strict=strict,
+                require_version=require_version,
+                key_variables=keys,
+                check=refused_by_judges,
+            )
             project = suite.passed, suite.to_json(), validation_text(suite)
         passed &= project[0]
         each.append(project[1])
@@ -90,15 +97,18 @@ def plan_text(plan: dict[str, Any]) -> list[str]:
         lines.append(f"  and {count(len(tests) - _TESTS_SHOWN, 'more test')}")
     kinds = plan["evaluations"]["strict"]
     named = ", ".join(f"{name} {number}" for name, number in kinds.items()) or "none"
-    by_model, cost = plan["evaluations"]["llm"], plan["estimated_cost_usd_at_most"]
-    unknown = "unknown, the price of this model is not known"
+    by_model, costs = plan["evaluations"]["llm"], plan["estimated_costs_usd_at_most"]
+    judge, user = costs["judges"], costs["simulated_users"]
+    cost = "unknown, since there is no price for this model: state it with --set prices=MODEL=INPUT/OUTPUT"
+    if judge is not None and user is not None:
+        cost = f"at most about {judge:,.2f} USD for the judge and {user:,.2f} USD for the user"
     return [
         *lines,
         "",
         f"Evaluations: {sum(kinds.values())} strict ({named}), {by_model} by a model",
         f"Messages to the agent: at most {plan['agent_calls_at_most']:,}",
         f"Calls of the model: {calls['judge']:,} as judge, at most {calls['simulate_at_most']:,} as user",
-        f"Cost of the model: {unknown if cost is None else f'at most about {cost:,.2f} USD'}",
+        f"Cost: {cost}; what the agent costs is not known",
     ]
 
 

@@ -10,7 +10,7 @@ from agent_eval.comparison.behaviour import Differences, Traces, behaviour_chang
 from agent_eval.comparison.clusters import failure_clusters, triage
 from agent_eval.comparison.compatibility import check, is_helped, partition, select
 from agent_eval.comparison.conversations import CONVERSATIONS_LIMIT, conversation_change
-from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView, outcomes_of
+from agent_eval.comparison.facts import FAILURES, CaseOutcome, RunView, cut, outcomes_of
 from agent_eval.comparison.results import (
     Balance,
     Pair,
@@ -35,10 +35,13 @@ from agent_eval.contracts import (
     Overview,
 )
 from agent_eval.errors import NothingMeasured
-from agent_eval.text.numbers import count
+from agent_eval.text.numbers import count, verb
 
 DETAIL_LIMIT = 200
 """Maximum cases whose change of behaviour a comparison lists. Those whose result changed come first."""
+
+IDS_NAMED = 3
+"""Cases that a notice names."""
 
 Outcomes = Mapping[str, CaseOutcome]
 """Outcomes by case id."""
@@ -153,7 +156,8 @@ def compare(
     )
     comparison = _of_results(runs, results, pairs, (compatibility, case_sets), generated_at)
     differing = Differences.between(*runs, compared)
-    comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, twice.notices())
+    notices = [*_other_ids(baseline.other_ids), *twice.notices()]
+    comparison.behaviour = run_behaviour(runs, compared, differing, compatibility, notices)
     _add_details(comparison, runs, differing, traces, detail_limit)
     comparison.trials = compare_trials(compared, *results)
     comparison.new_expectations = twice.new_expectations(before, todays)
@@ -162,6 +166,16 @@ def compare(
     passed, hard_failed = sum(case.passed for case in new), sum(case.hard_failed for case in new)
     comparison.new_cases = NewCases(cases=len(new), passed=passed, hard_failed=hard_failed)
     return comparison
+
+
+def _other_ids(baseline: Mapping[str, str]) -> list[str]:
+    """Say of which cases the baseline's are that have another id there."""
+    if not baseline:
+        return []
+    cases = f"{count(len(baseline), 'case')} {verb(len(baseline), 'has', 'have')} another id in the baseline"
+    listed = [f"{cut(now, 60)} was {cut(stored, 60)}" for now, stored in sorted(baseline.items())[:IDS_NAMED]]
+    more = f" and {len(baseline) - IDS_NAMED:,} more" if len(baseline) > IDS_NAMED else ""
+    return [f"{cases}, with the same input: {', '.join(listed)}{more}."]
 
 
 def _add_details(

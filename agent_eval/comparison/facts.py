@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from agent_eval.contracts import (
@@ -40,6 +40,7 @@ class RunView:
     """The parts of a verified run that a comparison reads: index rows and results by the same case ids.
 
     `manifest_sha256` is the digest of the sealed pack's manifest; None for a run that is not sealed.
+    `other_ids` has the ids that the run itself gave to cases which it reads under another.
     """
 
     config: RunConfig
@@ -47,6 +48,7 @@ class RunView:
     manifest_sha256: str | None
     index: Mapping[str, CaseIndexRow]
     results: Mapping[str, CaseResultRow]
+    other_ids: Mapping[str, str] = field(default_factory=dict)
 
     # Both mappings may build a row for each access: iterate over the rows, do not collect them.
 

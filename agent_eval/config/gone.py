@@ -52,6 +52,7 @@ OPTIONS: Mapping[str, str] = {
     "verdict is another one.",
     "quarantine-min-pass-rate": "Remove it: quarantine is recommended for a flaky case that passes less "
     "often than 98 of 100 times.",
+    "render-markdown": "Remove it: the page has a switch, `Messages as Markdown`.",
     "require-signature": "Write `--require signature`.",
     "require-gate": "Write `--require gate`.",
     "expect-commit": "Write `--require commit=SHA`.",

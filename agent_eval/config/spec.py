@@ -108,6 +108,7 @@ class LlmSpec:
         model: None for the suite's or the provider's default.
         cassette_mode: See `agents.cassette.ReplyMode`.
         agreement: File with what people found the judge to be right about; see `judge-agreement`.
+        prices: The user's own prices, of the agent's model too, as `models.usage.read_prices` reads them.
     """
 
     provider: str = DEFAULT_PROVIDER
@@ -119,6 +120,7 @@ class LlmSpec:
     cassette: Path | None = None
     cassette_mode: Literal["auto", "record", "replay"] = "auto"
     agreement: Path | None = None
+    prices: tuple[str, ...] = ()
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -20,6 +20,9 @@ STOP_TOKEN = "###STOP###"  # noqa: S105 - the word by which a simulated user end
 CONVERSATION_END = "conversation_end"
 """Type of the last event of a conversation: `ConversationEnd` in its `output`."""
 
+CONVERSATION_RESTART = "conversation_restart"
+"""Type of the first event of a conversation that was begun anew: after which `turn`, for which `problem`."""
+
 AUI = "aui"
 """Attribute of an agent's event: `executed_workflows` and `trace_info` of an AUI agent's answer."""
 
@@ -40,9 +43,9 @@ class EndReason(StrEnum):
     ESCALATION = "escalation"
     """The agent handed the conversation over to a human."""
     AGENT_ERROR = "agent-error"
-    """The agent answered with an error, or failed."""
+    """The agent answered with an error, failed, or did not answer in the time of its turn."""
     AGENT_INFRASTRUCTURE = "agent-infrastructure"
-    """The agent could not be reached, or did not answer in time."""
+    """The agent could not be reached."""
     TURN_LIMIT = "turn-limit"
     """All turns were used."""
     SIMULATOR_ERROR = "simulator-error"

@@ -59,6 +59,7 @@ class HistoryRun(SparseContract, frozen=True):
     Attributes:
         key: Digest of the setup: only runs of one key say the same (`history.records`).
         manifest_sha256: Digest of the evidence from which the record was made.
+        run_url: Address of the CI run.
     """
 
     schema_version: StrictStr
@@ -70,6 +71,7 @@ class HistoryRun(SparseContract, frozen=True):
     model: StrictStr = "unknown"
     git_commit: StrictStr | None = None
     manifest_sha256: StrictStr | None = None
+    run_url: StrictStr | None = None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,8 @@ from agent_eval.contracts.verdict import (
     FAULT,
     FIELDS_NOT_JUDGED,
     JUDGING,
+    NEARLY_FORBIDDEN,
+    SIMULATING,
     CaseResultRow,
     Outcome,
     count_trials,
@@ -77,8 +79,11 @@ class JudgeCounts(Contract):
         return self.passed + self.failed + self.inconclusive + self.error
 
 
-class JudgingUse(SparseContract, frozen=True):
-    """What judges that are models took, apart from the agent: calls, tokens and US dollars of all trials."""
+class ModelsUse(SparseContract, frozen=True):
+    """What models beside the agent took: calls, tokens and US dollars of all trials.
+
+    Of a trial with repairs, it is what its last attempt took.
+    """
 
     calls: int = 0
     """Replies that a model was asked for."""
@@ -92,6 +97,8 @@ class JudgingUse(SparseContract, frozen=True):
     reasoning_tokens: int = 0
     cost_usd: float = 0.0
     """Cost of the calls, as far as it is known."""
+    unpriced: int = 0
+    """Calls whose cost is unknown."""
     saved_usd: float = 0.0
     """What the reused replies had cost."""
     scripted: int = 0
@@ -131,8 +138,12 @@ class RunSummary(SparseContract, frozen=True):
     """Cases whose `expected_output` is a text that no mode says how to compare; not written where it is 0."""
     fields_not_judged: dict[str, int] = Field(default_factory=dict)
     """Number of cases by field that no judge of the run looks at; not written where there is none."""
-    judging: JudgingUse | None = None
+    nearly_forbidden: dict[str, int] = Field(default_factory=dict)
+    """Number of cases by called tool whose name ends as that of a forbidden tool; not written where none."""
+    judging: ModelsUse | None = None
     """What judges that are models took; not written where there are none."""
+    simulating: ModelsUse | None = None
+    """What models took that played users; not written where there are none."""
     trials: int = 0
     """Trials of all cases; written only with `lost_trials`."""
     lost_trials: dict[str, int] = Field(default_factory=dict)
@@ -153,9 +164,10 @@ class Tally:
         """Number of cases by `(passed trials, trials that count, trials)`."""
         self.answers_not_checked = 0
         self.fields_not_judged: Counter[str] = Counter()
+        self.nearly_forbidden: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
-        self.judging: Counter[str] = Counter()
-        """Sums of `judging_in`: money is in billionths of a dollar, so that no order changes its sum."""
+        self.models: Counter[tuple[str, str]] = Counter()
+        """Sums of `models_in`: money is in billionths of a dollar, so that no order changes its sum."""
 
     def add_row(self, row: CaseResultRow, times: int = 1) -> None:
         """Count one case, or several with the same result, which is plain JSON that has been checked."""
@@ -168,16 +180,18 @@ class Tally:
             if verdict["failure"] is not None:
                 self.failures[verdict["failure"]] += times
             if verdict["evidence"]:
-                is_unchecked, fields = not_judged_in(verdict["evidence"])
+                is_unchecked, fields, tools = not_judged_in(verdict["evidence"])
                 self.answers_not_checked += times * is_unchecked
                 for name in fields:
                     self.fields_not_judged[name] += times
+                for name in tools:
+                    self.nearly_forbidden[name] += times
         for trial in trials:
             # An older version's summary does not know of lost trials, which its rows do not state.
             self.lost[(trial.get("fault") or "") if FAULT in trial and is_lost(trial) else ""] += times
             for verdict in trial["verdicts"]:
-                for name, number in judging_in(verdict["evidence"]):
-                    self.judging[name] += number * times
+                for figure, number in models_in(verdict["evidence"]):
+                    self.models[figure] += number * times
 
     def merge(self, other: Tally) -> None:
         """Add the counts of another tally."""
@@ -186,8 +200,9 @@ class Tally:
         self.failures.update(other.failures)
         self.answers_not_checked += other.answers_not_checked
         self.fields_not_judged.update(other.fields_not_judged)
+        self.nearly_forbidden.update(other.nearly_forbidden)
         self.trials.update(other.trials)
-        self.judging.update(other.judging)
+        self.models.update(other.models)
         self.lost.update(other.lost)
         for judge_id, counts in other.judges.items():
             self.judges[judge_id].update(counts)
@@ -205,16 +220,16 @@ class Tally:
         total = self.cases.total()
         passed = self.cases[Outcome.PASSED.value]
         counts = {name: JudgeCounts(**self.judges[name]) for name in sorted(self.judges)}
-        judging: dict[str, float] = {
-            name: value / _BILLION if name.endswith("_usd") else value
-            for name, value in sorted(self.judging.items())
-            if value
-        }
+        models: dict[str, dict[str, float]] = {JUDGING: {}, SIMULATING: {}}
+        for (member, name), value in sorted(self.models.items()):
+            if value:
+                models[member][name] = value / _BILLION if name.endswith("_usd") else value
         # Left out where they say nothing, so that packs of runs without them are as they were.
         not_judged: dict[str, Any] = {
             "answers_not_checked": self.answers_not_checked,
             "fields_not_judged": dict(sorted(self.fields_not_judged.items())),
-            "judging": judging and JudgingUse.model_validate(judging),
+            "nearly_forbidden": dict(sorted(self.nearly_forbidden.items())),
+            **{member: use and ModelsUse.model_validate(use) for member, use in models.items()},
             "lost_trials": {name: number for name, number in sorted(self.lost.items()) if name and number},
         }
         if not_judged["lost_trials"]:
@@ -252,27 +267,32 @@ _MOST_USED = 2**53
 """A larger figure is no count of tokens, and no sum of money."""
 
 
-def judging_in(evidence: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
-    """Return what a verdict says its judging took, by the names of `JudgingUse`.
+def models_in(evidence: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], int], ...]:
+    """Return what a verdict says that models took beside the agent: a number for each member and figure.
 
-    Money is in billionths of a dollar. What is no figure is left out.
+    The figures are those of `ModelsUse`; money is in billionths of a dollar. What is no figure is left out.
     """
-    judging = evidence.get(JUDGING)
-    if not isinstance(judging, Mapping):
-        return ()
-    figures: list[tuple[str, Any]] = [(name, judging.get(name)) for name in JudgingUse.model_fields]
     return tuple(
-        (name, round(figure * _BILLION) if name.endswith("_usd") else int(figure))
-        for name, figure in figures
-        if type(figure) in (int, float) and 0 < figure < _MOST_USED
+        ((member, name), round(figure * _BILLION) if name.endswith("_usd") else int(figure))
+        for member in (JUDGING, SIMULATING)
+        if isinstance(use := evidence.get(member), Mapping)
+        for name in ModelsUse.model_fields
+        if type(figure := use.get(name, 0)) in (int, float) and 0 < figure < _MOST_USED
     )
 
 
-def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...]]:
-    """Return what a verdict says was not judged: whether it is the answer, and which fields of the case."""
-    fields = evidence.get(FIELDS_NOT_JUDGED)
-    names = tuple(name for name in fields if isinstance(name, str)) if isinstance(fields, list) else ()
-    return evidence.get(ANSWER_NOT_CHECKED) is True, names
+def not_judged_in(evidence: Mapping[str, Any]) -> tuple[bool, tuple[str, ...], tuple[str, ...]]:
+    """Return what a verdict says was not judged.
+
+    That is whether it is the answer, which fields of the case, and which tools whose names end as that of a
+    forbidden one.
+    """
+    listed = (evidence.get(member) for member in (FIELDS_NOT_JUDGED, NEARLY_FORBIDDEN))
+    fields, tools = (
+        tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
+        for names in listed
+    )
+    return evidence.get(ANSWER_NOT_CHECKED) is True, fields, tools
 
 
 class CaseIndex(Contract):

@@ -31,12 +31,17 @@ WITHOUT_VERDICT = "ended_without_verdict"
 FIELDS_NOT_JUDGED = "fields_not_judged"
 """Member of a verdict's evidence: the fields of the case that no judge of the run looks at."""
 
+NEARLY_FORBIDDEN = "nearly_forbidden"
+"""Member of a verdict's evidence: called tools whose names end as that of a forbidden tool."""
 
 FAULT = "fault"
 """Field of a result that has no score: whose fault that is."""
 
 JUDGING = "judging"
-"""Member of a verdict's evidence: what a judge that is a model took, as `JudgingUse` has it."""
+"""Member of a verdict's evidence: what a judge that is a model took, as `ModelsUse` has it."""
+
+SIMULATING = "simulating"
+"""Member of the evidence of `execution`: what the model that played the user took, in the same form."""
 
 
 VerdictFacts = tuple[str, str, bool, float]

@@ -12,12 +12,14 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from agent_eval.agents.base import Agent, AttemptResult, SessionSoFar, Surroundings, Task
 from agent_eval.contracts import Case, Event
 from agent_eval.contracts.conversation import (
     CONVERSATION_END,
+    CONVERSATION_RESTART,
     TURN_SECONDS,
     ConversationEnd,
     EndReason,
@@ -27,6 +29,7 @@ from agent_eval.contracts.conversation import (
 from agent_eval.contracts.suite import CaseTurn
 from agent_eval.conversation.simulated_user import Exchange, Place, SimulatedUser, Simulation, SimulatorError
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.retries import within
 
 SIMULATED = "agent_eval.simulated"
 """Attribute of a user's message that a model wrote."""
@@ -139,7 +142,6 @@ class Session:
 _REASONS = {
     FailureKind.INFRASTRUCTURE: EndReason.AGENT_INFRASTRUCTURE,
     FailureKind.ENVIRONMENT: EndReason.AGENT_INFRASTRUCTURE,
-    FailureKind.TIMEOUT: EndReason.AGENT_INFRASTRUCTURE,
     FailureKind.BUDGET_EXCEEDED: EndReason.BUDGET,
 }
 """Reasons by the failure of a turn; every other failure is the agent's."""
@@ -167,20 +169,47 @@ def attempt_case(
     The limits of the attempt hold for all turns together, and the tools keep their state. In a conversation
     each turn has a time limit of its own.
 
+    A message that may have arrived although no answer came is not sent again: the conversation begins anew,
+    once, and its first event says so.
+
     Raises:
         AgentEvalError: As `Agent.attempt`; the model that plays the user would refuse every request.
     """
+    setting = setting or Setting()
     if agent.replays:
         return agent.attempt(task, surroundings)
+    attempt: Callable[[], AttemptResult] = partial(_attempt_turns, agent, task, surroundings)
     if task.case.conversation is not None:
-        return _Conversation(agent, task, surroundings, setting or Setting()).hold()
+        attempt = _Conversation(agent, task, surroundings, setting).hold
+    first = attempt()
+    if not first.is_uncertain or setting.cancelled():
+        return first
+    event = Event(
+        idx=0,
+        ts=surroundings.clocks.stamp(),
+        actor="environment",
+        type=CONVERSATION_RESTART,
+        output={"turn": max(1, len(first.turns)), "problem": first.problem},
+        turn=0,
+        attempt=task.attempt,
+        cost_usd=sum(event.cost_usd or 0 for event in first.events) or None,
+    )
+    second = attempt()
+    events = [event, *(each.model_copy(update={"idx": each.idx + 1}) for each in second.events)]
+    seconds, retries = first.seconds + second.seconds, first.retries + second.retries
+    return replace(second, events=events, seconds=seconds, retries=retries)
+
+
+def _attempt_turns(agent: Agent, task: Task, surroundings: Surroundings) -> AttemptResult:
+    """Attempt a case whose messages are all known."""
     if not task.case.turns:
         return agent.attempt(task, surroundings)
     session = Session(task)
     try:
         for turn in task.case.turns:
             turn_task = session.next_task(turn, seconds=turn.timeout)
-            session.add(agent.attempt(turn_task, surroundings))
+            with within(turn.timeout):
+                session.add(agent.attempt(turn_task, surroundings))
             if session.failure is not None:
                 break
     finally:
@@ -192,19 +221,25 @@ class _Conversation:
     def __init__(self, agent: Agent, task: Task, surroundings: Surroundings, setting: Setting) -> None:
         assert task.case.conversation is not None
         self._agent, self._surroundings, self._setting = agent, surroundings, setting
-        self._session = Session(task)
+        self._task = task
         self._turns = planned_turns(task.case)
         self._user: SimulatedUser | None = None
         if setting.simulation is not None:
             place = Place(task.case.case_id, setting.loop, task.attempt)
             self._user = SimulatedUser(setting.simulation, task.case.conversation, place)
+
+    def _begin(self) -> None:
+        self._session = Session(self._task)
         self._exchanges: list[Exchange] = []
         self._last_words: EndReason | None = None
         self._warnings: list[str] = []
         self._end: ConversationEnd | None = None
+        if self._user is not None:
+            self._user.written = 0
 
     def hold(self) -> AttemptResult:
-        """Hold the conversation; return it as one attempt, with its end as the last event."""
+        """Hold the conversation from its beginning; return it as one attempt, whose last event is its end."""
+        self._begin()
         try:
             for turn in self._turns:
                 message = turn if not turn.auto else self._simulated(turn)
@@ -225,7 +260,8 @@ class _Conversation:
                 remedy="Name one with --llm-key or --provider, or give every turn an input.",
             )
         try:
-            message = self._user.next_message(self._exchanges)
+            with within(TURN_SECONDS if turn.timeout is None else turn.timeout):
+                message = self._user.next_message(self._exchanges)
         except SimulatorError as error:
             self._end_by(EndReason.SIMULATOR_ERROR, words=error.problem)
             return None
@@ -240,12 +276,15 @@ class _Conversation:
     def _ask(self, turn: CaseTurn, *, simulated: bool) -> None:
         seconds = TURN_SECONDS if turn.timeout is None else turn.timeout
         turn_task = self._session.next_task(turn, seconds=seconds)
-        result = self._agent.attempt(turn_task, self._surroundings)
+        with within(seconds):
+            result = self._agent.attempt(turn_task, self._surroundings)
         events = self._session.add(result, simulated=simulated)
         contents = (event.content for event in events if event.is_message)
         answer = "\n\n".join(_text(content) for content in contents if content is not None)
         self._exchanges.append(Exchange(_text(turn.input), answer))
         reasons = list(self._check(result.failure, events))
+        if not reasons and self._setting.cancelled():  # no flag of a conversation that ended by itself
+            reasons = [EndReason.CANCELLED]
         if reasons:
             self._end_by(reasons[0], flags=reasons[1:], words=self._session.result().problem)
 
@@ -263,8 +302,6 @@ class _Conversation:
             yield self._last_words
         if self._session.turns == len(self._turns):
             yield EndReason.TURN_LIMIT
-        if self._setting.cancelled():
-            yield EndReason.CANCELLED
 
     def _end_by(self, reason: EndReason, *, flags: Sequence[EndReason] = (), words: str = "") -> None:
         rest = self._turns[self._session.turns :]

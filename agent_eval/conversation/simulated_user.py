@@ -20,7 +20,15 @@ from agent_eval.contracts.conversation import STOP_TOKEN, EndReason
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.suite import Conversation
 from agent_eval.errors import InvalidInput, NotEvaluable
-from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.base import (
+    Message,
+    Model,
+    ModelFailure,
+    ModelReply,
+    ModelRequest,
+    object_text,
+    without_thoughts,
+)
 from agent_eval.models.client import ModelUse
 from agent_eval.storage.files import read_bytes
 from agent_eval.storage.json import Limits, parse
@@ -95,9 +103,6 @@ SCHEMA: Mapping[str, Any] = {
 
 _ENDS = {"goal": EndReason.GOAL, "stop": EndReason.STOP}
 
-_REASONING = re.compile(r"\A.*</think(?:ing)?>|\A\s*<think(?:ing)?>.*\Z", re.DOTALL | re.IGNORECASE)
-"""What a model thinks before it replies; all of the reply where the thinking does not end."""
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 _BROKEN_OBJECT = re.compile(r"\{\s*\"(?:message|done|reason)\"\s*:")
 """An object of the wanted form that cannot be read as one."""
 _SHORTEST_LEAK = 40
@@ -275,10 +280,9 @@ class SimulatedUser:
 
 def _parsed(reply: str) -> tuple[str, EndReason | None]:
     """Read message and end from an object, with any text around it; or from a text that is the message."""
-    text, ends = _REASONING.sub("", reply), None
-    match = _OBJECT.search(text)
+    text, ends = without_thoughts(reply), None
     try:
-        value = parse(match[0].encode("utf-8", "replace"), source="reply", limits=Limits()) if match else None
+        value = parse(object_text(reply).encode("utf-8", "replace"), source="reply", limits=Limits())
     except InvalidInput:
         value = None
     if (

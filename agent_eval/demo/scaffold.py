@@ -55,6 +55,11 @@ _TO_FILL_IN = re.compile(
 )
 _ID_OF_THE_STEP = re.compile(r"^( +)id: evaluation\n", re.MULTILINE)
 _AGENT_IN_SETTINGS = re.compile(r"^agent: [^\n]*\n", re.MULTILINE)
+_OBJECT = """agent:
+  run: {}
+  env: [OPENAI_API_KEY, OPENAI_BASE_URL] # what its model needs
+  keep_alive: true # a conversation goes on in one process
+"""
 _PLAIN = re.compile(r"[\w./][\w ./@:-]*(?<![ :])")
 _MOST_READ = 1 << 20
 _BRANCH = re.compile(r"[\w][\w./-]*")
@@ -67,11 +72,13 @@ class StarterAgent:
     Attributes:
         key: The environment variable of its credentials; None if it is not known to need one.
         function: Module and name of the Python function that a small program calls; None for another agent.
+        is_object: Whether it is a program for an agent object, which asks a model itself.
     """
 
     value: str
     key: str | None = None
     function: tuple[str, str] | None = None
+    is_object: bool = False
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,8 @@ def _own_files(out: Path, agent: StarterAgent | None) -> dict[str, str]:
     contents = {SETTINGS: settings, SUITE: _bundled("demo/starter/starter_suite.json")}
     if agent is not None:
         value = agent.value if _PLAIN.fullmatch(agent.value) else json.dumps(agent.value, ensure_ascii=False)
-        contents[SETTINGS] = _AGENT_IN_SETTINGS.sub(lambda _: f"agent: {value}\n", settings)
+        stated = _OBJECT.format(value) if agent.is_object else f"agent: {value}\n"
+        contents[SETTINGS] = _AGENT_IN_SETTINGS.sub(lambda _: stated, settings)
         contents[SUITE] = _bundled("demo/starter/agent_suite.json")
         if agent.function is not None:
             module, name = agent.function

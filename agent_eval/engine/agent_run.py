@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -37,9 +37,9 @@ from agent_eval.engine.progress import Counter, RunProgress, RunUse
 from agent_eval.engine.scheduler import Scheduler, Work
 from agent_eval.engine.shard import id_hash, refuse_unjudgeable
 from agent_eval.engine.trial import TrialPlan
-from agent_eval.engine.usage import OUTAGE, Outage, is_repeated
-from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured
-from agent_eval.models.retries import Retries, limit_of
+from agent_eval.engine.usage import OUTAGE, Costs, Outage, is_repeated
+from agent_eval.errors import AgentEvalError, InvalidInput, NotEvaluable, NothingMeasured, UsageError
+from agent_eval.models.retries import Retries, limit_of, within
 from agent_eval.processes.thread_pool import ThreadPool
 from agent_eval.storage.journal import Journal, JournalReader, RecordsChanged, record_digest
 from agent_eval.storage.redaction import Redactor
@@ -47,6 +47,7 @@ from agent_eval.suites.reader import SuiteSource
 from agent_eval.suites.select import refuse_duplicates
 
 _MOST_THREADS = 256
+STATE_A_PRICE = "State its price for a million tokens: `prices: MODEL=INPUT/OUTPUT`"
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,7 @@ class _AgentRun:
         self._interrupted, self._abandoned = Flag(), Flag()
         agent = plan.trial.agent
         plan.retries.stopping = self._interrupted
+        plan.retries.limit = limit_of(agent.account) if agent.account is not None else None
         self._adaptive = None
         if plan.elsewhere is not None:
             self._places = plan.elsewhere.places(plan.parallel)
@@ -173,9 +175,13 @@ class _AgentRun:
             plan.trial,
             retry=plan.retries,
             interrupted=self._interrupted.is_set,
+            out_of_time=lambda: self._use.seconds_left == 0,
             abandoned=self._abandoned.is_set,
         )
         self._stopped = ""
+        self._is_ended_by_caller = False
+        self._notes: tuple[str, ...] = (_unseen_note(agent.unseen),) if agent.unseen else ()
+        self._is_ceiling_checked = False
 
     def load_journal(self) -> None:
         """Count the trials that the journal has; those that were lost are run again."""
@@ -191,7 +197,7 @@ class _AgentRun:
             number = trial * self._slots.cases + position
             if self._slots.has(number):
                 continue
-            self._use.add(record["cost_usd"])
+            self._use.add(Costs.of_record(record).total)
             result = CaseResult.model_validate(record["result"])
             if not is_repeated(result, record["trace"]):
                 self._slots.put(number, offset, digest)
@@ -204,12 +210,11 @@ class _AgentRun:
             def start_here(number: int) -> Future[FinishedTrial | None]:
                 return threads.submit(self._run_trial, number)
 
-            most = self._use.most_at_once if self._plan.limits.cost_usd is not None else None
             work = Work(
                 start=start_here if self._plan.elsewhere is None else self._start_elsewhere,
                 numbers=self._missing(),
                 places=self._places,
-                most=most,
+                may_start=self._use.may_start if self._plan.limits.cost_usd is not None else None,
                 adaptive=self._adaptive,
                 on_recorded=self._count_recorded,
             )
@@ -249,15 +254,17 @@ class _AgentRun:
             trials.stop()
         if self._interrupted.is_set():
             return
-        if reason := stop():
-            self._stopped = reason
+        reason = stop()
+        self._is_ended_by_caller = bool(reason)
+        if reason or self._use.seconds_left == 0:
+            self._stopped = reason or self._use.reached()
             self._interrupted.set()
             trials.stop(within=scheduler.GRACE_SECONDS)
 
     def _progress(self, in_flight: int) -> RunProgress:
         seconds = time.monotonic() - self._began
         progress = self._counter.progress(in_flight=in_flight, seconds=seconds)
-        return replace(progress, damaged=self._journal.damaged)
+        return replace(progress, damaged=self._journal.damaged, notes=self._notes)
 
     def _missing(self) -> Iterator[int]:
         for number in self._order():
@@ -282,7 +289,8 @@ class _AgentRun:
             return None  # since the trial was scheduled
         cases = self._slots.cases
         raw = self._suite.document.case_at(number % cases).raw
-        done = record_trial(raw, TrialNumber(number, cases), self._trial, self._plan.redactor)
+        with within(self._use.seconds_left):
+            done = record_trial(raw, TrialNumber(number, cases), self._trial, self._plan.redactor)
         if done is not None:
             self._count_ended(done)
         return done
@@ -297,7 +305,7 @@ class _AgentRun:
 
     def _count_ended(self, done: FinishedTrial) -> None:
         """Count what is known as soon as a trial ends: what it cost, and whether it is lost."""
-        self._use.add(done.cost_usd)
+        self._use.add(done.costs.total)
         self._outage.see(done.loss)
 
     def _count_recorded(self, done: FinishedTrial, offset: int) -> None:
@@ -306,11 +314,36 @@ class _AgentRun:
             self._count_ended(done)
         self._count(done)
         self._slots.put(done.number, offset, record_digest(done.line))
+        if done.loss is None:
+            self._check_ceiling(done.costs)
+
+    def _check_ceiling(self, costs: Costs) -> None:
+        """Say at once where a limit of cost does not count all that is spent; refuse one that counts nothing.
+
+        Raises:
+            UsageError: Only models are paid for, and none has a price.
+        """
+        limits = (self._plan.limits.cost_usd, self._plan.trial.limits.cost_usd)
+        if limits == (None, None) or self._is_ceiling_checked or not costs.unpriced:
+            return
+        self._is_ceiling_checked = True
+        named = dict.fromkeys(repr(model) for model in costs.unpriced.values() if model)
+        models = " and ".join(named)
+        if costs.total is None and named:
+            raise UsageError(
+                f"the limit of cost cannot be held: there is no published price for {models}, and no cost is "
+                "reported",
+                remedy=f"{STATE_A_PRICE}, or leave out the limit.",
+                field="price",
+            )
+        spenders = " and ".join(f"the {who.replace('_', ' ')}" for who in costs.unpriced)
+        without = f" ({models}: no published price, and no reported cost)" if models else ""
+        self._notes += (f"The limit of cost leaves out what {spenders} cost{without}. {STATE_A_PRICE}.",)
 
     def _count(self, done: FinishedTrial, *, resumed: bool = False) -> None:
         self._plan.keep_calls(done.calls)
         self._counter.add_unanswered(done.unanswered)
-        self._counter.add(done.outcome, done.cost_usd, done.retries, resumed=resumed)
+        self._counter.add(done.outcome, done.costs, done.retries, resumed=resumed)
 
     def result(self) -> Execution:
         """Return the cases with their finished trials."""
@@ -323,13 +356,27 @@ class _AgentRun:
             raise NothingMeasured(
                 f"{stopped} before any case was done", remedy="Raise the limit, and resume with --resume."
             )
-        is_interrupted = bool(stopped) and self._interrupted.is_set()
+        is_interrupted = bool(stopped) and self._is_ended_by_caller
         outage = stopped if self._outage.in_words else ""
         return Execution(suite, stopped, self._progress(0), is_interrupted, outage)
 
     def _stop_reason(self) -> str:
         """Return why the run ended; for a limit, with the cost of trials that finished since."""
-        return self._stopped if self._interrupted.is_set() else self._use.reached() or self._stopped
+        return self._stopped if self._is_ended_by_caller else self._use.reached() or self._stopped
+
+
+_MOST_NAMED = 8
+
+
+def _unseen_note(names: Sequence[str]) -> str:
+    """Say which variables the agent does not get that may be its own, and how it gets them."""
+    first, more = names[:_MOST_NAMED], len(names) - _MOST_NAMED
+    and_more = f" and {more} more" if more > 0 else ""
+    verb = "is" if len(names) == 1 else "are"
+    return (
+        f"The agent's program does not see {', '.join(first)}{and_more}, which {verb} set here. If it needs "
+        f"them: --agent-env {','.join(first)}"
+    )
 
 
 def _lost_by_cluster(error: Exception) -> AgentEvalError:

@@ -10,7 +10,7 @@ from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -33,7 +33,7 @@ from agent_eval.engine.trial import (
     traceback_of,
     unforeseen,
 )
-from agent_eval.engine.usage import Loss, loss_of
+from agent_eval.engine.usage import COSTS, Costs, Loss, loss_of
 from agent_eval.errors import AgentEvalError, FailureKind, InvalidInput
 from agent_eval.evidence.attachments import storable
 from agent_eval.evidence.redacted import kept_values
@@ -210,7 +210,6 @@ class FinishedTrial:
 
     Attributes:
         number: The trial's number, `trial * cases + position`.
-        cost_usd: Its cost in US dollars; None if unknown.
         calls: Calls of live tools, for a cassette; without secrets.
         line: Its record as `journal.encode` returns it; without secrets.
         unanswered: Number of tool calls without an answer.
@@ -218,7 +217,7 @@ class FinishedTrial:
 
     number: int
     outcome: str
-    cost_usd: float | None
+    costs: Costs
     retries: int
     calls: list[dict[str, Any]]
     line: bytes
@@ -305,14 +304,15 @@ def finished_trial(
     """Make the record of a trial, without secrets. Its number is `trial * cases + position`."""
     trial, position = divmod(number, cases)
     row, calls = result_row(outcome.result), outcome.calls
-    cost_usd, retries = outcome.use.cost_usd, outcome.retries
+    costs, retries = outcome.use.costs, outcome.retries
     record = {
         "position": position,
         "trial": trial,
         "case_id": case_id,
         **outcome.recorded,
         "result": row,
-        "cost_usd": cost_usd,
+        "cost_usd": costs.total,
+        COSTS: asdict(costs),
         "retries": retries,
     }
     if outcome.artifacts:
@@ -329,9 +329,7 @@ def finished_trial(
         record["result"] = result_row(written_result(outcome.result, dumps(row), redactor))
         line = encode({**record, "calls": calls} if calls else record)
     loss = loss_of(outcome.result)
-    return FinishedTrial(
-        number, outcome.result.outcome.value, cost_usd, retries, calls, line, unanswered, loss
-    )
+    return FinishedTrial(number, outcome.result.outcome.value, costs, retries, calls, line, unanswered, loss)
 
 
 def _encoded_artifacts(artifacts: Mapping[str, bytes], redactor: Redactor) -> dict[str, str]:
@@ -359,7 +357,7 @@ def loaded_trial(number: int, record: Mapping[str, Any]) -> FinishedTrial:
     return FinishedTrial(
         number,
         result.outcome.value,
-        record["cost_usd"],
+        Costs.of_record(record),
         record["retries"],
         record.get("calls", []),
         line=b"",

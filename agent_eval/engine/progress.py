@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent_eval.contracts import Outcome
 from agent_eval.contracts.execution import RunLimits
+from agent_eval.engine.usage import NO_COSTS, Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +22,13 @@ class RunProgress:
         errors: Trials of `done` that could not be evaluated: the agent crashed, or reached a limit.
         damaged: Damaged records in the journal of an earlier start; their trials are run again.
         retries: Requests that were sent again.
-        cost_usd: Known cost so far, in US dollars.
-        unknown_cost: Finished trials whose cost is unknown.
+        costs: Known cost so far, in US dollars, by who spent it.
+        unknown_cost: Finished trials whose cost is unknown, at least in part.
         seconds: Time since this start.
         seconds_done: Time from this start to when `done` last grew, as far as it was looked at; None for now.
         unit: Name of what is counted: `trials`, or `cases` when recorded traces are judged.
         unanswered_calls: Tool calls that got no answer.
+        notes: What the user must know at once, as sentences.
     """
 
     total: int
@@ -39,12 +39,18 @@ class RunProgress:
     errors: int = 0
     in_flight: int = 0
     retries: int = 0
-    cost_usd: float = 0.0
+    costs: Costs = NO_COSTS
     unknown_cost: int = 0
     seconds: float = 0.0
     seconds_done: float | None = None
     unit: str = "trials"
     unanswered_calls: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def cost_usd(self) -> float:
+        """Known cost so far, all that was bought together."""
+        return self.costs.total or 0.0
 
     @property
     def failed(self) -> int:
@@ -80,7 +86,7 @@ class Counter:
     def add(
         self,
         outcome: str,
-        cost_usd: float | None,
+        costs: Costs,
         retries: int,
         *,
         resumed: bool = False,
@@ -95,8 +101,8 @@ class Counter:
                 passed=before.passed + (outcome == Outcome.PASSED.value),
                 errors=before.errors + (outcome == Outcome.ERROR.value),
                 retries=before.retries + retries,
-                cost_usd=before.cost_usd + (cost_usd or 0.0),
-                unknown_cost=before.unknown_cost + (cost_usd is None),
+                costs=before.costs.plus(costs),
+                unknown_cost=before.unknown_cost + bool(costs.unpriced),
             )
 
     def add_unanswered(self, calls: int) -> None:
@@ -125,10 +131,9 @@ class RunUse:
     limits: RunLimits
     clock: Callable[[], float]
     cost_usd: float = 0.0
-    unknown_cost: int = 0
-    """Number of finished trials whose cost is unknown."""
-    largest: float | None = None
-    """Largest known cost of a trial; 0 if costs are unknown, None before any trial has finished."""
+    priced: int = 0
+    """Number of finished trials of which a cost is known."""
+    finished: int = 0
     _began: float = field(init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -138,34 +143,54 @@ class RunUse:
     def add(self, cost_usd: float | None) -> None:
         """Count a finished trial."""
         with self._lock:
-            self.largest = max(self.largest or 0.0, cost_usd or 0.0)
-            if cost_usd is None:
-                self.unknown_cost += 1
-            else:
-                self.cost_usd += cost_usd
+            self.finished += 1
+            self.priced += cost_usd is not None
+            self.cost_usd += cost_usd or 0.0
 
-    def most_at_once(self) -> int:
-        """Return how many trials may be in progress, if each costs as much as the dearest so far.
+    @property
+    def average(self) -> float:
+        """What a trial costs on average, in US dollars; 0 while no cost is known."""
+        return self.cost_usd / self.priced if self.priced else 0.0
 
-        That is one until the first cost is seen. The last of them may exceed the limit, as one that is
-        started alone may.
+    def may_start(self, in_progress: int) -> bool:
+        """Tell whether a trial may begin beside those in progress, if each costs as much as the average.
+
+        That is one alone until the first cost is seen.
         """
         limit = self.limits.cost_usd
-        if limit is None or self.largest == 0:
-            return sys.maxsize
-        if self.largest is None:
-            return 1
-        return max(1, math.ceil(min((limit - self.cost_usd) / self.largest, float(sys.maxsize // 2))))
+        if limit is None:
+            return True
+        if not self.finished:
+            return not in_progress
+        return self.cost_usd + (in_progress + 1) * self.average <= limit * _ROUNDING
 
     def is_spent(self) -> bool:
-        """Tell whether the cost limit is reached."""
-        return self.limits.cost_usd is not None and self.cost_usd >= self.limits.cost_usd
+        """Tell whether another trial would exceed the cost limit, or the limit is reached."""
+        limit = self.limits.cost_usd
+        if limit is None or not self.finished:
+            return limit == 0
+        return self.cost_usd >= limit or not self.may_start(0)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Time until the run's limit; None without one."""
+        limit = self.limits.seconds
+        return None if limit is None else max(0.0, limit - (self.clock() - self._began))
 
     def reached(self) -> str:
         """Describe the limit that was reached; an empty text if none was."""
-        seconds, cost = self.limits.seconds, self.limits.cost_usd
-        if seconds is not None and self.clock() - self._began >= seconds:
-            return f"the run's time limit of {seconds:g} s is reached"
-        if self.is_spent():
-            return f"the run's cost limit of {cost:g} US dollars is reached ({self.cost_usd:.4g} spent)"
-        return ""
+        if self.seconds_left == 0:
+            return f"the run's time limit of {self.limits.seconds:g} s is reached"
+        if not self.is_spent():
+            return ""
+        words = f"{COST_LIMIT} of {self.limits.cost_usd:g} US dollars is reached"
+        another = (
+            "" if self.cost_usd >= (self.limits.cost_usd or 0) else f", and a trial costs {self.average:.4g}"
+        )
+        return f"{words} ({self.cost_usd:.4g} spent{another})"
+
+
+COST_LIMIT = "the run's cost limit"
+"""How the reason of a run begins that its limit of cost ended."""
+_ROUNDING = 1 + 1e-9
+"""Three times 0.1 are not more than 0.3."""

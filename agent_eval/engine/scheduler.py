@@ -32,8 +32,8 @@ class Work:
         start: Starts a trial; its result is None if the run is being ended.
         numbers: The trials, in the order in which they are started.
         places: Number of trials at once.
-        most: Returns how many may be in progress beside that, so that a limit of costs is kept; None where
-            there is none.
+        may_start: Tells whether another may begin beside so many, so that a limit of costs is kept; None
+            where there is none.
         adaptive: The limit of an account that several runs share, in place of `places`.
         on_recorded: Called with each trial once its record is on disk, and with the record's offset.
     """
@@ -41,7 +41,7 @@ class Work:
     start: Callable[[int], Ended]
     numbers: Iterator[int]
     places: int
-    most: Callable[[], int] | None
+    may_start: Callable[[int], bool] | None
     adaptive: AdaptiveLimit | None
     on_recorded: Callable[[FinishedTrial, int], None]
 
@@ -118,9 +118,12 @@ class Scheduler:
         work = self._work
         while not self._is_stopped:
             # Where a limit counts what is in progress, nothing waits: it may have to stay.
-            is_exact = work.most is not None or work.adaptive is not None
-            most = self._places() + (0 if is_exact else AHEAD)
-            if len(self._running) >= (most if work.most is None else min(most, work.most())):
+            is_exact = work.may_start is not None or work.adaptive is not None
+            most, running = self._places() + (0 if is_exact else AHEAD), len(self._running)
+            if running >= most:
+                return
+            if work.may_start is not None and not work.may_start(running):
+                self._is_stopped |= not running
                 return
             if work.adaptive is not None and not work.adaptive.take():
                 return

@@ -34,15 +34,18 @@ from agent_eval.contracts import (
     TrialLimits,
     canonical_json,
     definition_of,
+    with_verdicts,
 )
 from agent_eval.contracts.base import EARLIER
+from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.conversation.loop import Setting, attempt_case
 from agent_eval.conversation.simulated_user import Simulation
 from agent_eval.engine.case_commands import CaseCommands
 from agent_eval.engine.shard import judge
-from agent_eval.engine.usage import TrialUse
+from agent_eval.engine.usage import Price, TrialUse
 from agent_eval.errors import AgentEvalError, FailureKind
 from agent_eval.judges.base import Judge
+from agent_eval.judges.builtin.cost_budget import published_price
 from agent_eval.models.retries import Retry, send_once
 
 ARTIFACT_BYTES = 4096
@@ -67,11 +70,14 @@ class TrialPlan:
         max_repairs: Maximum number of attempts after the first one.
         limits: Limits of all attempts of a trial together.
         interrupted: Returns whether the run is being ended, so that no further attempt may begin.
+        out_of_time: Returns whether the time of the run is over, which ends requests: a failure then may be
+            of its making.
         abandoned: Returns whether the run has ended, so that an attempt in progress does not count.
         commands: Runs the cases' own commands; None where they are not allowed.
         tear_down: Called after the last attempt. Returns why that failed, in words, or an empty text.
         simulation: The model that plays the user in conversations; None where none is played.
         loop: Number of the trial, from 1.
+        price: Prices tokens whose cost is not recorded.
     """
 
     agent: Agent
@@ -84,11 +90,13 @@ class TrialPlan:
     retry: Retry = send_once
     clocks: Clocks = field(default_factory=Clocks)
     interrupted: Callable[[], bool] = lambda: False
+    out_of_time: Callable[[], bool] = lambda: False
     abandoned: Callable[[], bool] = lambda: False
     commands: CaseCommands | None = None
     tear_down: Callable[[], str] = str
     simulation: Simulation | None = None
     loop: int = 1
+    price: Price = published_price
 
 
 class Recorded(TypedDict):
@@ -133,13 +141,15 @@ class Attempts:
     use: TrialUse = field(default_factory=TrialUse)
     retries: int = 0
 
-    def add(self, task: Task, attempt: AttemptResult, recorded: Sequence[dict[str, Any]]) -> None:
-        """Add an attempt, except for its history entry."""
+    def add(
+        self, task: Task, attempt: AttemptResult, recorded: Sequence[dict[str, Any]], price: Price
+    ) -> None:
+        """Add an attempt, except for its history entry and its judging."""
         self.calls.add(recorded)
         files = attempt.artifacts.items()
         self.artifacts.update((f"attempt-{task.attempt}-{name}", data) for name, data in files)
         self.retries += attempt.retries
-        self.use.add(task.case, Trace(attempt.events), attempt.seconds)
+        self.use.add(task.case, Trace(attempt.events), attempt.seconds, price)
 
 
 def run_trial(
@@ -176,16 +186,26 @@ def run_trial(
                     raise Interrupted from None
                 tools = plan.tools(case)
                 attempt = _attempt(task, replace(surroundings, tools=tools, alone=True), plan)
-        if plan.abandoned() or (plan.interrupted() and attempt.failure is FailureKind.INFRASTRUCTURE):
+        if (
+            plan.abandoned()
+            or (plan.interrupted() and attempt.failure in _ENDED_WITH_THE_RUN)
+            or (plan.out_of_time() and attempt.failure is not None)
+        ):
             raise Interrupted
-        attempts.add(task, attempt, tools.recorded())
+        attempts.add(task, attempt, tools.recorded(), plan.price)
         attempts.history.append(_entry(task, attempt, attempts.use.reached(plan.limits)))
         result = _judged(case, attempts.history, attempt.events, plan)
+        if result.is_lost and (plan.interrupted() or plan.out_of_time()):
+            raise Interrupted  # what judges it was ended
+        attempts.use.add_judging(result)
+        if "failure" not in attempts.history[-1] and (reached := attempts.use.reached(plan.limits)):
+            attempts.history[-1].update(failure=reached[0].value, problem=reached[1])
+            result = _with_execution(case, attempts.history, attempt.events, plan, result)
         add_verdicts(attempts.history[-1], result)
         if _is_last(result, attempt, attempts.use, task.attempt, plan):
             if (problem := plan.tear_down()) and result.passed:
                 attempts.history[-1].update(failure=FailureKind.ENVIRONMENT.value, problem=problem)
-                result = _judged(case, attempts.history, attempt.events, plan)
+                result = _with_execution(case, attempts.history, attempt.events, plan, result)
                 add_verdicts(attempts.history[-1], result)
             return _outcome(attempts, attempt, result, plan)
         if plan.interrupted():
@@ -302,6 +322,16 @@ def _judged(case: Case, history: list[dict[str, Any]], events: list[Event], plan
     return judge(plan.judges, recorded_case, recorded_case.recorded)
 
 
+def _with_execution(
+    case: Case, history: list[dict[str, Any]], events: list[Event], plan: TrialPlan, result: CaseResult
+) -> CaseResult:
+    """Judge anew how the attempt ended, and nothing that a model would have to be asked about again."""
+    own = [judge for judge in plan.judges if judge.judge_id == EXECUTION]
+    again = _judged(case, history, events, replace(plan, judges=own))
+    verdicts = {verdict.judge_id: verdict for verdict in again.verdicts}
+    return with_verdicts(result, [verdicts.get(each.judge_id, each) for each in result.verdicts])
+
+
 def _loop_metadata(history: list[dict[str, Any]], plan: TrialPlan) -> dict[str, Any]:
     return {
         "attempt_history": history,
@@ -325,6 +355,9 @@ def add_verdicts(entry: dict[str, Any], result: CaseResult) -> None:
         if verdict.outcome is not Outcome.SKIPPED
     ]
 
+
+_ENDED_WITH_THE_RUN = (FailureKind.INFRASTRUCTURE, FailureKind.SIMULATOR_ERROR)
+"""Failures of an attempt that may only say that the run was being ended."""
 
 _NOTHING_TO_REPAIR = (FailureKind.INFRASTRUCTURE, FailureKind.ENVIRONMENT, FailureKind.SIMULATOR_ERROR)
 

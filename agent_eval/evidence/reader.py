@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import orjson
 from pydantic import ValidationError
@@ -27,6 +28,7 @@ from agent_eval.contracts import (
     RunConfig,
     RunSummary,
     Tally,
+    definition_digest,
 )
 from agent_eval.contracts.base import EARLIER
 from agent_eval.contracts.verdict import REPLAY_CONTRACT
@@ -97,6 +99,14 @@ def refuse_incomplete(pack: str, manifest: Manifest) -> None:
         raise invalid_pack(pack, at.MANIFEST, what, remedy=remedy)
 
 
+class CaseName(NamedTuple):
+    """The id under which a case is read, that of the pack, and the digest of its definition by the former."""
+
+    case_id: str
+    stored: str
+    definition: str
+
+
 class Pack:
     """Verified pack, for reading. `open_pack` makes it.
 
@@ -109,6 +119,7 @@ class Pack:
         self._source = source
         self._seal = seal
         self._lines_read: dict[str, list[bytes]] = {}
+        self._renamed: dict[str, CaseName] = {}
         self.name = source.name
         self.manifest: Manifest = seal.manifest
         self.manifest_sha256 = seal.manifest_sha256
@@ -154,6 +165,20 @@ class Pack:
     def case_ids(self) -> list[str]:
         """List the ids of all cases, in suite order."""
         return list(self._positions)
+
+    def under_names(self, names: Mapping[str, str]) -> Self:
+        """Return this pack with other ids for some cases: `names` has the new ones by those of the pack."""
+        pack = copy(self)
+        pack._positions = {names.get(name, name): position for name, position in self._positions.items()}
+        pack._renamed = dict(self._renamed)
+        for stored, case_id in names.items():
+            definition = definition_digest({**self.raw_trajectory(stored), "case_id": case_id})
+            pack._renamed[case_id] = pack._renamed[stored] = CaseName(case_id, stored, definition)
+        return pack
+
+    def renamed(self) -> list[CaseName]:
+        """List the cases that are read under another id, in suite order."""
+        return [self._renamed[case_id] for case_id in self._positions if case_id in self._renamed]
 
     def files(self) -> list[FileEntry]:
         """List every file but the manifests: those of the run, then those that were written later."""
@@ -212,8 +237,8 @@ class Pack:
                 return {}
             if self._artifacts[0] != path:
                 self._artifacts = (path, artifacts_in(self.read(path), pack=self.name, path=path))
-            return self._artifacts[1].get(case_id, {})
-        prefix = at.artifact_file(self.manifest.case_directories[case_id], "")
+            return self._artifacts[1].get(self._stored(case_id), {})
+        prefix = at.artifact_file(self.manifest.case_directories[self._stored(case_id)], "")
         artifacts: dict[str, bytes] = {}
         for path in self._paths[bisect_left(self._paths, prefix) :]:
             if not path.startswith(prefix):
@@ -226,18 +251,18 @@ class Pack:
         return self._raw_trajectory(case_id)[0]
 
     def _raw_trajectory(self, case_id: str) -> tuple[dict[str, Any], str]:
-        position = self._position(case_id)
+        position, stored = self._position(case_id), self._stored(case_id)
         if self.manifest.layout == "compact":
             shard = self._shard_of(position)
             path, line = at.trajectories_shard(shard), position - self._starts[shard]
             raw = parse_json(self._lines(path)[line], pack=self.name, path=path, first_line=line + 1)
         else:
-            path = at.trajectory_file(self.manifest.case_directories[case_id])
+            path = at.trajectory_file(self.manifest.case_directories[stored])
             raw = parse_json(self.read(path), pack=self.name, path=path)
-        if not isinstance(raw, dict) or raw.get("case_id") != case_id:
-            what = f"does not hold case {case_id[:200]!r} where the index has it"
+        if not isinstance(raw, dict) or raw.get("case_id") != stored:
+            what = f"does not hold case {stored[:200]!r} where the index has it"
             raise invalid_pack(self.name, path, what)
-        return raw, path
+        return {**raw, "case_id": case_id} if stored != case_id else raw, path
 
     def trajectories(self) -> Iterator[tuple[dict[str, Any], bytes]]:
         """Yield every case in suite order: its JSON, and its bytes as `storage.json.dumps` writes them."""
@@ -247,6 +272,8 @@ class Pack:
 
     def _index_row(self, position: int) -> CaseIndexRow:
         row: CaseIndexRow = orjson.loads(self._index[position])
+        if (name := self._renamed.get(row["case_id"])) is not None:
+            row["case_id"], row["definition_digest"] = name.case_id, name.definition
         return row
 
     def _result_row(self, position: int) -> CaseResultRow:
@@ -256,7 +283,15 @@ class Pack:
         else:
             line = self._in_folders[position]
         row: CaseResultRow = orjson.loads(line)
+        if (name := self._renamed.get(row["case_id"])) is not None:
+            for result in (row, *(row.get("trials") or ())):
+                result["case_id"] = name.case_id
+                for verdict in result["verdicts"]:
+                    verdict["case_id"] = name.case_id
         return row
+
+    def _stored(self, case_id: str) -> str:
+        return self._renamed[case_id].stored if case_id in self._renamed else case_id
 
     def _position(self, case_id: str) -> int:
         position = self._positions.get(case_id)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, overload
 from pydantic import TypeAdapter, ValidationError
 
 from agent_eval.contracts import CaseIndexRow, CaseResultRow, Outcome, Tally, VerdictRow, case_policy, combine
-from agent_eval.contracts.run import judging_in, not_judged_in
+from agent_eval.contracts.run import models_in, not_judged_in
 from agent_eval.contracts.trials import TrialFacts, deciding_trial, is_unsafe
 from agent_eval.contracts.verdict import FAULT, TrialResult, fault_of, is_lost
 from agent_eval.errors import FailureKind, InvalidInput
@@ -138,13 +138,13 @@ class ResultChecker:
             key.append(_DECISIVE(verdict))
             if verdict["evidence"]:
                 key.append(not_judged_in(verdict["evidence"]))
-                key.append(judging_in(verdict["evidence"]))
+                key.append(models_in(verdict["evidence"]))
         if row.get("trials"):
             if problem := self._trials_problem(row):
                 return problem
             key.append(tuple(trial["outcome"] for trial in row["trials"]))
             key += (
-                judging_in(verdict["evidence"]) for trial in row["trials"] for verdict in trial["verdicts"]
+                models_in(verdict["evidence"]) for trial in row["trials"] for verdict in trial["verdicts"]
             )
         elif row["trial"]:
             return "names a trial but has none"

@@ -254,17 +254,20 @@ def _broke(facts: Facts) -> str:
     cases = {name: facts.case(name) for name in names[:NAMED]}
     if not facts.is_rerun and all(case.now.trials <= 1 for case in cases.values()):
         return say("flipped", len(names), all=len(facts.question.cases), cases=listed(names))
-    counts = []
+    counts: dict[str, list[str]] = {}
     for name, case in cases.items():
         now, before = (case.change, case.base) if facts.is_rerun else (case.now, case.main)
         where = "on main"
         if facts.is_rerun and case.alone:
             before, where = case.main, "in main's last runs"
-        counts.append(
-            f"{quoted(name)} passed {now.passed} of {now.trials} times here and "
-            f"{before.passed} of {before.trials} {where}"
+        counted = (
+            f"passed {now.passed} of {now.trials} times here and {before.passed} of {before.trials} {where}"
         )
-    return say("broke", len(names), cases=", ".join(counts) + (", …" if len(names) > NAMED else ""))
+        counts.setdefault(counted, []).append(name)
+    if len(counts) == 1 and len(names) > 1:
+        return say("broke", len(names), cases=f"{listed(names)} each {next(iter(counts))}")
+    each = ", ".join(f"{quoted(name)} {counted}" for counted, alike in counts.items() for name in alike)
+    return say("broke", len(names), cases=each + (", …" if len(names) > NAMED else ""))
 
 
 def _redefined(redefined: Redefined) -> list[str]:

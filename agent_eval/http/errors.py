@@ -81,7 +81,7 @@ def said_in(body: Any, *, depth: int = 12) -> str:
         return "; ".join(filter(None, (said_in(item, depth=depth - 1) for item in body)))
     words, place = body.get("message", body.get("msg")), body.get("loc", body.get("field"))
     inner = [body.get(name) for name in ("error", "errors", "detail", "details")]
-    sentence = said_in([words if isinstance(words, str) else "", *inner], depth=depth - 1)
+    sentence = said_in([words, *inner], depth=depth - 1)
     place = ".".join(map(str, place)) if isinstance(place, list) else place
     return f"{place}: {sentence}" if place and sentence else sentence
 

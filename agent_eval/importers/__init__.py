@@ -21,11 +21,18 @@ What formats share:
 
 * `events.py` makes events (`agent_message`, `tool_call`, `tool_result`, `reasoning`, `error_event`, ...). It
   leaves out what is null, parses arguments that are JSON text and marks malformed ones, treats an empty id as
-  none, and reads times and usage. A field that the source lacks is left out, never 0.
+  none, and reads times. A field that the source lacks is left out, never 0.
 * `content.py` reads content blocks; images, audio and files become digests.
+* `messages.py` reads messages of every dialect, with the words of `vocabulary.py`; `responses_items.py`
+  reads items, which are events without a role; `usage.py` tokens. A format says where its messages are.
 * `dialogue.py` leaves out what a history repeats (`Dialogue.add_history`), and merges messages with one id.
-* `dialogue_format.py` is the base of formats whose records are a request with its answer; a subclass only
-  says what a record's history and answer are (`turns`).
+* `dialogue_format.py` is the base of formats whose records are a request with its answer,
+  `provider_format.py` that of model providers, `message_formats.py` of lists of messages, `sessions.py` of
+  recorders of lines.
+* `span_records.py` reads spans in every encoding as one shape; `span_tree.py` puts those of a conversation
+  together.
+* `shapes.py` and `unread.py` are the net below all: what looks like a call, a result or an answer and is in
+  no event is lost, and the case says so.
 * `diagnostics.py`: whatever a format does not take over, it reports, with record, field and reason.
 
 Calls and results are paired by `call_id`; without ids, by tool and order (`contracts.trace.pair_calls`). A

@@ -17,9 +17,11 @@ from agent_eval.importers.events import (
     text_or_none,
     timestamp_of,
 )
-from agent_eval.importers.facts import report_unknown
+from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Match
-from agent_eval.importers.vertex_parts import field, part_events, usage_fields
+from agent_eval.importers.gemini import field
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.usage import usage_in
 
 _SESSION_FIELDS = frozenset(
     {
@@ -89,10 +91,10 @@ def _step_events(
 ) -> list[EventFields]:
     author = text(step.get("author"))
     content = mapping(step.get("content"))
-    role = "user" if author == "user" else "model"
-    events = part_events(items(content.get("parts")), role, place, path, diagnostics)
+    role = "user" if author == "user" else "agent"
+    events = MessageReader(place, diagnostics).blocks(content.get("parts") or [], role, path)
     answer = mapping(log.get("model_response"))
-    usage = usage_fields(field(step, "usageMetadata") or field(answer, "usageMetadata"))
+    usage = usage_in(field(step, "usageMetadata") or field(answer, "usageMetadata"))
     error = _error_of(step)
     if error is not None:
         events.append(error_event(error))
@@ -181,7 +183,7 @@ def _expected_calls(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _text_of(content: Any, place: str, path: str, diagnostics: Diagnostics) -> Any:
-    events = part_events(items(mapping(content).get("parts")), "user", place, path, diagnostics)
+    events = MessageReader(place, diagnostics).blocks(items(mapping(content).get("parts")), "user", path)
     contents = [fields.get("input", fields.get("parts")) for fields in events]
     return contents[0] if len(contents) == 1 else (contents or None)
 

@@ -21,6 +21,7 @@ import orjson
 
 from agent_eval.errors import StorageError
 from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.exchange import report_unknown
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.recognise import Recogniser
 from agent_eval.importers.records import Record
@@ -33,15 +34,21 @@ class Assembly:
     """Takes records, and gives the conversations that they make.
 
     `group_by` is the path of a field, such as `metadata.session_id`: records with the same value of it are
-    one conversation, whatever their own ids say. None goes by these.
+    one conversation, whatever their own ids say. None goes by these. `id_from` is the path of the field that
+    has the id of a conversation, which is that of the first of its records with a value there.
     """
 
     def __init__(
-        self, recogniser: Recogniser, diagnostics: Diagnostics, *, group_by: str | None = None
+        self,
+        recogniser: Recogniser,
+        diagnostics: Diagnostics,
+        *,
+        group_by: str | None = None,
+        id_from: str | None = None,
     ) -> None:
         self._recogniser = recogniser
         self._diagnostics = diagnostics
-        self._group_by = group_by
+        self._group_by, self._id_from = group_by, id_from
         self._formats = array("B")
         self._ends = array("Q", [0])
         try:
@@ -69,12 +76,19 @@ class Assembly:
         number, match = recognised
         if number not in self._elsewhere:
             self._elsewhere[number] = self._recogniser.elsewhere(record.value, match.confidence)
-        link, payload = self._recogniser.formats[number].prepare(record, self._diagnostics)
+        reader = self._recogniser.formats[number]
+        if isinstance(record.value, dict) and (known := reader.fields.get(match.variant)):
+            report_unknown(record.value, known, record.place, "", self._diagnostics)
+        link, payload = reader.prepare(record, self._diagnostics)
         group = None
         if self._group_by is not None:
-            group = self._group_of(record, self._group_by)
+            group = _id_at(record.value, self._group_by)
+            if group is None:
+                reason = "has no value to group by; it is a conversation of its own"
+                self._diagnostics.note(record.place, self._group_by, reason)
             link = Link(ids=(f"group:{group}",) if group is not None else (), time=link.time)
-        head = dumps([record.place, group, list(map(list, shapes_of(record.value)))])[:-1]
+        named = group if self._id_from is None else _id_at(record.value, self._id_from)
+        head = dumps([record.place, named, list(map(list, shapes_of(record.value)))])[:-1]
         data = b"%b,%b]" % (head, encoded if payload is record.value else dumps(payload))
         self._recogniser.count(number, match)
         try:
@@ -84,15 +98,6 @@ class Assembly:
         self._ends.append(self._ends[-1] + len(data))
         self._formats.append(number)
         self._links.add(link)
-
-    def _group_of(self, record: Record, path: str) -> str | None:
-        value = value_at(record.value, path)
-        if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-            return str(value)
-        self._diagnostics.note(
-            record.place, path, "has no value to group by; it is a conversation of its own"
-        )
-        return None
 
     def groups(self) -> Iterator[list[int]]:
         """Link the records that were stored, and yield the numbers of those that belong together.
@@ -123,7 +128,9 @@ class Assembly:
         reader = self._recogniser.formats[self._formats[numbers[0]]]
         stored = [orjson.loads(self._stored(number)) for number in numbers]
         parts = [Part(place, payload) for place, _, _, payload in stored]
-        group = stored[0][1]
+        named = next((named for _, named, _, _ in stored if named is not None), None)
+        if named is None and self._id_from is not None:
+            self._diagnostics.note(parts[0].place, self._id_from, "has no value to take as the case's id")
         conversations: list[Conversation] = []
         with self._losing_what_breaks([part.place for part in parts]):
             conversations = list(reader.read(parts, self._diagnostics))
@@ -134,8 +141,9 @@ class Assembly:
                 place = conversation.records[0]
                 self._diagnostics.lost(place, "", "has no message, call or result; it makes no case")
                 continue
-            if group is not None:
-                conversation.id = group
+            if named is not None:
+                conversation.aliases += () if conversation.id is None else (conversation.id,)
+                conversation.id = named
             yield reader, conversation
 
     @contextmanager
@@ -210,6 +218,12 @@ def value_at(value: Any, path: str) -> Any:
         else:
             return None
     return value
+
+
+def _id_at(value: Any, path: str) -> str | None:
+    stated = value_at(value, path)
+    is_id = isinstance(stated, str | int) and not isinstance(stated, bool) and stated != ""
+    return str(stated) if is_id else None
 
 
 class _Links:

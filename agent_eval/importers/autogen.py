@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.importers.content import content_of
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Dialogue, Message, message_of
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    event,
-    items,
-    mapping,
-    reasoning,
-    seconds_of,
-    system_message,
-    text,
-    timestamp_of,
-    tool_call,
-    tool_result,
-    usage_of,
-    user_message,
-)
+from agent_eval.importers.events import EventFields, items, mapping, text
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
+from agent_eval.importers.messages import MessageReader, mark_errors
 from agent_eval.importers.records import Record
+from agent_eval.importers.usage import usage_in
 
 _USERS = frozenset({"user", "user_proxy", "userproxy", "human", "human_user", "admin"})
 """Names that agents which speak for the user have, if none is set."""
-
-_OF_THE_STREAM = frozenset({"ModelClientStreamingChunkEvent", "SelectSpeakerEvent"})
 _STATES = frozenset({"AssistantAgentState", "TeamState", "ChatAgentContainerState"})
-_SAYS_NOTHING = frozenset({"UserInputRequestedEvent"})
+_SPOKEN = ("TextMessage", "StopMessage", "MultiModalMessage", "StructuredMessage", "ToolCallSummaryMessage")
+"""Messages; a summary's calls and results repeat those before it, its content is what the agent answers."""
+_SAYS_NOTHING = ("UserInputRequestedEvent", "ModelClientStreamingChunkEvent", "SelectSpeakerEvent")
 
 
 class AutoGen(Format):
@@ -45,6 +32,17 @@ class AutoGen(Format):
     """
 
     name = "autogen"
+    fields: ClassVar = {
+        "message": frozenset(
+            {
+                *("id", "source", "models_usage", "metadata", "created_at", "content", "type", "_class"),
+                *("tool_calls", "results", "target", "context", "retry_attempt", "code_blocks", "result"),
+                *("full_message_id", "request_id", "format_string", "schema_string"),
+            }
+        ),
+        "result": frozenset({"messages", "stop_reason", "type", "_class"}),
+        "0.2 result": frozenset({"chat_id", "chat_history", "summary", "cost", "human_input"}),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -53,8 +51,7 @@ class AutoGen(Format):
         fields = mapping(value)
         if _is_message(fields):
             return Match(0.95, "message")
-        messages = fields.get("messages")
-        first = items(messages)[:20]
+        first = items(fields.get("messages"))[:20]
         if first and all(_is_message(mapping(each)) for each in first):
             return Match(0.95, "result")
         if fields.get("type") in _STATES or str(fields.get("type")).endswith("ManagerState"):
@@ -71,7 +68,7 @@ class AutoGen(Format):
         variant = "message" if match is None else match.variant
         payload = {"variant": variant, "value": record.value}
         if variant == "message" or (variant == "result" and record.is_line):
-            time = None if variant == "result" else seconds_of(record.value.get("created_at"))
+            time = None if variant == "result" else make.seconds_of(record.value.get("created_at"))
             return Link(ids=(f"file:{record.source}",), time=time), payload
         return ALONE, payload
 
@@ -80,15 +77,15 @@ class AutoGen(Format):
         dialogue, about = Dialogue(), dict[str, Any]()
         for part in parts:
             variant, value = part.payload["variant"], part.payload["value"]
+            reader = MessageReader(part.place, diagnostics)
             if variant.startswith("0.2"):
-                return [_old_conversation(variant, value, part.place, diagnostics)]
+                return [_old_conversation(variant, value, reader)]
             if variant == "state":
-                return [_of_state(mapping(value), part.place, diagnostics)]
+                return [_of_state(mapping(value), reader, diagnostics, part.place)]
             messages = items(value.get("messages")) if variant == "result" else [value]
             if variant == "result" and text(value.get("stop_reason")):
                 about["stop_reason"] = value["stop_reason"]
-            read = [_message(mapping(each), part.place, diagnostics) for each in messages]
-            _add(dialogue, read)
+            _add(dialogue, [_message(mapping(each), reader, diagnostics, part.place) for each in messages])
         return [Conversation(dialogue.events, metadata=about)]
 
 
@@ -102,9 +99,8 @@ def _add(dialogue: Dialogue, messages: Sequence[Message]) -> None:
 
 
 def _is_message(fields: Mapping[str, Any]) -> bool:
-    kind = _kind_of(fields)
     has_content = "content" in fields or "target" in fields
-    return "source" in fields and kind.endswith(("Message", "Event")) and has_content
+    return "source" in fields and _kind_of(fields).endswith(("Message", "Event")) and has_content
 
 
 def _kind_of(fields: Mapping[str, Any]) -> str:
@@ -121,38 +117,41 @@ def _is_old_history(value: list[Any]) -> bool:
     return has_responses or (named > 0 and named == sum("tool_calls" not in message for message in messages))
 
 
-def _message(fields: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Message:
-    kind, source = _kind_of(fields), text(fields.get("source"))
-    reader = _READERS.get(kind)
-    if reader is None:
-        if kind not in _SAYS_NOTHING and kind not in _OF_THE_STREAM:
-            diagnostics.unknown(place, f"message of type {kind!r}"[:200])
-        return message_of([])
-    events = reader(fields)
-    usage = mapping(fields.get("models_usage"))
-    tokens = usage_of(input_tokens=usage.get("prompt_tokens"), output_tokens=usage.get("completion_tokens"))
+def _message(
+    fields: Mapping[str, Any], reader: MessageReader, diagnostics: Diagnostics, place: str
+) -> Message:
+    kind, source, content = _kind_of(fields), text(fields.get("source")), fields.get("content")
+    events: list[EventFields] = []
+    if kind in _SPOKEN:
+        parts = [_part(part) for part in content] if isinstance(content, list) else content
+        role = "user" if str(source).lower() in _USERS else "agent"
+        events = [make.user_message(parts) if role == "user" else make.agent_message(parts)]
+    elif kind == "ToolCallRequestEvent":
+        events = reader.events({"role": "assistant", "tool_calls": content}, "content")
+    elif kind == "ToolCallExecutionEvent":
+        events = reader.blocks(content, "tool", "content")
+    elif kind == "CodeGenerationEvent":  # code that a model wrote to be run: a call, whose result is the next
+        events = [make.tool_call("code_executor", block) for block in items(fields.get("code_blocks"))]
+    elif kind == "CodeExecutionEvent":
+        result = mapping(fields.get("result"))
+        code = result.get("exit_code")
+        error = {"exit_code": code} if isinstance(code, int) and code != 0 else None
+        events = [make.tool_result(result.get("output"), tool="code_executor", error=error)]
+    elif kind == "HandoffMessage":
+        events = [make.event("agent", "handoff", output=fields.get("target"))]
+    elif kind == "ThoughtEvent":
+        events = [make.reasoning(content)]
+    elif kind == "MemoryQueryEvent":
+        events = [make.event("agent", "state", output={"memory": content})]
+    elif kind not in _SAYS_NOTHING:
+        diagnostics.unknown(place, f"message of type {kind!r}"[:200])
+    moment = make.timestamp_of(fields.get("created_at"))
     for made in events:
-        if made["actor"] == "agent" and source is not None:
-            made["agent_name"] = source
-        if timestamp_of(fields.get("created_at")) is not None:
-            made["ts"] = timestamp_of(fields.get("created_at"))
-    if events and tokens:
+        made.update({"agent_name": source} if made["actor"] == "agent" and source is not None else {})
+        made.update({"ts": moment} if moment is not None else {})
+    if events and (tokens := usage_in(fields.get("models_usage"))):
         events[-1]["usage"] = tokens
     return message_of(events, text(fields.get("id")))
-
-
-def _calls(fields: Mapping[str, Any]) -> list[EventFields]:
-    calls = map(mapping, items(fields.get("content")))
-    return [tool_call(text(call.get("name")), call.get("arguments"), call.get("id")) for call in calls]
-
-
-def _spoken(fields: Mapping[str, Any]) -> list[EventFields]:
-    content = fields.get("content")
-    if isinstance(content, list):
-        content = [_part(part) for part in content]
-    if str(fields.get("source")).lower() in _USERS:
-        return [user_message(content)]
-    return [agent_message(content)]
 
 
 def _part(part: Any) -> Any:
@@ -161,59 +160,25 @@ def _part(part: Any) -> Any:
     return {"type": "text", "text": part} if isinstance(part, str) else part
 
 
-def _result(result: Mapping[str, Any]) -> EventFields:
-    content, tool = result.get("content"), text(result.get("name"))
-    if result.get("is_error"):
-        return tool_result(None, result.get("call_id"), tool=tool, error=content or "error")
-    return tool_result(content, result.get("call_id"), tool=tool)
-
-
-def _code(fields: Mapping[str, Any]) -> list[EventFields]:
-    """Read the code that a model wrote to be run: a call, whose result is the next event."""
-    return [tool_call("code_executor", block) for block in items(fields.get("code_blocks"))]
-
-
-def _execution(fields: Mapping[str, Any]) -> list[EventFields]:
-    result = mapping(fields.get("result"))
-    code, output = result.get("exit_code"), result.get("output")
-    error = {"exit_code": code} if isinstance(code, int) and code != 0 else None
-    return [tool_result(output, tool="code_executor", error=error)]
-
-
-_READERS: Mapping[str, Callable[[Mapping[str, Any]], list[EventFields]]] = {
-    **dict.fromkeys(("TextMessage", "StopMessage", "MultiModalMessage", "StructuredMessage"), _spoken),
-    # Its calls and results repeat those before it; its content is what the agent answers.
-    "ToolCallSummaryMessage": _spoken,
-    "CodeGenerationEvent": _code,
-    "ToolCallRequestEvent": _calls,
-    "ToolCallExecutionEvent": lambda fields: [
-        _result(mapping(each)) for each in items(fields.get("content"))
-    ],
-    "HandoffMessage": lambda fields: [event("agent", "handoff", output=fields.get("target"))],
-    "ThoughtEvent": lambda fields: [reasoning(fields.get("content"))],
-    "MemoryQueryEvent": lambda fields: [event("agent", "state", output={"memory": fields.get("content")})],
-    "CodeExecutionEvent": _execution,
-}
-
-
-def _of_state(state: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Conversation:
+def _of_state(
+    state: Mapping[str, Any], reader: MessageReader, diagnostics: Diagnostics, place: str
+) -> Conversation:
     """Read a saved state: the thread of the team, if it has one, else what each agent remembers."""
     dialogue = Dialogue()
     for thread in _values_of(state, "message_thread"):
-        _add(dialogue, [_message(mapping(each), place, diagnostics) for each in items(thread)])
+        _add(dialogue, [_message(mapping(each), reader, diagnostics, place) for each in items(thread)])
     calls = {fields.get("call_id") for fields in dialogue.events}
     has_thread = any(fields["type"] == "message" for fields in dialogue.events)
     for name, context in _contexts(state, None):
-        messages = [_context_message(mapping(each), name) for each in items(context.get("messages"))]
-        for message in messages if has_thread else []:
+        messages = [_context_message(mapping(each), name, reader) for each in items(context.get("messages"))]
+        if has_thread:
             # A thread has what agents said to each other; the calls are in what each remembers.
-            message.events[:] = [each for each in message.events if _is_new_call(each, calls)]
-        dialogue.add_history([message_of(message.events) for message in messages])
+            messages = [
+                [each for each in made if each["type"] != "message" and each.get("call_id") not in calls]
+                for made in messages
+            ]
+        dialogue.add_history([message_of(made) for made in messages])
     return Conversation(dialogue.events)
-
-
-def _is_new_call(fields: EventFields, known: set[Any]) -> bool:
-    return fields["type"] != "message" and fields.get("call_id") not in known
 
 
 def _values_of(value: Any, name: str) -> list[Any]:
@@ -237,111 +202,70 @@ def _contexts(state: Mapping[str, Any], name: str | None) -> list[tuple[str | No
     return contexts + (_contexts(inner_state, name) if isinstance(inner_state, dict) else [])
 
 
-def _context_message(fields: Mapping[str, Any], agent: str | None) -> Message:
+def _context_message(
+    fields: Mapping[str, Any], agent: str | None, reader: MessageReader
+) -> list[EventFields]:
     """Read a message as models get it: `UserMessage`, `AssistantMessage`, ..."""
     kind, content = fields.get("type"), fields.get("content")
-    if kind == "SystemMessage":
-        return message_of([system_message(content)])
-    if kind == "FunctionExecutionResultMessage":
-        return message_of([_result(mapping(result)) for result in items(content)])
     source = text(fields.get("source")) or agent
     if kind == "UserMessage":
-        if str(source).lower() in _USERS:
-            return message_of([user_message([_part(part) for part in items(content)] or content)])
-        return message_of([])  # what another agent said, which that one remembers as its own
-    events = [reasoning(fields["thought"], agent_name=source)] if text(fields.get("thought")) else []
-    if isinstance(content, list):
-        calls = map(mapping, content)
-        events += [
-            tool_call(text(call.get("name")), call.get("arguments"), call.get("id"), agent_name=source)
-            for call in calls
-        ]
-    else:
-        events.append(agent_message(content, agent_name=source))
-    return message_of(events)
+        if str(source).lower() not in _USERS:
+            return []  # what another agent said, which that one remembers as its own
+        return [make.user_message([_part(part) for part in items(content)] or content)]
+    if kind == "AssistantMessage" and isinstance(content, list):
+        fields = {"type": kind, "tool_calls": content, "thought": fields.get("thought")}
+    events = reader.events({name: fields[name] for name in fields if name != "source"}, "messages")
+    for made in events:
+        made.update({"agent_name": source} if made["actor"] == "agent" and source else {})
+    return events
 
 
-def _old_conversation(variant: str, value: Any, place: str, diagnostics: Diagnostics) -> Conversation:
+def _old_conversation(variant: str, value: Any, reader: MessageReader) -> Conversation:
     if variant == "0.2 views":
         dialogue = Dialogue()
         for history in value.values():
-            dialogue.add_history([message_of(_old_events(history, place, diagnostics))])
+            dialogue.add_history([message_of(_old_events(history, reader))])
         return Conversation(dialogue.events)
     history = value if isinstance(value, list) else items(value.get("chat_history"))
-    events = _old_events(history, place, diagnostics)
+    events = _old_events(history, reader)
     about: dict[str, Any] = {}
     if isinstance(value, dict):
         about = {name: value[name] for name in ("summary", "chat_id", "human_input") if value.get(name)}
-        events += _old_cost(mapping(value.get("cost")))
+        # Tokens and cost are those of the whole chat, by model.
+        usage = mapping(mapping(value.get("cost")).get("usage_including_cached_inference"))
+        for model, amounts in usage.items():
+            if tokens := usage_in(amounts):
+                cost = mapping(amounts).get("cost")
+                events.append(make.event("agent", "model_call", model=model, usage=tokens, cost_usd=cost))
     return Conversation(events, metadata=about)
 
 
-def _old_events(history: Sequence[Any], place: str, diagnostics: Diagnostics) -> list[EventFields]:
+def _old_events(history: Sequence[Any], reader: MessageReader) -> list[EventFields]:
     messages = [mapping(message) for message in history]
     user = _user_of(messages)
     events: list[EventFields] = []
-    tools: dict[str, str] = {}
     for number, message in enumerate(messages):
-        made = _old_message(message, user)
-        for fields in made:
-            if fields["type"] == "tool_call" and "call_id" in fields and "tool" in fields:
-                tools[fields["call_id"]] = fields["tool"]
-        if not made:
-            diagnostics.note(place, f"chat_history[{number}]", "says nothing")
+        name, role = text(message.get("name")), message.get("role")
+        responses = items(message.get("tool_responses"))
+        acts = bool(message.get("tool_calls") or message.get("function_call"))
+        plain = {each: stated for each, stated in message.items() if each not in ("name", "role")}
+        if responses:  # the content repeats them, joined
+            made = reader.blocks([{"type": "tool_result", **mapping(each)} for each in responses], "tool", "")
+        elif role in ("tool", "function", "system"):
+            made = reader.events(message, f"chat_history[{number}]")
+        elif (name == user if name is not None else role == "user") and not acts:
+            made = reader.events({**plain, "role": "user"}, f"chat_history[{number}]")
+        else:
+            made = reader.events({**plain, "role": "assistant"}, f"chat_history[{number}]")
+            for fields in made:
+                fields.update({"agent_name": name} if name else {})
         events += made
+    mark_errors(events, "Error:")
     return events
 
 
 def _user_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """Return the name of who speaks for the user: who began the chat, unless that is plainly an agent."""
-    names = [text(message.get("name")) for message in messages]
-    spoken = [name for name in names if name is not None]
+    spoken = [name for message in messages if (name := text(message.get("name")))]
     usual = next((name for name in spoken if name.lower() in _USERS), None)
     return usual or (spoken[0] if spoken else None)
-
-
-def _old_message(message: Mapping[str, Any], user: str | None) -> list[EventFields]:
-    role, content, name = message.get("role"), message.get("content"), text(message.get("name"))
-    responses = [mapping(each) for each in items(message.get("tool_responses"))]
-    if responses:  # the content repeats them, joined
-        return [_old_result(each.get("content"), each.get("tool_call_id")) for each in responses]
-    if role in ("tool", "function"):
-        return [_old_result(content, message.get("tool_call_id"), name)]
-    calls = [mapping(call) for call in items(message.get("tool_calls"))]
-    legacy = mapping(message.get("function_call"))
-    is_user = (name == user if name is not None else role == "user") and not calls and not legacy
-    if role == "system":
-        return [system_message(content)]
-    if is_user:
-        return [user_message(content)] if content not in (None, "") else []
-    events = [agent_message(content, agent_name=name)] if content not in (None, "", []) else []
-    for call in calls:
-        function = mapping(call.get("function"))
-        made = tool_call(text(function.get("name")), function.get("arguments"), call.get("id"))
-        events.append({**made, "agent_name": name} if name else made)
-    if legacy:
-        events.append(tool_call(text(legacy.get("name")), legacy.get("arguments"), agent_name=name))
-    return events
-
-
-def _old_result(content: Any, call_id: Any, tool: str | None = None) -> EventFields:
-    """Read a result: a failure has no other mark than how its text begins."""
-    read = content_of(content).value
-    if isinstance(read, str) and read.startswith("Error:"):
-        return tool_result(None, call_id, tool=tool, error=read)
-    return tool_result(content, call_id, tool=tool)
-
-
-def _old_cost(cost: Mapping[str, Any]) -> list[EventFields]:
-    """Read tokens and cost, which are those of the whole chat, by model."""
-    usage = mapping(cost.get("usage_including_cached_inference"))
-    events = []
-    for model, amounts in usage.items():
-        stated = mapping(amounts)
-        tokens = usage_of(
-            input_tokens=stated.get("prompt_tokens"), output_tokens=stated.get("completion_tokens")
-        )
-        if tokens:
-            price = stated.get("cost")
-            events.append(event("agent", "model_call", model=model, usage=tokens, cost_usd=price))
-    return events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from agent_eval.importers.events import EventFields
@@ -41,8 +41,8 @@ def make_case(
         name: Returns the id that the case gets for the one that it should have: the source's, or one derived
             from the content.
     """
-    stated = [conversation.id, conversation.input, conversation.turns, conversation.events]
-    content = hashlib.sha256(dumps(stated))
+    whole = [conversation.id, conversation.input, conversation.turns, conversation.events]
+    content = hashlib.sha256(dumps(whole))
     for events in (conversation.events, *conversation.trials):
         _resolve_tools(events)
     case: dict[str, Any] = {
@@ -56,10 +56,12 @@ def make_case(
         case["expected_output"] = conversation.expected_output
     case["trace"] = finished(conversation.events, trace_id, provider, conversation.id)
     if conversation.trials:
-        case["trials"] = [
-            {"trace": finished(events, _trial_id(trace_id, number), provider, conversation.id), **more}
-            for number, (events, more) in enumerate(_trials(conversation), start=1)
-        ]
+        case["trials"] = []
+        of_trials = conversation.trial_metadata or [{} for _ in conversation.trials]
+        for number, (events, stated) in enumerate(zip(conversation.trials, of_trials, strict=True), start=1):
+            own = hashlib.sha256(f"{trace_id}/{number}".encode()).hexdigest()[:32]
+            trial = {"trace": finished(events, own, provider, conversation.id)}
+            case["trials"].append(trial | ({"metadata": stated} if stated else {}))
     metadata = {**case["metadata"], **conversation.case.get("metadata", {})}
     return {**case, **conversation.case, "metadata": metadata}
 
@@ -86,33 +88,19 @@ class CaseIds:
         return case_id
 
 
-def _trials(conversation: Conversation) -> Iterator[tuple[list[EventFields], dict[str, Any]]]:
-    """Yield the events of each further trial, with its metadata where it has any."""
-    of_trials = conversation.trial_metadata or [{} for _ in conversation.trials]
-    for events, metadata in zip(conversation.trials, of_trials, strict=True):
-        yield events, {"metadata": metadata} if metadata else {}
-
-
 def _asked(conversation: Conversation) -> dict[str, Any]:
     """Return `input`, and `turns` where the user speaks more than once."""
-    if conversation.turns is not None:
-        first = conversation.turns[0].get("input") if conversation.turns else None
-        return {"input": first if conversation.input is None else conversation.input} | (
-            {"turns": conversation.turns} if len(conversation.turns) > 1 else _expectation(conversation.turns)
-        )
+    if (turns := conversation.turns) is not None:
+        first = turns[0].get("input") if turns else None
+        asked = {"input": first if conversation.input is None else conversation.input}
+        # The only turn of a case is stated where it expects calls; an output needs no turn.
+        return asked | ({"turns": turns} if len(turns) > 1 or (turns and set(turns[0]) > {"input"}) else {})
     if conversation.input is not None:
         return {"input": conversation.input}
     inputs = list(inputs_of(conversation.events))
     if len(inputs) > 1:
         return {"input": inputs[0], "turns": [{"input": value} for value in inputs]}
     return {"input": inputs[0] if inputs else None}
-
-
-def _expectation(turns: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what the only turn of a case expects: calls need a turn, an output does not."""
-    if not turns or set(turns[0]) <= {"input"}:
-        return {}
-    return {"turns": list(turns)}
 
 
 def inputs_of(events: Sequence[EventFields]) -> Iterator[Any]:
@@ -176,17 +164,14 @@ def finished(
         fields.setdefault("trace_id", trace_id)
         _add_attributes(fields, attributes, provider, conversation_id)
         call_id = fields.get("call_id")
-        if call_id is not None:
-            _tie_result(fields, call_id, calls)
+        if call_id is None:
+            continue
+        # The span of a call is the parent of that of its result, where both are derived.
+        if fields["type"] == "tool_call":
+            calls[call_id] = fields["span_id"]
+        elif fields["type"] == "tool_result" and IDS_DERIVED in attributes:
+            fields["parent_span_id"] = calls.get(call_id, fields["parent_span_id"])
     return list(events)
-
-
-def _tie_result(fields: EventFields, call_id: str, calls: dict[str, str]) -> None:
-    """Make the span of a call the parent of that of its result, where both are derived."""
-    if fields["type"] == "tool_call":
-        calls[call_id] = fields["span_id"]
-    elif fields["type"] == "tool_result" and IDS_DERIVED in fields["attributes"]:
-        fields["parent_span_id"] = calls.get(call_id, fields["parent_span_id"])
 
 
 def _add_attributes(
@@ -209,7 +194,3 @@ _NAMED = (
     ("gen_ai.tool.call.id", "call_id"),
     ("gen_ai.response.model", "model"),
 )
-
-
-def _trial_id(trace_id: str, number: int) -> str:
-    return hashlib.sha256(f"{trace_id}/{number}".encode()).hexdigest()[:32]

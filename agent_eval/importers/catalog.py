@@ -33,30 +33,36 @@ FORMATS: tuple[Entry, ...] = (
     Entry("framework", "openai_agents", "agent_eval.importers.openai_agents:OpenAIAgents"),
     Entry("framework", "autogen", "agent_eval.importers.autogen:AutoGen"),
     Entry("framework", "crewai", "agent_eval.importers.crewai:CrewAI"),
-    Entry("framework", "semantic_kernel", "agent_eval.importers.semantic_kernel:SemanticKernel"),
-    Entry("framework", "ai_sdk", "agent_eval.importers.messages:AiSdk"),
-    Entry("framework", "pydantic_ai", "agent_eval.importers.messages:PydanticAI"),
-    Entry("framework", "strands", "agent_eval.importers.messages:Strands"),
-    Entry("framework", "haystack", "agent_eval.importers.messages:Haystack"),
-    Entry("framework", "llama_index", "agent_eval.importers.messages:LlamaIndex"),
-    Entry("framework", "agent_framework", "agent_eval.importers.messages:AgentFramework"),
-    Entry("framework", "smolagents", "agent_eval.importers.smolagents:Smolagents"),
+    Entry("framework", "semantic_kernel", "agent_eval.importers.message_formats:SEMANTIC_KERNEL"),
+    Entry("framework", "ai_sdk", "agent_eval.importers.message_formats:AI_SDK"),
+    Entry("framework", "pydantic_ai", "agent_eval.importers.message_formats:PYDANTIC_AI"),
+    Entry("framework", "strands", "agent_eval.importers.message_formats:STRANDS"),
+    Entry("framework", "haystack", "agent_eval.importers.message_formats:HAYSTACK"),
+    Entry("framework", "llama_index", "agent_eval.importers.message_formats:LLAMA_INDEX"),
+    Entry("framework", "agent_framework", "agent_eval.importers.message_formats:AGENT_FRAMEWORK"),
+    Entry("framework", "smolagents", "agent_eval.importers.trajectories:SMOLAGENTS"),
     Entry("transcript", "otel", "agent_eval.importers.telemetry:OpenTelemetry"),
     Entry("transcript", "openinference", "agent_eval.importers.telemetry:OpenInference"),
     Entry("transcript", "mlflow", "agent_eval.importers.telemetry:MLflow"),
     Entry("transcript", "langfuse", "agent_eval.importers.langfuse:Langfuse"),
-    Entry("transcript", "claude_code", "agent_eval.importers.claude_code:ClaudeCode"),
-    Entry("transcript", "codex", "agent_eval.importers.codex:Codex"),
-    Entry("transcript", "copilot_cli", "agent_eval.importers.copilot_cli:CopilotCli"),
-    Entry("transcript", "opencode", "agent_eval.importers.opencode:OpenCode"),
-    Entry("transcript", "swe_agent", "agent_eval.importers.swe_agent:SweAgent"),
-    Entry("transcript", "openhands", "agent_eval.importers.openhands:OpenHands"),
-    Entry("transcript", "mini_swe_agent", "agent_eval.importers.mini_swe_agent:MiniSweAgent"),
-    Entry("transcript", "gemini_cli", "agent_eval.importers.gemini_cli:GeminiCli"),
-    Entry("transcript", "atif", "agent_eval.importers.atif:Atif"),
+    Entry("transcript", "claude_code", "agent_eval.importers.claude_code:CLAUDE_CODE"),
+    Entry("transcript", "codex", "agent_eval.importers.codex:CODEX"),
+    Entry("transcript", "copilot_cli", "agent_eval.importers.agent_sessions:COPILOT_CLI"),
+    Entry("transcript", "opencode", "agent_eval.importers.opencode:OPENCODE"),
+    Entry("transcript", "swe_agent", "agent_eval.importers.trajectories:SWE_AGENT"),
+    Entry("transcript", "openhands", "agent_eval.importers.openhands:OPENHANDS"),
+    Entry("transcript", "mini_swe_agent", "agent_eval.importers.trajectories:MINI_SWE_AGENT"),
+    Entry("transcript", "gemini_cli", "agent_eval.importers.agent_sessions:GEMINI_CLI"),
+    Entry("transcript", "cursor", "agent_eval.importers.agent_sessions:CURSOR"),
+    Entry("transcript", "droid", "agent_eval.importers.agent_sessions:DROID"),
+    Entry("transcript", "kimi_cli", "agent_eval.importers.agent_sessions:KIMI_CLI"),
+    Entry("transcript", "pi", "agent_eval.importers.agent_sessions:PI"),
+    Entry("transcript", "managed_agents", "agent_eval.importers.agent_sessions:MANAGED_AGENTS"),
+    Entry("transcript", "atif", "agent_eval.importers.trajectories:ATIF"),
     Entry("transcript", "inspect", "agent_eval.importers.inspect_logs:Inspect"),
-    Entry("transcript", "tau_bench", "agent_eval.importers.tau_bench:TauBench"),
-    Entry("transcript", "agentdojo", "agent_eval.importers.agentdojo:AgentDojo"),
+    Entry("transcript", "tau_bench", "agent_eval.importers.benchmarks:TauBench"),
+    Entry("transcript", "promptfoo", "agent_eval.importers.benchmarks:Promptfoo"),
+    Entry("transcript", "agentdojo", "agent_eval.importers.benchmarks:AgentDojo"),
 )
 
 
@@ -96,7 +102,8 @@ def load_others(family: Family) -> list[tuple[Entry, Format]]:
 
 def _made(entry: Entry) -> Format:
     module, _, name = entry.target.partition(":")
-    made = getattr(importlib.import_module(module), name)()
+    made = getattr(importlib.import_module(module), name)
+    made = made() if isinstance(made, type) else made
     if not isinstance(made, Format):
         raise TypeError(f"{entry.target} is not a format")
     return made

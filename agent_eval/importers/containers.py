@@ -7,7 +7,7 @@ import io
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -26,6 +26,10 @@ SUFFIXES = (".json", ".jsonl", ".ndjson", ".sse", ".txt", ".gz", ".zip", ".eval"
 UNPACKED_BYTES = 64 << 30
 """Size up to which an input is read, after unpacking."""
 
+_TIMES_PACKED = 200
+"""How many times its packed size a file may unpack to, beyond the first 64 MiB: logs reach about 40 times."""
+_ALWAYS_UNPACKED = 64 << 20
+
 _MOST_FILES = 1_000_000
 _DEEPEST = 4
 """Archives within archives that are unpacked: some contain themselves."""
@@ -43,6 +47,15 @@ class Stream:
 
     name: str
     file: IO[bytes]
+    packed: _Packed | None = None
+
+
+@dataclass
+class _Packed:
+    """What a file was packed in: its bytes so far, and how many came out of it."""
+
+    size: Callable[[], int]
+    unpacked: int = 0
 
 
 def streams_of(inputs: Sequence[Path], diagnostics: Diagnostics) -> Iterator[Stream]:
@@ -77,7 +90,8 @@ def _directory(root: Path, diagnostics: Diagnostics) -> Iterator[Stream]:
 
 def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Iterator[Stream]:
     """Unpack what the first bytes say is compressed, whatever its name."""
-    file = io.BufferedReader(_Bounded(stream.file, stream.name), _BUFFER)
+    bounded = _Bounded(stream)
+    file = io.BufferedReader(bounded, _BUFFER)
     try:
         start = file.peek(4)[:4]
         if not start.startswith(_GZIP) and start != _ZIP:
@@ -87,7 +101,8 @@ def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Itera
         elif start == _ZIP:
             yield from _members(stream.name, file, diagnostics, depth + 1)
         else:
-            inner = Stream(stream.name.removesuffix(".gz"), cast(IO[bytes], gzip.GzipFile(fileobj=file)))
+            unzipped = cast(IO[bytes], gzip.GzipFile(fileobj=file))
+            inner = Stream(stream.name.removesuffix(".gz"), unzipped, _Packed(lambda: bounded.bytes))
             yield from _unpacked(inner, diagnostics, depth + 1)
     except DamagedFile as error:
         diagnostics.lost(stream.name, "", error.message.removeprefix(f"{stream.name}: "))
@@ -96,10 +111,13 @@ def _unpacked(stream: Stream, diagnostics: Diagnostics, depth: int = 0) -> Itera
 def _members(
     name: str, file: io.BufferedReader[_Bounded], diagnostics: Diagnostics, depth: int
 ) -> Iterator[Stream]:
+    packed = _seekable(file)
     try:
-        archive = zipfile.ZipFile(_seekable(file))
+        archive = zipfile.ZipFile(packed)
     except zipfile.BadZipFile as error:
         raise _damaged(name, error) from error
+    size = packed.seek(0, io.SEEK_END)
+    source = _Packed(lambda: size)
     with archive:
         if len(archive.infolist()) > _MOST_FILES:
             raise InvalidInput(f"{name}: more than {_MOST_FILES:,} files", remedy="Split it.", file=name)
@@ -118,7 +136,7 @@ def _members(
                 diagnostics.lost(place, "", f"cannot be unpacked: {error}")
                 continue
             with opened:
-                yield from _unpacked(Stream(place, opened), diagnostics, depth)
+                yield from _unpacked(Stream(place, opened, source), diagnostics, depth)
 
 
 def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:
@@ -133,10 +151,9 @@ def _seekable(file: io.BufferedReader[_Bounded]) -> IO[bytes]:
 class _Bounded(io.RawIOBase):
     """Reads from another file, up to a limit, and reports its damage as an error of this program."""
 
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self.original = file
-        self._name = name
-        self._bytes = 0
+    def __init__(self, stream: Stream) -> None:
+        self.original, self._name, self._packed = stream.file, stream.name, stream.packed
+        self.bytes = 0
 
     @override
     def readable(self) -> bool:
@@ -150,11 +167,16 @@ class _Bounded(io.RawIOBase):
             raise _damaged(self._name, error) from error
         except OSError as error:
             raise reading_failed(Path(self._name), error) from error
-        self._bytes += len(data)
-        if self._bytes > UNPACKED_BYTES:
-            raise InvalidInput(
-                f"{self._name}: more than {UNPACKED_BYTES:,} bytes", remedy="Split it.", file=self._name
-            )
+        self.bytes += len(data)
+        if self.bytes > UNPACKED_BYTES:
+            message = f"{self._name}: more than {UNPACKED_BYTES:,} bytes"
+            raise InvalidInput(message, remedy="Split it.", file=self._name)
+        if (packed := self._packed) is not None:
+            packed.unpacked += len(data)
+            if packed.unpacked > max(_ALWAYS_UNPACKED, _TIMES_PACKED * packed.size()):
+                message = f"{self._name}: unpacks to more than {_TIMES_PACKED} times its packed size"
+                remedy = "Import the unpacked file, if you trust who made it."
+                raise InvalidInput(message, remedy=remedy, file=self._name)
         buffer[: len(data)] = data
         return len(data)
 

@@ -7,6 +7,8 @@ import binascii
 import hashlib
 from typing import Any, NamedTuple
 
+from agent_eval.importers.vocabulary import first_text
+
 
 class Content(NamedTuple):
     """Content of a message.
@@ -75,8 +77,8 @@ def _media(kind: str, block: dict[str, Any]) -> dict[str, Any]:
     name = source.get("filename") or block.get("filename") or block.get("title") or block.get("name")
     if isinstance(name, str) and name:
         fields["name"] = name
-    data = _first_text(source, _DATA)
-    address = _first_text(source, _ADDRESSES) or _first_text(block, _ADDRESSES)
+    data = first_text(source, _DATA)
+    address = first_text(source, _ADDRESSES) or first_text(block, _ADDRESSES)
     media_type = source.get("media_type") or source.get("mime_type") or source.get("mimeType")
     if data is None and address is not None and address.startswith("data:"):
         head, _, data = address.partition(",")
@@ -105,19 +107,11 @@ def described(data: str | None, media_type: Any, address: str | None = None) -> 
     if data is not None:
         if data.startswith("data:"):
             data = data.partition(",")[2]
-        raw = _decoded(data)
+        try:
+            raw = base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            raw = data.encode("utf-8", "surrogatepass")
         fields |= {"sha256": hashlib.sha256(raw).hexdigest(), "size": len(raw)}
     if address:
         fields["url"] = address
     return fields
-
-
-def _decoded(data: str) -> bytes:
-    try:
-        return base64.b64decode(data, validate=True)
-    except (binascii.Error, ValueError):
-        return data.encode("utf-8", "surrogatepass")
-
-
-def _first_text(block: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((block[name] for name in names if isinstance(block.get(name), str) and block[name]), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -17,7 +17,6 @@ from agent_eval.importers.events import (
     seconds_of,
     text,
     timestamp_of,
-    usage_of,
     user_message,
 )
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
@@ -29,10 +28,11 @@ from agent_eval.importers.framework_spans import (
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.openai_chat import chat_message
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.usage import usage_in
 
 _FAILED = "Error executing tool: "
 
@@ -41,6 +41,10 @@ class CrewAI(Format):
     """Reads `CrewOutput`, the lines of `output_log_file`, and events of the bus."""
 
     name = "crewai"
+    fields: ClassVar = {
+        "output": frozenset({"raw", "pydantic", "json_dict", "tasks_output", "token_usage"}),
+        "log": frozenset({"task_name", "task", "agent", "status", "output", "timestamp"}),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -84,14 +88,7 @@ def _of_output(output: Mapping[str, Any], place: str, diagnostics: Diagnostics) 
     events: list[EventFields] = []
     for number, task in enumerate(map(mapping, items(output.get("tasks_output")))):
         events += _of_task(task, f"{place}#tasks_output[{number}]", diagnostics)
-    usage = mapping(output.get("token_usage"))
-    tokens = usage_of(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        cached=usage.get("cached_prompt_tokens"),
-        reasoning=usage.get("reasoning_tokens"),
-    )
-    if tokens:
+    if tokens := usage_in(output.get("token_usage")):
         events.append(event("agent", "model_call", usage=tokens))
     spoken = any(fields["type"] == "message" and fields["actor"] == "agent" for fields in events)
     if not spoken and text(output.get("raw")):
@@ -108,7 +105,7 @@ def _of_task(task: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> l
         return [*made, agent_message(answered, agent_name=agent)] if answered else made
     events: list[EventFields] = []
     for number, message in enumerate(messages):
-        for fields in chat_message(message, place, f"messages[{number}]", diagnostics).events:
+        for fields in MessageReader(place, diagnostics).events(message, f"messages[{number}]"):
             if fields["actor"] == "agent" and agent is not None:
                 fields["agent_name"] = agent
             events.append(fields)
@@ -219,16 +216,13 @@ def _unquoted(messages: Any) -> Any:
     if isinstance(messages, list):
         return [_unquoted(message) for message in messages]
     if isinstance(messages, dict):
-        return {
-            name: _bare(value) if name in ("name", "arguments") else _unquoted(value)
-            for name, value in messages.items()
-        }
+        plain = {name: _unquoted(value) for name, value in messages.items()}
+        for name in ("name", "arguments"):
+            value = plain.get(name)
+            if isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == "'":
+                plain[name] = value[1:-1]
+        return plain
     return messages
-
-
-def _bare(value: Any) -> Any:
-    quoted = isinstance(value, str) and len(value) > 1 and value[0] == value[-1] == "'"
-    return value[1:-1] if quoted else value
 
 
 def _tool_span(start: Mapping[str, Any], end: Mapping[str, Any] | None) -> SpanFields:

@@ -228,14 +228,3 @@ def _common(first: list[int], second: list[int]) -> int:
         if first_key != second_key:
             return position
     return min(len(first), len(second))
-
-
-def message_to_json(message: Message) -> list[Any]:
-    """Return a message as JSON, to be read back by `message_from_json`."""
-    return [message.events, message.keys, message.id]
-
-
-def message_from_json(value: Sequence[Any]) -> Message:
-    """Read back what `message_to_json` wrote."""
-    events, keys, message_id = value
-    return Message(events, keys, message_id)

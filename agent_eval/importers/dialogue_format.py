@@ -12,7 +12,7 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import Dialogue, Message, message_from_json, message_to_json
+from agent_eval.importers.dialogue import Dialogue, Message
 from agent_eval.importers.format import Conversation, Format, Link, Part
 from agent_eval.importers.records import Record
 
@@ -66,14 +66,14 @@ class DialogueFormat(Format):
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
         turns = self.turns(record, diagnostics)
         link = link_of(turns[0], record.source) if len(turns) == 1 else Link()
-        return link, [_turn_to_json(turn) for turn in turns]
+        return link, turns
 
     @override
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
         if len(parts) == 1:
             place, payload = parts[0].place, parts[0].payload
-            return [_single(place, _turn_from_json(turn)) for turn in payload]
-        turns = [(part.place, _turn_from_json(turn)) for part in parts for turn in part.payload]
+            return [_single(place, _turn_of(turn)) for turn in payload]
+        turns = [(part.place, _turn_of(turn)) for part in parts for turn in part.payload]
         return [_conversation(branch, diagnostics) for branch in branches_of(turns)] if turns else []
 
 
@@ -187,31 +187,10 @@ def link_of(turn: Turn, source: str) -> Link:
     return Link(turn.ids, after or None, tuple(reversed(follows)), turn.time, length, turn.rank)
 
 
-def _turn_to_json(turn: Turn) -> dict[str, Any]:
-    return {
-        "history": [message_to_json(message) for message in turn.history],
-        "answer": None if turn.answer is None else message_to_json(turn.answer),
-        "alternatives": [message_to_json(message) for message in turn.alternatives],
-        "repeats": turn.repeats,
-        "own": turn.own,
-        "previous": turn.previous,
-        "id": turn.id,
-        "aliases": turn.aliases,
-        "metadata": turn.metadata,
-        "expected_output": turn.expected_output,
-    }
-
-
-def _turn_from_json(value: dict[str, Any]) -> Turn:
-    return Turn(
-        history=[message_from_json(message) for message in value["history"]],
-        answer=None if value["answer"] is None else message_from_json(value["answer"]),
-        alternatives=[message_from_json(message) for message in value["alternatives"]],
-        repeats=value["repeats"],
-        own=value["own"],
-        previous=value["previous"],
-        id=value["id"],
-        aliases=tuple(value["aliases"]),
-        metadata=value["metadata"],
-        expected_output=value["expected_output"],
-    )
+def _turn_of(value: dict[str, Any]) -> Turn:
+    """Read back a turn that was stored as JSON."""
+    answer, sides = value["answer"], ("history", "alternatives")
+    messages: dict[str, Any] = {side: [Message(**message) for message in value[side]] for side in sides}
+    messages["answer"] = None if answer is None else Message(**answer)
+    ids = {name: tuple(value[name]) for name in ("ids", "aliases")}
+    return Turn(**{**value, **messages, **ids})

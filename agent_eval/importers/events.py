@@ -255,29 +255,3 @@ def items(value: Any) -> list[Any]:
 def text(value: Any) -> str | None:
     """Return a text as it is, and None for any other value and for the empty text."""
     return value if isinstance(value, str) and value else None
-
-
-__all__ = [
-    "MALFORMED",
-    "Content",
-    "EventFields",
-    "agent_message",
-    "arguments_of",
-    "content_of",
-    "error_event",
-    "event",
-    "is_amount",
-    "items",
-    "mapping",
-    "reasoning",
-    "seconds_of",
-    "system_message",
-    "text",
-    "text_or_none",
-    "timestamp_of",
-    "tool_call",
-    "tool_result",
-    "total",
-    "usage_of",
-    "user_message",
-]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from agent_eval.importers.events import arguments_of, items, mapping
-from agent_eval.importers.sse import is_event_stream
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import arguments_of, is_amount, items, mapping, text, text_or_none
+from agent_eval.importers.streams import is_event_stream
 
 _REQUESTS = ("request", "request_body", "kwargs")
 _ANSWERS = ("response", "response_body", "completion")
@@ -141,22 +142,18 @@ def _body(message: Any) -> Any:
 
     Recorders of HTTP keep bodies as text, some of them as `{"string": TEXT}`.
     """
-    if isinstance(message, dict) and _is_envelope(message):
-        message = next((message[name] for name in _BODIES if _is_body(message, name)), message)
+    if isinstance(message, dict) and (
+        not _ENVELOPE.isdisjoint(message) or isinstance(message.get("status"), int | dict)
+    ):
+        # An answer of a model may have content of its own, which is no text.
+        bodies = [name for name in _BODIES if name in message]
+        body = next((name for name in bodies if name != "content" or isinstance(message[name], str)), None)
+        message = message if body is None else message[body]
     if isinstance(message, dict) and message and set(message) <= {"string", "encoding"}:
         message = message.get("string")
     if isinstance(message, str) and message.lstrip()[:1] in ("{", "["):
         return arguments_of(message)[0]
     return message
-
-
-def _is_envelope(message: dict[str, Any]) -> bool:
-    return not _ENVELOPE.isdisjoint(message) or isinstance(message.get("status"), int | dict)
-
-
-def _is_body(message: dict[str, Any], name: str) -> bool:
-    # An answer of a model may have content of its own, which is no text.
-    return name in message and (name != "content" or isinstance(message[name], str))
 
 
 def error_of(body: Any, status: int | None) -> Any:
@@ -167,3 +164,102 @@ def error_of(body: Any, status: int | None) -> Any:
     if status is not None and status >= 400:
         return {"status": status, "body": body} if body not in (None, "") else {"status": status}
     return mapping(next(iter(items(body)), None)).get("error")
+
+
+CONVERSATION_NAMES = ("conversation_id", "session_id", "thread_id", "chat_id")
+"""Fields, of a record or of its metadata, whose value is the id of a conversation."""
+_LATENCY_NAMES = ("latency_ms", "duration_ms", "response_time_ms", "elapsed_ms")
+_COST_NAMES = ("response_cost", "cost", "cost_usd")
+"""Fields of a record that say how long the answer took, and what it cost in US dollars."""
+_RECORD_NAMES = ("case_id", "custom_id", "id", "run_id", "trace_id", "request_id")
+"""Fields whose value is the id of the record alone."""
+_SETTINGS = frozenset(
+    {
+        *("model", "temperature", "top_p", "top_k", "seed", "n", "stop", "max_tokens"),
+        *("max_completion_tokens", "max_output_tokens", "frequency_penalty", "presence_penalty"),
+        *("reasoning_effort", "tool_choice", "parallel_tool_calls", "stop_sequences"),
+    }
+)
+
+
+def conversation_of(*places: Any) -> str | None:
+    """Return the id of the conversation that one of several objects, or its `metadata`, states."""
+    for place in map(mapping, places):
+        for fields in (place, mapping(place.get("metadata"))):
+            for name in CONVERSATION_NAMES:
+                if (stated := text_or_none(fields.get(name))) is not None:
+                    return stated
+    return None
+
+
+def record_ids(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids that a record has beside that of its conversation."""
+    stated = (text_or_none(fields.get(name)) for name in _RECORD_NAMES)
+    return tuple(dict.fromkeys(id_text for id_text in stated if id_text is not None))
+
+
+def settings_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a request and the names of the tools that it offers."""
+    settings = {name: value for name, value in request.items() if name in _SETTINGS and value is not None}
+    tools = [name for tool in items(request.get("tools")) if (name := tool_name(tool)) is not None]
+    return settings | ({"tools": tools} if tools else {})
+
+
+def tool_name(tool: Any) -> str | None:
+    """Return the name of a tool that a request declares; a hosted one has its type as name."""
+    fields = mapping(tool)
+    return (
+        text(fields.get("name"))
+        or text(mapping(fields.get("function")).get("name"))
+        or text(fields.get("type"))
+    )
+
+
+def report_unknown(
+    fields: Mapping[str, Any], known: Set[str], place: str, prefix: str, diagnostics: Diagnostics
+) -> None:
+    """Report the fields of an object that its format does not define, unless they are null."""
+    for name, value in fields.items():
+        if name not in known and value is not None:
+            diagnostics.unknown(place, f"{prefix}{name}")
+
+
+_OF_AN_EXCHANGE = frozenset(
+    {
+        *(*_REQUESTS, *_ANSWERS, *_LATENCY_NAMES, *_COST_NAMES, "body", "params", "status", "status_code"),
+        *("uri", "url", "method", "custom_id", "id", "key", "error", "result"),
+    }
+)
+"""Fields of a record that hold a request or its answer, or are read elsewhere."""
+_OF_A_REQUEST = _SETTINGS | {
+    *("messages", "input", "contents", "system", "systemInstruction", "system_instruction", "instructions"),
+    *("tools", "functions", "function_call", "stream", "stream_options", "response_format", "metadata"),
+    *("generationConfig", "generation_config", "toolConfig", "safetySettings", "cachedContent", "thinking"),
+    *("logit_bias", "logprobs", "top_logprobs", "modalities", "prediction", "service_tier", "store", "user"),
+    *("text", "reasoning", "include", "truncation", "background", "previous_response_id", "conversation"),
+    *("prompt_cache_key", "safety_identifier", "anthropic_version", "betas", "container", "mcp_servers"),
+    *("output", "object", "type", "created", "created_at", "timestamp", "choices", "usage", "candidates"),
+    *CONVERSATION_NAMES,
+    *_RECORD_NAMES,
+}
+"""Fields of a record that is itself a request or an answer, or that are read elsewhere."""
+
+
+def add_record_facts(
+    record: Mapping[str, Any], answer: Sequence[dict[str, Any]], metadata: dict[str, Any]
+) -> None:
+    """Take over what a record says beside request and answer: how long it took, what it cost, its own fields.
+
+    The last event of the answer gets latency and cost, the conversation's metadata the rest as `record`.
+    """
+    latency = next((record[name] for name in _LATENCY_NAMES if is_amount(record.get(name))), None)
+    if latency is not None and answer:
+        answer[-1].setdefault("latency_ms", latency)
+    cost = next((record[name] for name in _COST_NAMES if is_amount(record.get(name))), None)
+    if cost is not None and answer and not any("cost_usd" in fields for fields in answer):
+        answer[-1]["cost_usd"] = cost
+    is_exchange = any(name in record for name in _REQUESTS)
+    known = _OF_AN_EXCHANGE if is_exchange else _OF_AN_EXCHANGE | _OF_A_REQUEST
+    others = {name: value for name, value in record.items() if name not in known and value is not None}
+    if others:
+        metadata["record"] = others

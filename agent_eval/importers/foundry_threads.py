@@ -19,10 +19,10 @@ from agent_eval.importers.events import (
     timestamp_of,
     tool_call,
     tool_result,
-    usage_of,
     user_message,
 )
 from agent_eval.importers.format import Conversation
+from agent_eval.importers.usage import usage_in
 
 OBJECTS = ("thread", "thread.message", "thread.run", "thread.run.step")
 
@@ -99,22 +99,21 @@ def _message(
     if role not in ("assistant", "agent"):
         diagnostics.lost(place, "role", f"is {role!r}, which is none of this format")
         return _Timed(seconds, _AGENT, [])
-    step = next((step for step in steps if _creates(step, message.get("id"))), {})
+    made = (mapping(mapping(step.get("step_details")).get("message_creation")) for step in steps)
+    own = message.get("id")
+    step = next(
+        (step for step, each in zip(steps, made, strict=True) if own and each.get("message_id") == own), {}
+    )
     run = runs.get(text(message.get("run_id")), {})
     answer = agent_message(
         blocks,
         ts=moment,
         agent_name=text(message.get("assistant_id")) or text(message.get("agent_id")),
         model=text(run.get("model")),
-        usage=_usage(step.get("usage")),
+        usage=usage_in(step.get("usage")),
         stop_reason=text(mapping(message.get("incomplete_details")).get("reason")),
     )
     return _Timed(seconds, _AGENT, [answer])
-
-
-def _creates(step: Mapping[str, Any], message_id: Any) -> bool:
-    details = mapping(step.get("step_details"))
-    return mapping(details.get("message_creation")).get("message_id") == message_id and message_id is not None
 
 
 def _block(block: Any) -> Any:
@@ -142,7 +141,7 @@ def _step(
     called = [fields for fields in events if fields["type"] == "tool_call"]
     if called:
         usage, model = (
-            _usage(step.get("usage")),
+            usage_in(step.get("usage")),
             text(mapping(runs.get(text(step.get("run_id")))).get("model")),
         )
         called[-1].update({"usage": usage} if usage else {})
@@ -164,6 +163,8 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
         ran_on = f"mcp:{details.get('server_label', '')}".removesuffix(":")
     agent = text(step.get("assistant_id")) or text(step.get("agent_id"))
     started, ended = step.get("created_at"), step.get("completed_at") or step.get("failed_at")
+    first, last = seconds_of(started), seconds_of(ended)
+    took = None if first is None or last is None else last - first
     made = tool_call(
         name, arguments, call.get("id"), ran_on=ran_on, agent_name=agent, ts=timestamp_of(started)
     )
@@ -180,15 +181,10 @@ def _call(call: Mapping[str, Any], step: Mapping[str, Any]) -> list[EventFields]
         error=error,
         ran_on=ran_on,
         ts=timestamp_of(ended),
-        latency_ms=_latency(started, ended),
+        latency_ms=took * 1000 if took is not None and took >= 0 else None,
         content_recorded=recorded,
     )
     return [made, result]
-
-
-def _latency(started: Any, ended: Any) -> float | None:
-    first, last = seconds_of(started), seconds_of(ended)
-    return None if first is None or last is None or last < first else (last - first) * 1000
 
 
 def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
@@ -197,7 +193,7 @@ def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
     ended = (
         run.get("failed_at") or run.get("completed_at") or run.get("cancelled_at") or run.get("created_at")
     )
-    usage = None if has_steps else _usage(run.get("usage"))
+    usage = None if has_steps else usage_in(run.get("usage"))
     if usage is not None:
         events.append(event("agent", "model_call", model=text(run.get("model")), usage=usage))
     error = run.get("last_error") or (run.get("status") if run.get("status") in _FAILED else None)
@@ -205,13 +201,3 @@ def _run(run: Mapping[str, Any], *, has_steps: bool) -> _Timed:
         reason = text(mapping(run.get("incomplete_details")).get("reason"))
         events.append(error_event(error, ts=timestamp_of(ended), stop_reason=reason))
     return _Timed(seconds_of(ended) or 0.0, _RUN, events)
-
-
-def _usage(usage: Any) -> dict[str, Any] | None:
-    usage = mapping(usage)
-    details = mapping(usage.get("prompt_tokens_details") or usage.get("prompt_token_details"))
-    return usage_of(
-        input_tokens=usage.get("prompt_tokens"),
-        output_tokens=usage.get("completion_tokens"),
-        cached=details.get("cached_tokens"),
-    )

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent_eval.importers.events import mapping, seconds_of, text
+from agent_eval.importers.span_facts import USAGE
 from agent_eval.importers.span_records import SpanFields
+from agent_eval.importers.usage import usage_in
 
 INPUTS, OUTPUTS = "mlflow.spanInputs", "mlflow.spanOutputs"
 KIND, AGENT_NAME, SESSION = "openinference.span.kind", "gen_ai.agent.name", "session.id"
@@ -46,23 +48,10 @@ def span_fields(
     }
 
 
-def model_attributes(usage: Mapping[str, Any], *, model: Any = None, reason: Any = None) -> dict[str, Any]:
+def model_attributes(usage: Any, *, model: Any = None, reason: Any = None) -> dict[str, Any]:
     """Write what an answer says of its model, by the names of the GenAI conventions."""
-
-    def first(*names: str) -> Any:
-        return next((usage[name] for name in names if usage.get(name) is not None), None)
-
-    details = mapping(usage.get("input_tokens_details")) or mapping(usage.get("prompt_tokens_details"))
-    written = mapping(usage.get("output_tokens_details")) or mapping(usage.get("completion_tokens_details"))
-    cached = first("cached_input_tokens", "cached_prompt_tokens", "cached_tokens")
-    reasoning = first("reasoning_tokens")
-    reasoning = written.get("reasoning_tokens") if reasoning is None else reasoning
     return {
         "gen_ai.response.model": text(model),
         "gen_ai.response.finish_reasons": [reason] if text(reason) else None,
-        "gen_ai.usage.input_tokens": first("input_tokens", "prompt_tokens"),
-        "gen_ai.usage.output_tokens": first("output_tokens", "completion_tokens"),
-        "gen_ai.usage.cache_read.input_tokens": details.get("cached_tokens") if cached is None else cached,
-        "gen_ai.usage.cache_creation.input_tokens": first("cache_write_input_tokens"),
-        "gen_ai.usage.reasoning.output_tokens": reasoning,
+        USAGE: usage_in(usage),
     }

@@ -8,25 +8,19 @@ from typing import Any
 from typing_extensions import override
 
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import is_amount, items, mapping, text
+from agent_eval.importers.events import items, mapping, text
 from agent_eval.importers.format import Link, Match
 from agent_eval.importers.framework_spans import INPUTS, KIND, OUTPUTS, SESSION, model_attributes, span_fields
 from agent_eval.importers.records import Record
-from agent_eval.importers.span_dialects import by_conventions
 from agent_eval.importers.span_facts import MISSING
-from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.span_records import SpanFields, by_conventions, json_or_text
 from agent_eval.importers.telemetry import OpenTelemetry
 
 _KINDS = {"GENERATION": "LLM", "TOOL": "TOOL", "RETRIEVER": "RETRIEVER", "AGENT": "AGENT"}
-_USAGE = (
-    ("input", "input_tokens"),
-    ("output", "output_tokens"),
-    ("input_cache_read", "cached_tokens"),
-    ("input_cached_tokens", "cached_tokens"),
-    ("prompt_details.cache_read", "cached_tokens"),
-    ("output_reasoning", "reasoning_tokens"),
-    ("completion_details.reasoning", "reasoning_tokens"),
-)
+
+_TYPES = frozenset({*_KINDS, "SPAN", "EVENT", "CHAIN", "EVALUATOR", "EMBEDDING", "GUARDRAIL"})
+_RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+"""Generations of the AI SDK that repeat those within them."""
 
 
 class Langfuse(OpenTelemetry):
@@ -63,6 +57,8 @@ def _observations(value: Any) -> list[Mapping[str, Any]]:
     """Return the observations; newer downloads have them twice, within the trace without their content."""
     fields = mapping(value)
     inner = mapping(fields.get("trace"))
+    if {"id", "traceId", "startTime"} <= set(fields) and fields.get("type") in _TYPES:
+        return [fields]
     listed = items(fields.get("observations")) or items(inner.get("observations"))
     return [mapping(each) for each in listed] if "projectId" in {**inner, **fields} or inner else []
 
@@ -75,15 +71,13 @@ def _span(
     kind = _KINDS.get(str(each.get("type")))
     if kind is None and ("gen_ai.tool.name" in own or own.get("openinference.span.kind") == "TOOL"):
         kind = "TOOL"
-    if kind == "LLM" and is_outer:
+    if kind == "LLM" and (is_outer or each.get("name") in _RUNS):
         kind = "AGENT"  # what it states is the sum of the generations in it
     asked, answered = (_with_roles(json_or_text(each.get(side)), steps) for side in ("input", "output"))
     attributes: dict[str, Any] = {SESSION: text(trace.get("sessionId"))}
     if kind == "LLM":
         attributes |= {KIND: kind, INPUTS: asked, OUTPUTS: _answer(answered)}
-        usage = mapping(each.get("usageDetails") or each.get("usage"))
-        stated = {known: usage[name] for name, known in _USAGE if is_amount(usage.get(name))}
-        attributes |= model_attributes(stated, model=each.get("model"))
+        attributes |= model_attributes(each.get("usageDetails") or each.get("usage"), model=each.get("model"))
         cost = mapping(each.get("costDetails")).get("total")
         attributes["llm.cost.total"] = cost if cost else None
     elif kind in ("TOOL", "RETRIEVER"):

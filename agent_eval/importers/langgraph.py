@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -12,16 +12,9 @@ from agent_eval.importers.dialogue import Dialogue, message_of
 from agent_eval.importers.dialogue_format import Turn, link_of
 from agent_eval.importers.events import error_event, event, items, mapping, seconds_of, text, timestamp_of
 from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.langchain_chunks import Chunks
-from agent_eval.importers.langchain_messages import (
-    fields_of,
-    is_chunk,
-    is_message,
-    is_messages,
-    read_message,
-    read_messages,
-)
-from agent_eval.importers.langsmith import is_run, run_spans, thread_of, trace_of
+from agent_eval.importers.langchain import Chunks, fields_of, is_chunk, is_message, is_messages
+from agent_eval.importers.langsmith import is_run, run_spans, runs_in, thread_of, trace_of
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_tree import SpanTree
 
@@ -33,6 +26,28 @@ class LangGraph(Format):
     """Reads what LangChain, LangGraph and LangSmith write of a run."""
 
     name = "langgraph"
+    fields: ClassVar = {
+        "snapshot": frozenset(
+            {
+                *(
+                    "values",
+                    "next",
+                    "config",
+                    "metadata",
+                    "created_at",
+                    "parent_config",
+                    "tasks",
+                    "interrupts",
+                ),
+                *("checkpoint", "checkpoint_id", "parent_checkpoint", "parent_checkpoint_id"),
+            }
+        ),
+        "event": frozenset({"event", "name", "run_id", "tags", "metadata", "data", "parent_ids"}),
+        "debug": frozenset({"type", "timestamp", "step", "payload"}),
+        "task": frozenset(
+            {"id", "name", "input", "triggers", "metadata", "result", "error", "interrupts", "state", "path"}
+        ),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -60,7 +75,7 @@ class LangGraph(Format):
             return Link(ids=tuple(ids), time=seconds_of(value.get("created_at")))
         if variant == "values":
             # States repeat the dialogue, so a file may hold those of several.
-            history = read_messages(value.get("messages"), "", "", Diagnostics())
+            history = MessageReader("", Diagnostics()).messages(value.get("messages"), "")
             return link_of(Turn(history=history), record.source)
         if variant == "messages" or record.position is None:
             return ALONE
@@ -70,16 +85,27 @@ class LangGraph(Format):
     def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
         values = [(mapping(part.payload), part.place) for part in parts]
         runs = [payload["value"] for payload, _ in values if payload["variant"] == "run"]
+        for payload, _ in values:
+            runs += runs_in(payload["value"]) if payload["variant"] == "runs" else []
         if runs:
-            spans = [(span, parts[0].place) for span in run_spans(runs)]
-            threads = (thread_of(run) for run in runs)
-            events = SpanTree(spans, diagnostics).events()
-            name = next((thread for thread in threads if thread), None) or trace_of(runs[0])
-            return [Conversation(events, id=name)]
+            return _of_runs(runs, parts[0].place, diagnostics)
         reader = _StreamReader(diagnostics)
         for payload, place in values:
             reader.add(payload["variant"], payload["value"], place)
         return [reader.conversation()]
+
+
+def _of_runs(
+    runs: Sequence[Mapping[str, Any]], place: str, diagnostics: Diagnostics
+) -> Iterable[Conversation]:
+    """Make a conversation of each thread, and of each trace that is of none."""
+    threads = {trace_of(run): thread for run in runs if (thread := thread_of(run))}
+    by_name: dict[str | None, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        by_name.setdefault(threads.get(trace_of(run)) or trace_of(run), []).append(run)
+    for name, own in by_name.items():
+        spans = [(span, place) for span in run_spans(own)]
+        yield Conversation(SpanTree(spans, diagnostics).events(), id=name)
 
 
 def _detected_list(value: list[Any]) -> Match | None:
@@ -124,6 +150,7 @@ def _is_task(value: Mapping[str, Any]) -> bool:
 
 _VARIANTS: tuple[tuple[str, float, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("run", 0.95, is_run),
+    ("runs", 0.95, lambda value: bool(runs_in(value))),
     ("snapshot", 0.9, lambda value: isinstance(value.get("values"), dict) and "config" in value),
     ("event", 0.95, lambda value: str(value.get("event")).startswith("on_") and "run_id" in value),
     ("debug", 0.95, lambda value: value.get("type") in _DEBUG and isinstance(value.get("payload"), dict)),
@@ -154,9 +181,12 @@ class _StreamReader:
         self._timed: set[int] = set()
         self._errors: set[str] = set()
 
+    def _reader(self, place: str) -> MessageReader:
+        return MessageReader(place, self._diagnostics)
+
     def conversation(self) -> Conversation:
         for message in self._chunks.messages():
-            self._dialogue.add(read_message(message, "", "chunks", self._diagnostics))
+            self._dialogue.add(self._reader("").message(message, "chunks"))
         return Conversation(self._dialogue.events, id=self._thread)
 
     def add(self, variant: str, value: Any, place: str) -> None:
@@ -184,7 +214,7 @@ class _StreamReader:
             self._add_event(value, place)
 
     def _history(self, messages: Any, place: str) -> None:
-        read = read_messages(messages, place, "messages", self._diagnostics)
+        read = self._reader(place).messages(messages, "messages")
         if any(message.id is None for message in read):
             self._dialogue.add_history(read)
         else:
@@ -198,8 +228,8 @@ class _StreamReader:
             self._chunks.add(message)
             return
         for whole in self._chunks.messages():
-            self._dialogue.add(read_message(whole, place, "chunks", self._diagnostics))
-        self._dialogue.add(read_message(message, place, "messages", self._diagnostics))
+            self._dialogue.add(self._reader(place).message(whole, "chunks"))
+        self._dialogue.add(self._reader(place).message(message, "messages"))
 
     def _add_update(self, node: str, written: Any, place: str) -> None:
         if node == "__interrupt__":
@@ -210,7 +240,7 @@ class _StreamReader:
             messages = mapping(part).get("messages")
             for message in messages if isinstance(messages, list) else [messages]:
                 if message is not None:
-                    self._dialogue.add(read_message(message, place, f"{node}.messages", self._diagnostics))
+                    self._dialogue.add(self._reader(place).message(message, f"{node}.messages"))
 
     def _add_debug(self, value: Mapping[str, Any], place: str) -> None:
         payload = mapping(value.get("payload"))
@@ -257,7 +287,7 @@ class _StreamReader:
         if kind == "on_chat_model_start":
             self._history(_only(mapping(data.get("input")).get("messages")), place)
         elif kind in ("on_chat_model_end", "on_tool_end") and is_message(data.get("output")):
-            self._dialogue.add(read_message(data["output"], place, "data.output", self._diagnostics))
+            self._dialogue.add(self._reader(place).message(data["output"], "data.output"))
         elif kind in ("on_tool_error", "on_chain_error", "on_chat_model_error"):
             self._add_error(data.get("error") or kind, text(value.get("name")) or place)
 

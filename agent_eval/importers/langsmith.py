@@ -27,6 +27,22 @@ def is_run(value: Any) -> bool:
     return isinstance(run.get("run_type"), str) and "id" in run and ("inputs" in run or "outputs" in run)
 
 
+def runs_in(value: Any) -> list[Mapping[str, Any]]:
+    """Return the runs of a request to the API (`post` and `patch`), of an answer of it, or of a webhook."""
+    fields = mapping(value)
+    if not {"post", "patch"} <= set(fields):
+        runs = [mapping(run) for run in items(fields.get("runs"))]
+        return runs if runs and all(map(is_run, runs)) else []
+    posted = {str(run.get("id")): dict(run) for run in map(mapping, items(fields["post"]))}
+    order = list(posted)
+    for number, change in enumerate(map(mapping, items(fields["patch"]))):
+        # The client of JavaScript names none: its changes are in the order of the runs.
+        own = str(change.get("id") or (order[number] if number < len(order) else number))
+        run = posted.setdefault(own, {"id": own})
+        run |= {name: stated for name, stated in change.items() if stated not in (None, {}, [])}
+    return list(posted.values()) if all(map(is_run, posted.values())) else []
+
+
 def thread_of(run: Mapping[str, Any]) -> str | None:
     """Return the thread that a run belongs to, by its metadata."""
     metadata = mapping(mapping(run.get("extra")).get("metadata"))
@@ -61,7 +77,9 @@ def _span(run: Mapping[str, Any], by_id: Mapping[Any, Mapping[str, Any]]) -> Spa
     if kind == "LLM":
         attributes |= {KIND: kind, INPUTS: _request(run, by_id), OUTPUTS: outputs}
         settings = mapping(mapping(run.get("extra")).get("invocation_params"))
-        attributes |= model_attributes(run, model=settings.get("model") or settings.get("model_name"))
+        model = settings.get("model") or settings.get("model_name") or inputs.get("model")
+        stated = mapping(outputs).get("usage_metadata")
+        attributes |= model_attributes(run if "prompt_tokens" in run else mapping(stated), model=model)
         attributes["llm.cost.total"] = _amount(run.get("total_cost"))
         metadata = mapping(mapping(run.get("extra")).get("metadata"))
         attributes[AGENT_NAME] = text(metadata.get("lc_agent_name"))

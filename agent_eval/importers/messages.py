@@ -1,258 +1,426 @@
-"""Messages of any dialect as events: text, thoughts, calls and results in blocks, parts or contents.
+"""Messages of any dialect as events: texts, thoughts, calls and results in blocks, parts or items.
 
-Frameworks write the same message in their own words; `vocabulary` has them all. A format of such messages
-only says by which words it is recognised, and where its list is.
+APIs and frameworks write the same message in words of their own, which `vocabulary` has. Four shapes are
+read: chat (`content`, `tool_calls`), blocks (`{"type": "tool_use"}`), parts (`{"functionCall": {}}`), and
+items, which are events without a role (`responses_items`). A format says where its messages are, not how to
+read them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from typing_extensions import override
-
+from agent_eval.importers import events as make
 from agent_eval.importers.content import part_of
 from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.dialogue import message_of
-from agent_eval.importers.dialogue_format import DialogueFormat, Turn
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    items,
-    mapping,
-    reasoning,
-    system_message,
-    text,
-    timestamp_of,
-    tool_call,
-    tool_result,
-    usage_of,
-    user_message,
-)
-from agent_eval.importers.exchange import exchange_of
-from agent_eval.importers.facts import conversation_of
-from agent_eval.importers.format import Match
-from agent_eval.importers.records import Record
+from agent_eval.importers.dialogue import Message, message_of
+from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.responses_items import item_events
+from agent_eval.importers.usage import usage_in
 from agent_eval.importers.vocabulary import (
-    AGENTS,
     ARGUMENTS,
     CALL_IDS,
     CALLS_INSIDE,
     IDS,
     KINDS,
+    MESSAGE_FIELDS,
     NAMES,
     PAYLOADS,
     RESULTS_INSIDE,
+    ROLES,
     TYPED_BY_TOOL,
+    first_text,
     kind_of,
 )
 
-_CONTENTS = ("parts", "blocks", "contents", "content", "_content")
-_ROLES = ("role", "_role")
-_SAYS_NOTHING = frozenset({"stepstart", "stepfinish", "stepend", "sourceurl", "sourcedocument", "usage"})
+_CONTENTS = ("parts", "blocks", "contents", "items", "content", "_content")
+_LISTS_OF_CALLS = ("tool_calls", "toolCalls", "toolInvocations", "invalid_tool_calls", "toolRequests")
+_THOUGHTS = ("reasoning_content", "reasoning", "thought", "reasoningText")
+_TEXTS = frozenset({"text", "inputtext", "outputtext", "systemprompt", "userprompt", "summarytext", ""})
+_THINKING = frozenset({"thinking", "reasoning", "redactedthinking", "redacted", "reasoningtext", "think"})
+_SAYS_NOTHING = frozenset(
+    {"stepstart", "stepfinish", "stepend", "sourceurl", "sourcedocument", "usage", "inputjsondelta"}
+)
 """Kinds of blocks that hold nothing that was said or done; usage is read apart."""
+_OPAQUE = frozenset({"thoughtsignature", "thought", "videometadata", "partmetadata"})
 _RETRY = "retryprompt"
 """What a model is told to do again: with the name of a tool it is the result of a call that failed."""
-_OF_CALLS = ("tool_calls", "toolCalls", "toolInvocations")
-_OF_USAGE: Mapping[str, tuple[str, ...]] = {
-    "input_tokens": ("input_tokens", "inputTokens", "prompt_tokens", "promptTokens", "input_token_count"),
-    "output_tokens": (
-        *("output_tokens", "outputTokens", "completion_tokens", "completionTokens", "output_token_count"),
-    ),
-    "cached": ("cache_read_tokens", "cacheReadInputTokens", "cachedInputTokens", "cached_tokens"),
-    "cache_write": ("cache_write_tokens", "cacheWriteInputTokens"),
-    "reasoning": ("reasoning_tokens", "reasoningTokens"),
+_ROLES_OF_PARTS = {"systemprompt": "system", "userprompt": "user", _RETRY: "user"}
+_RAN_ON = {"servertooluse": "server", "servertoolcall": "server", "mcptooluse": "mcp"}
+_SPEAKERS: dict[str, Callable[..., EventFields]] = {
+    "agent": make.agent_message,
+    "user": make.user_message,
+    "system": make.system_message,
 }
+_CODE, _SEARCH = "code_execution", "google_search"
+_HUMP = re.compile("(?<=[a-z0-9])(?=[A-Z])")
 
 
 class MessageReader:
-    """Reads messages in order; what of one it does not know becomes a diagnostic."""
+    """Reads messages of the record at `place`; what of one it does not know becomes a diagnostic.
 
-    def __init__(self, place: str, diagnostics: Diagnostics) -> None:
-        self._place, self._diagnostics = place, diagnostics
+    `is_whole`: messages are as their source has them, so that a field which none defines is reported.
+    """
 
-    def read(self, message: Any, field: str) -> list[EventFields]:
-        """Return what happens in one message. `field` is its place in the record."""
-        fields = mapping(message)
-        role = next((fields[name] for name in _ROLES if isinstance(fields.get(name), str)), None)
-        role = "agent" if role in AGENTS or fields.get("kind") == "response" else role
-        content = next((fields[name] for name in _CONTENTS if fields.get(name) is not None), None)
-        events = list(self._content(fields, role, content, field))
-        listed = next((name for name in _OF_CALLS if isinstance(fields.get(name), list)), None)
-        if listed is not None and not any(made["type"] == "tool_call" for made in events):
-            for call in fields[listed]:
-                events += self._block(mapping(call), is_call=True)
-        self._add_facts(fields, events)
+    def __init__(self, place: str, diagnostics: Diagnostics, *, is_whole: bool = True) -> None:
+        self._place, self._diagnostics, self._is_whole = place, diagnostics, is_whole
+
+    def messages(self, values: Any, field: str, *, role: str | None = None) -> list[Message]:
+        """Read a list of messages or items, or a list that holds one such list; `field` is where it is.
+
+        `role` is that of messages which state none.
+        """
+        if isinstance(values, list) and len(values) == 1 and isinstance(values[0], list):
+            values = values[0]
+        return [
+            self.message(value, f"{field}[{number}]", role=role) for number, value in enumerate(items(values))
+        ]
+
+    def message(self, value: Any, field: str, *, role: str | None = None) -> Message:
+        """Read one message with its id, by which a repetition is told."""
+        is_wrapped = isinstance(value, dict) and not _WRAPPERS.isdisjoint(value)
+        own = unwrapped(value).get("id") if is_wrapped else mapping(value).get("id")
+        events = self.events(value, field, role=role)
+        is_call_id = own is not None and any(own == made.get("call_id") for made in events)
+        return message_of(events, own if isinstance(own, str) and own and not is_call_id else None)
+
+    def events(self, value: Any, field: str, *, role: str | None = None) -> list[EventFields]:
+        """Return what happens in one message or item."""
+        if type(value) is dict and len(value) == 2:  # most are a role and a text
+            content, speaker = value.get("content"), _SPEAKERS.get(ROLES.get(value.get("role", ""), ""))
+            if type(content) is str and content and speaker is not None:
+                return [speaker(content)]
+        if type(value) is dict and value.keys() == _PLAIN_RESULT and value["role"] == "tool":
+            content = value["content"]
+            if type(content) is str and content:
+                return [make.tool_result(content, value["tool_call_id"])]
+        fields = unwrapped(value)
+        stated = next((fields[name] for name in ("role", "_role") if isinstance(fields.get(name), str)), role)
+        kind = fields.get("type")
+        if stated is None and fields.get("kind") in ("request", "response"):
+            stated = "assistant" if fields["kind"] == "response" else None
+        elif stated is None and isinstance(kind, str):
+            if kind not in ROLES:
+                return item_events(fields, self._place, field, self._diagnostics)
+            stated = kind
+        speaker_role = ROLES.get(stated or "", stated)
+        if speaker_role == "remove":
+            self._diagnostics.note(
+                self._place, field, "removes an earlier message from the state; the trace keeps it"
+            )
+            return []
+        if speaker_role is not None and speaker_role not in (*_SPEAKERS, "tool"):
+            self._lost(field, f"has the role {speaker_role!r}, which is none of this format")
+            return []
+        self._report_unknown(fields, field)
+        events = list(self._events(fields, speaker_role, field))
+        add_facts(fields, events, is_agent=speaker_role == "agent")
         return events
 
-    def _content(
-        self, fields: Mapping[str, Any], role: str | None, content: Any, field: str
-    ) -> Iterator[EventFields]:
-        if role in ("tool", "function") and not _holds_results(content):
-            more = mapping(fields.get("additional_kwargs"))
-            call_id = _first(fields, CALL_IDS) or text(more.get("tool_call_id")) or text(fields.get("id"))
-            spoken = _text_of(content)
-            yield tool_result(content if spoken is None else spoken, call_id, tool=text(fields.get("name")))
+    def _report_unknown(self, fields: Mapping[str, Any], field: str) -> None:
+        if not self._is_whole or fields.keys() <= MESSAGE_FIELDS:
             return
-        spoken_parts: list[dict[str, Any]] = []
+        for name, value in fields.items():
+            if name not in MESSAGE_FIELDS and value not in (None, "", [], {}, False):
+                self._diagnostics.unknown(self._place, f"{field}.{name}")
+
+    def _events(self, fields: Mapping[str, Any], role: str | None, field: str) -> Iterator[EventFields]:
+        content = next((fields[name] for name in _CONTENTS if fields.get(name) not in (None, [], "")), None)
+        if role == "tool" and not _holds_results(content):
+            yield _result(
+                fields, first_text(fields, IDS) or _more(fields).get("tool_call_id"), _text_of(content)
+            )
+            return
+        if role == "agent":
+            yield from _beside(fields)
+        elif content is None and role in _SPEAKERS and fields.get("content") is not None:
+            yield _SPEAKERS[role](fields["content"])
+        by_id = set()
+        for made in self.blocks(content, role, field, call_id=first_text(fields, CALL_IDS)):
+            by_id.add(made.get("call_id", made["type"]))
+            yield made
+        if role in ("agent", "user"):
+            yield from _after(fields, by_id)
+
+    def blocks(
+        self, content: Any, role: str | None, field: str, *, call_id: str | None = None
+    ) -> list[EventFields]:
+        """Read content: a text, or blocks of which texts in a row are one message.
+
+        `call_id` is that of results which state none.
+        """
+        if not isinstance(content, str | dict | list | None) or (
+            isinstance(content, list) and not all(isinstance(block, str | dict) for block in content)
+        ):
+            return [_SPEAKERS[role](content)] if role in _SPEAKERS else []  # a value of its own
+        events: list[EventFields] = []
+        spoken: list[dict[str, Any]] = []
+        thoughts: list[str] = []
+        notes: dict[str, list[Any]] = {}
         speaker = role
         for number, block in enumerate(content if isinstance(content, list) else [content]):
+            if block is None and not isinstance(content, list):
+                continue
+            if isinstance(block, dict) and block.get("thought") is True and text(block.get("text")):
+                thoughts.append(block["text"])
+                continue
             spoken_by = _role_of_part(block) or role
             part = _spoken(block)
-            if spoken_parts and (part is None or spoken_by != speaker):
-                yield from self._message(speaker, spoken_parts, field)
-                spoken_parts = []
+            if spoken and (part is None or spoken_by != speaker):
+                events += self._message(speaker, spoken, notes, field)
+                spoken, notes = [], {}
             if part is not None:
                 speaker = spoken_by
-                spoken_parts.append(part)
-            elif block is not None:
-                yield from self._block_or_loss(mapping(block), f"{field}[{number}]")
-        yield from self._message(speaker, spoken_parts, field)
+                spoken.append(part)
+                for name, known in _NOTES:
+                    if isinstance(block, dict) and items(block.get(name)):
+                        notes.setdefault(known, []).extend(block[name])
+                continue
+            made = _acted(mapping(block), call_id)
+            if made is None and isinstance(content, dict) and role in _SPEAKERS:
+                return [_SPEAKERS[role](content)]  # a value of its own
+            events += [make.reasoning("".join(thoughts))] if thoughts and made else []
+            thoughts = [] if made else thoughts
+            events += made if made is not None else self._unknown(mapping(block), f"{field}[{number}]")
+        events += [make.reasoning("".join(thoughts))] if thoughts else []
+        return events + self._message(speaker, spoken, notes, field)
 
-    def _message(self, role: str | None, parts: list[dict[str, Any]], field: str) -> Iterator[EventFields]:
+    def _message(
+        self, role: str | None, parts: list[dict[str, Any]], notes: dict[str, list[Any]], field: str
+    ) -> list[EventFields]:
         if not parts:
-            return
-        spoken_parts: Any = parts
-        if all(part["type"] == "text" for part in parts):
-            spoken_parts = "".join(part["text"] for part in parts)
-            if not spoken_parts:
-                return
-        make = _SPEAKERS.get(role or "")
-        if make is None:
-            self._diagnostics.lost(self._place, field, f"has the role {role!r}, which is none of this format")
-        else:
-            yield make(spoken_parts)
+            return []
+        content: Any = parts
+        if all(part.get("type") == "text" for part in parts):
+            content = "".join(part["text"] for part in parts)
+            if not content and role != "user":
+                return []
+        if role == "tool":
+            return [make.tool_result(content)]
+        speaker = _SPEAKERS.get(role or "")
+        if speaker is None:
+            self._lost(field, "has no role, so that nobody says it")
+            return []
+        return [speaker(content, attributes=notes) if notes else speaker(content)]
 
-    def _block_or_loss(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
-        events = self._block(block)
+    def _unknown(self, block: Mapping[str, Any], field: str) -> list[EventFields]:
         kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
-        if not events and _SAYS_NOTHING.isdisjoint(kinds):
-            named = next(iter(sorted(kinds)), None) or ", ".join(sorted(block)[:4]) or "nothing"
-            self._diagnostics.lost(self._place, field, f"is of the kind {named}, which is not known")
-        return events
+        stated = next((block[name] for name in KINDS if isinstance(block.get(name), str)), None)
+        named = sorted(name for name, value in block.items() if value is not None and not _is_opaque(name))
+        if _SAYS_NOTHING.isdisjoint(kinds) and (named or not block):
+            what = f"the type {stated!r}" if stated is not None else ", ".join(named[:4]) or "nothing"
+            self._lost(field, f"is of {what}, which is not known")
+        return []
 
-    def _block(self, block: Mapping[str, Any], *, is_call: bool = False) -> list[EventFields]:
-        """Read a call, a result, both in one, or a thought."""
-        kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
-        if any(kind.word in ("reasoning", "thinking", "reasoningcontent") for kind in kinds) or (
-            "reasoningContent" in block
-        ):
-            return [reasoning(_thought(block))]
-        typed = TYPED_BY_TOOL.fullmatch(str(block.get("type"))) if "toolCallId" in block else None
-        inside = next((name for name in CALLS_INSIDE if isinstance(block.get(name), dict)), None)
-        answered = next((name for name in RESULTS_INSIDE if isinstance(block.get(name), dict)), None)
-        events: list[EventFields] = []
-        call = block if inside is None else block[inside]
-        call_id = _first(block, IDS) or _first(call, IDS)
-        is_result = answered is not None or any(kind.is_result or kind.word == _RETRY for kind in kinds)
-        is_call = is_call or inside is not None or typed is not None or any(kind.is_call for kind in kinds)
-        if is_call and not is_result:
-            name = typed[1] if typed is not None else _first(call, NAMES)
-            arguments = next((call[word] for word in ARGUMENTS if word in call), None)
-            events.append(tool_call(name, arguments, call_id))
-            if not any(word in call for word in ("output", "result", "errorText")):
-                return events
-        if is_result or events:
-            result = block[answered] if answered is not None else call
-            origin = mapping(result.get("origin"))
-            call_id = _first(result, CALL_IDS) or text(origin.get("id")) or call_id
-            output, error = _outcome(result)
-            tool = None if events else _first(result, NAMES) or _first(origin, NAMES)
-            events.append(tool_result(output, call_id, tool=tool, error=error))
-        return events
-
-    def _add_facts(self, fields: Mapping[str, Any], events: list[EventFields]) -> None:
-        """Give usage, model and time of a message to its last event of the agent."""
-        last = next((made for made in reversed(events) if made["actor"] == "agent"), None)
-        moment = timestamp_of(fields.get("timestamp") or fields.get("createdAt"))
-        for made in events if moment is not None else ():
-            made.setdefault("ts", moment)
-        if last is None:
-            return
-        about = mapping(fields.get("meta") or fields.get("metadata"))
-        blocks = [
-            block["usage_details"]
-            for block in items(fields.get("contents"))
-            if "usage_details" in mapping(block)
-        ]
-        for stated in (fields.get("usage"), about.get("usage"), *blocks):
-            usage = usage_in(stated)
-            if usage is not None:
-                last.setdefault("usage", usage)
-        model = text(fields.get("model_name")) or text(about.get("model"))
-        if model is not None:
-            last.setdefault("model", model)
-        reason = text(fields.get("finish_reason")) or text(about.get("finish_reason"))
-        if reason is not None:
-            last.setdefault("stop_reason", reason)
+    def _lost(self, field: str, reason: str) -> None:
+        self._diagnostics.lost(self._place, field, reason)
 
 
-_SPEAKERS: dict[str, Callable[[Any], EventFields]] = {
-    "agent": agent_message,
-    **dict.fromkeys(("user", "human"), user_message),
-    **dict.fromkeys(("system", "developer"), system_message),
-}
-_ROLES_OF_PARTS = {"systemprompt": "system", "userprompt": "user", "retryprompt": "user"}
+_WRAPPERS = frozenset({"lc", "data", "Role"})
+"""Fields of messages in a wrapper."""
+_NOTES = (("citations", "anthropic.citations"), ("annotations", "openai.annotations"))
 
 
-def _role_of_part(block: Any) -> str | None:
-    kind = block.get("part_kind") if isinstance(block, dict) else None
-    return _ROLES_OF_PARTS.get(kind_of(kind).word) if isinstance(kind, str) else None
+def unwrapped(value: Any) -> Mapping[str, Any]:
+    """Return the fields of a message without the wrapper that LangChain, .NET and others put around it."""
+    fields = mapping(value)
+    if fields.get("lc") == 1 and isinstance(fields.get("id"), list) and fields["id"]:
+        return {**mapping(fields.get("kwargs")), "role": str(fields["id"][-1])}
+    kind = fields.get("type")
+    if isinstance(kind, str) and kind in ROLES and isinstance(fields.get("data"), dict):
+        return {**fields["data"], "role": kind}
+    if kind in ("chat", "ChatMessage", "ChatMessageChunk") or kind in ("AIMessageChunk",):
+        return {**fields, "role": fields.get("role", "assistant")}
+    if "Role" in fields and "role" not in fields:
+        plain = snake(fields)
+        role = plain["role"]
+        return {**plain, "role": str(mapping(role).get("label", role)).lower()}
+    return fields
 
 
-def _spoken(block: Any) -> dict[str, Any] | None:
-    """Return a block of text, an image or a file as the fields of a content part; None for anything else."""
-    if isinstance(block, str):
-        return {"type": "text", "text": block}
-    if not isinstance(block, dict):
-        return None
-    word = next((kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)), "")
-    if word in ("text", "systemprompt", "userprompt", "") or (
-        word == "retryprompt" and not block.get("tool_name")
-    ):
-        for name in ("text", "content"):
-            if isinstance(block.get(name), str) and (word or set(block) <= {"text", "type"}):
-                return {"type": "text", "text": block[name]}
-            if isinstance(block.get(name), list) and word == "userprompt":
-                return {
-                    "type": "text",
-                    "text": "".join(part for part in block[name] if isinstance(part, str)),
-                }
-    return part_of(block) if word else None
+def snake(value: Any) -> Any:
+    """Write the fields of .NET as Python does: `CallId` as `call_id`; the arguments of a call as they are."""
+    if isinstance(value, list):
+        return [snake(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        _HUMP.sub("_", name).lower(): inner if name in ("Arguments", "Result", "Metadata") else snake(inner)
+        for name, inner in value.items()
+    }
 
 
-def _thought(block: Mapping[str, Any]) -> Any:
-    inner = mapping(block.get("reasoningContent", block))
-    inner = mapping(inner.get("reasoningText", inner))
-    return next(
-        (inner[name] for name in ("text", "content", "thinking") if isinstance(inner.get(name), str)), None
+def _beside(fields: Mapping[str, Any]) -> Iterator[EventFields]:
+    """Yield what an agent's message has before its content: thoughts."""
+    more = _more(fields)
+    for name in _THOUGHTS:
+        thought = text(fields.get(name)) or text(more.get(name))
+        if thought is not None:
+            yield make.reasoning(thought)
+            break
+    for summary in map(mapping, items(fields.get("thoughts"))):
+        yield make.reasoning(summary.get("description") or summary.get("subject"))
+
+
+def _after(fields: Mapping[str, Any], read: set[Any]) -> Iterator[EventFields]:
+    """Yield what a message has after its content: sound, a refusal, calls, results beside them.
+
+    `read` has the ids of the calls that blocks have already.
+    """
+    more = _more(fields)
+    audio = mapping(fields.get("audio"))
+    if audio:
+        part = {"type": "audio", "data": audio.get("data"), "name": audio.get("id")}
+        yield make.agent_message([{"type": "text", "text": audio.get("transcript") or ""}, part])
+    refusal = text(fields.get("refusal")) or text(more.get("refusal"))
+    if refusal is not None:
+        yield make.agent_message(refusal, stop_reason="refusal")
+    listed = [call for name in _LISTS_OF_CALLS for call in items(fields.get(name))]
+    for call in map(mapping, listed or items(more.get("tool_calls"))):
+        made = _call_events(call)
+        if made[0].get("call_id", "tool_call") not in read:
+            yield from made
+    legacy = mapping(fields.get("function_call")) or mapping(more.get("function_call"))
+    if legacy and not listed:
+        yield make.tool_call(text(legacy.get("name")), legacy.get("arguments"))
+
+
+def _more(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    return mapping(fields.get("additional_kwargs"))
+
+
+def _acted(block: Mapping[str, Any], call_id: str | None) -> list[EventFields] | None:
+    """Read a block that is a call, a result, both in one, or a thought; None if it is none of these."""
+    kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
+    word = kinds[0].word if kinds else ""
+    if word in _THINKING or "reasoningContent" in block:
+        return [make.reasoning(_thought(block))]
+    if word == "refusal":
+        return [make.agent_message(block["refusal"], stop_reason="refusal")] if block.get("refusal") else []
+    if word == "compaction":
+        return [make.event("agent", "state", output=block.get("content"))]
+    code = mapping(block.get("executableCode", block.get("executable_code")))
+    if code:
+        arguments = {name: code[name] for name in ("language", "code") if code.get(name) is not None}
+        return [make.tool_call(_CODE, arguments, code.get("id"), ran_on="server")]
+    ran = mapping(block.get("codeExecutionResult", block.get("code_execution_result")))
+    if ran:
+        error = None if ran.get("outcome") in (None, "OUTCOME_OK") else ran["outcome"]
+        return [make.tool_result(ran.get("output"), ran.get("id"), tool=_CODE, error=error, ran_on="server")]
+    server = next((name for name in ("toolCall", "toolResponse", "tool_response") if name in block), None)
+    if server is not None and not kinds:
+        inner = mapping(block[server])
+        name = first_text(inner, ("toolType", "tool_type", "name"))
+        if server == "toolCall":
+            return [make.tool_call(name, inner.get("args"), inner.get("id"), ran_on="server")]
+        return [make.tool_result(inner.get("response"), inner.get("id"), tool=name, ran_on="server")]
+    answered = next((name for name in RESULTS_INSIDE if isinstance(block.get(name), dict)), None)
+    is_result = word.endswith("toolresult") or word == _RETRY or any(kind.is_result for kind in kinds)
+    is_bare_result = not kinds and "content" in block and first_text(block, CALL_IDS) is not None
+    if answered is not None or is_result or is_bare_result:
+        return [_block_result(block, word, answered, call_id)]
+    is_call = any(kind.is_call for kind in kinds) or any(
+        isinstance(block.get(name), dict) and block[name] for name in CALLS_INSIDE
     )
+    is_typed = "toolCallId" in block and TYPED_BY_TOOL.fullmatch(str(block.get("type")))
+    is_bare = (
+        not kinds
+        and first_text(block, IDS)
+        and first_text(block, NAMES)
+        and any(n in block for n in ARGUMENTS)
+    )
+    return _call_events(block) if is_call or is_typed or is_bare else None
 
 
-def _holds_results(content: Any) -> bool:
-    for block in items(content):
-        kinds = [kind_of(block[name]) for name in KINDS if isinstance(mapping(block).get(name), str)]
-        if any(kind.is_result for kind in kinds) or not RESULTS_INSIDE.isdisjoint(mapping(block)):
-            return True
-    return False
+def _call_events(block: Mapping[str, Any]) -> list[EventFields]:
+    """Read a call, wherever its name and its arguments are, with the result that some formats put into it."""
+    function = block.get("function")
+    if type(function) is dict and len(function) == 2 and block.keys() == _PLAIN_CALL:
+        return [make.tool_call(text(function.get("name")), function.get("arguments"), text(block["id"]))]
+    kinds = [kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)]
+    call: Mapping[str, Any] = block
+    names: list[str | None] = []
+    own: str | None = None
+    while True:
+        own = own or first_text(call, IDS)
+        plugin, function = text(call.get("plugin_name")), text(call.get("function_name"))
+        names.append(f"{plugin}-{function}" if plugin and function else first_text(call, NAMES))
+        inside = next((name for name in CALLS_INSIDE if isinstance(call.get(name), dict)), None)
+        if inside is None:
+            break
+        call = call[inside]
+        if inside == "custom":
+            # The input of a custom tool is free text, not JSON.
+            made = make.event("agent", "tool_call", tool=first_text(call, NAMES), input=call.get("input"))
+            return [made | ({"call_id": own} if own else {})]
+    typed = TYPED_BY_TOOL.fullmatch(str(block.get("type"))) if "toolCallId" in block else None
+    name = typed[1] if typed else next(filter(None, reversed(names)), None) or text(call.get("type"))
+    hosted = call.get("server_tool_call")
+    arguments = next((call[word] for word in ARGUMENTS if word in call), None)
+    if hosted is not None:
+        arguments = mapping(hosted).get("arguments", hosted)
+    place = next((_RAN_ON[word] for word in kinds if word in _RAN_ON), None)
+    if place == "mcp":
+        place = f"mcp:{block.get('server_name') or ''}".removesuffix(":")
+    error = text(block.get("parse_error")) or (text(block.get("error")) if "args" in block else None)
+    state = call.get("state")
+    if isinstance(state, dict):  # opencode's
+        arguments = state.get("input")
+    events = [make.tool_call(name, arguments, own, ran_on=place)]
+    answered = any(word in call for word in ("output", "result", "errorText", "resultDisplay"))
+    if answered:
+        events.append(_result(call, own))
+    elif error:
+        events[0]["error"] = error
+    return events
 
 
-def _text_of(content: Any) -> str | None:
-    """Return the text of content; None where it holds anything else."""
-    if isinstance(content, str):
-        return content
-    parts = [_spoken(block) for block in items(content)]
-    if not parts or any(part is None or part["type"] != "text" for part in parts):
-        return None
-    return "".join(part["text"] for part in parts if part is not None)
+_PLAIN_RESULT = {"role", "content", "tool_call_id"}
+_PLAIN_CALL = {"id", "type", "function"}
+"""The fields of most calls: two of the function, and none of a result."""
 
 
-def _outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return what a result holds and its error, of which one is None."""
+def _block_result(
+    block: Mapping[str, Any], word: str, answered: str | None, call_id: str | None
+) -> EventFields:
+    result = block if answered is None else block[answered]
+    if word == "toolresult" and "tool_result" in block:
+        return make.tool_result(block["tool_result"], first_text(block, CALL_IDS) or call_id)
+    if answered in ("functionResponse", "function_response"):
+        response = result.get("response")
+        error = mapping(response).get("error")
+        return make.tool_result(response, result.get("id"), tool=text(result.get("name")), error=error)
+    made = _result(
+        result, first_text(result, CALL_IDS) or first_text(mapping(result.get("origin")), IDS) or call_id
+    )
+    if "call_id" not in made and (own := first_text(result, ("id",))):
+        made["call_id"] = own
+    hosted = word.endswith("toolresult") and word not in ("toolresult", "mcptoolresult")
+    return made | ({"ran_on": "server"} if hosted or word == "servertoolcallresponse" else {})
+
+
+def _result(result: Mapping[str, Any], call_id: Any, spoken: str | None = None) -> EventFields:
+    """Make the event of a result; `spoken` is its text where that is known already."""
+    output, error = outcome(result)
+    if spoken is not None and error is None:
+        output = spoken
+    origin = mapping(result.get("origin"))
+    named = first_text(result, NAMES[:-2]) or first_text(origin, NAMES) or first_text(result, NAMES[-2:])
+    plugin = text(result.get("plugin_name"))
+    tool = f"{plugin}-{result['function_name']}" if plugin and text(result.get("function_name")) else named
+    return make.tool_result(output, call_id, tool=tool, error=error)
+
+
+def outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return what a result holds, and its error; a result that is only marked as failed holds its error."""
     output = next((result[name] for name in PAYLOADS if result.get(name) is not None), None)
     kind = ""
     if isinstance(output, dict) and {"type", "value"} >= set(output) and isinstance(output.get("type"), str):
         kind, output = output["type"], output.get("value")
+    elif str(mapping(output).get("type", "")).endswith("_error"):
+        return None, mapping(output).get("error_code") or output
     if (
         isinstance(output, list)
         and output
@@ -262,162 +430,164 @@ def _outcome(result: Mapping[str, Any]) -> tuple[Any, Any]:
         output = values[0] if len(values) == 1 else values
     failed = (
         any(result.get(name) is True for name in ("is_error", "isError", "error"))
-        or result.get("status") in ("error", "failed")
+        or result.get("success") is False
+        or result.get("status") in ("error", "failed", "cancelled")
         or result.get("outcome") in ("failed", "denied", "retried")
         or result.get("state") in ("output-error", "output-denied")
         or kind.startswith("error")
         or kind == "execution-denied"
         or kind_of(str(result.get("part_kind", ""))).word == _RETRY
+        or result.get("type") == "tool-error"
     )
     stated = next(
-        (result[name] for name in ("errorText", "exception", "error") if text(result.get(name))), None
+        (result[name] for name in _ERRORS if result.get(name) not in (None, "", False, True, {})), None
     )
-    if stated is not None or failed:
-        return None, stated if stated is not None and output in (None, stated) else output or stated or True
+    if stated is not None:
+        words = mapping(stated).get("message", stated)
+        return None if output in ("", None, stated, words) else output, stated
+    if failed:
+        spoken = _text_of(output)
+        return None, spoken or output or result.get("status") or True
     return output, None
 
 
-def usage_in(stated: Any) -> dict[str, Any] | None:
-    """Return the tokens that an answer states, whatever its API calls them; None if it states none."""
-    fields = mapping(stated)
-    return usage_of(
-        **{
-            name: next((fields[word] for word in words if word in fields), None)
-            for name, words in _OF_USAGE.items()
+_ERRORS = ("errorText", "exception", "error")
+
+
+def add_facts(fields: Mapping[str, Any], events: list[EventFields], *, is_agent: bool) -> None:
+    """Give the usage, the model, the time and the like of a message to its last event of the agent."""
+    if _FACTS.isdisjoint(fields):
+        return
+    about = [fields, *(mapping(fields[name]) for name in _ABOUT if name in fields)]
+    moments = (make.timestamp_of(each.get(name)) for each in about for name in _TIMES)
+    moment = next(filter(None, moments), None)
+    last = next((made for made in reversed(events) if made["actor"] == "agent"), None)
+    if is_agent:
+        facts = {
+            name: next((value for each in about if (value := first_text(each, words))), None)
+            for name, words in _OF_FACTS.items()
         }
-    )
+        usage = next((known for stated in _stated_usage(fields) if (known := usage_in(stated))), None)
+        places = (fields, mapping(fields.get("metrics")))
+        costs = [each.get(name) for each in places for name in ("cost", "cost_usd")]
+        amounts = {"usage": usage, "cost_usd": next(filter(make.is_amount, costs), None)}
+        known = {name: value for name, value in {**facts, **amounts}.items() if value is not None}
+        if last is None and known and not events and not set(known) <= {"agent_name"}:
+            last = make.agent_message(None)
+            events.append(last)
+        if last is not None:
+            last.update({name: value for name, value in known.items() if name not in last})
+    for made in events if moment is not None else ():
+        made.setdefault("ts", moment)
 
 
-def _first(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)
+_TIMES = ("timestamp", "createdAt", "created_at", "created", "CreatedAt")
+_ABOUT = ("meta", "metadata", "response_metadata", "modelInfo", "_meta")
+_USAGES = ("usage", "usage_metadata", "usageMetadata", "models_usage", "metrics", "tokens", "token_usage")
+_OF_FACTS = {
+    "model": ("model", "model_name", "ai_model_id", "model_id", "modelID", "modelId"),
+    "stop_reason": ("finish_reason", "stop_reason", "finishReason", "stopReason", "FinishReason"),
+    "agent_name": ("author_name", "authorName", "agent_name", "name"),
+}
+_FACTS = frozenset({*_TIMES, *_ABOUT, *_USAGES, "contents", "cost", "cost_usd"}) | {
+    name for names in _OF_FACTS.values() for name in names
+}
 
 
-class MessageFormat(DialogueFormat):
-    """A format whose records are lists of messages, bare or in a field."""
+def _stated_usage(fields: Mapping[str, Any]) -> Iterator[Any]:
+    for each in (fields, *(mapping(fields.get(name)) for name in _ABOUT)):
+        yield from (each[name] for name in (*_USAGES, "Usage") if name in each)
+    for block in map(mapping, items(fields.get("contents"))):
+        yield block.get("usage_details", block.get("details"))
 
-    lists: ClassVar[tuple[str, ...]] = ("messages",)
-    """Fields that may hold the list."""
 
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        """Whether a message has what only this format has."""
-        raise NotImplementedError
+def mark_errors(events: Iterable[EventFields], failed: str) -> None:
+    """Take results that begin with `failed` for errors: some formats have no other mark."""
+    for fields in events:
+        output = fields.get("output")
+        if fields["type"] == "tool_result" and isinstance(output, str) and output.startswith(failed):
+            fields["error"] = fields.pop("output")
 
-    @override
-    def detect(self, value: Any) -> Match | None:
-        if exchange_of(value) is not None:
-            return None  # a request with its answer is a provider's
-        lists = self._lists_in(value)
-        if any(self.is_own(message) for _, messages in lists for message in map(mapping, messages[:40])):
-            return Match(0.97, "messages")
+
+def _role_of_part(block: Any) -> str | None:
+    kind = block.get("part_kind") if isinstance(block, dict) else None
+    return _ROLES_OF_PARTS.get(kind_of(kind).word) if isinstance(kind, str) else None
+
+
+def _spoken(block: Any) -> dict[str, Any] | None:
+    """Return a block of text, an image or a file as `content_of` reads it; None for anything else."""
+    if isinstance(block, str):
+        return {"type": "text", "text": block}
+    if not isinstance(block, dict):
         return None
-
-    def _lists_in(self, value: Any) -> list[tuple[str, list[Any]]]:
-        if isinstance(value, list):
-            return [("", value)]
-        fields = mapping(value)
-        own = [(name, fields[name]) for name in self.lists if isinstance(fields.get(name), list)]
-        if own:
-            return own
-        # A file of named conversations.
-        inner = [(name, self._lists_in(part)) for name, part in fields.items() if isinstance(part, dict)]
-        return [(f"{name}.{path}", lists) for name, lists in inner[:100] for path, lists in lists]
-
-    @override
-    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
-        reader = MessageReader(record.place, diagnostics)
-        turns = []
-        for name, messages in self._lists_in(record.value):
-            history = [
-                message_of(events, text(mapping(message).get("id")))
-                for number, message in enumerate(messages)
-                if (events := reader.read(message, f"{name}[{number}]"))
-            ]
-            turn = Turn(history, id=conversation_of(record.value, *messages[:1]))
-            named = name.rpartition(".")[0]
-            turn.id = turn.id or named or None
-            turns.append(turn)
-        return turns
+    word = next((kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)), "")
+    if word in _TEXTS or (word == _RETRY and not block.get("tool_name")):
+        for name in ("text", "content"):
+            stated = block.get(name)
+            stated = stated["value"] if isinstance(stated, dict) and "value" in stated else stated
+            if isinstance(stated, str) and (word or name in ("text",) or set(block) <= {"content"}):
+                return {"type": "text", "text": stated}
+            if isinstance(stated, list) and word == "userprompt":
+                return {"type": "text", "text": "".join(part for part in stated if isinstance(part, str))}
+    if word in ("uri", "blob", "file") and not block.keys().isdisjoint(("modality", "mime_type")):
+        kind = block["modality"] if block.get("modality") in ("image", "audio") else "file"
+        data = block.get("content") if word == "blob" else None
+        return {**block, "type": kind, "url": block.get("uri"), "data": data}
+    if word == "image" and not block.keys().isdisjoint(("data_uri", "uri")):
+        return {**block, "type": "image", "url": block.get("data_uri") or block.get("uri")}
+    inline = mapping(block.get("inlineData", block.get("inline_data")))
+    file = mapping(block.get("fileData", block.get("file_data")))
+    if inline or file:
+        return _bytes(inline, file)
+    return block if word and part_of(block) is not None else None
 
 
-def _parts(message: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
-    return (part for part in items(message.get(name)) if isinstance(part, dict))
+def _bytes(inline: Mapping[str, Any], file: Mapping[str, Any]) -> dict[str, Any]:
+    """Read bytes as Gemini has them, whose base64 is in the alphabet of URLs where Python writes it."""
+    source = inline or file
+    media_type = source.get("mimeType", source.get("mime_type"))
+    kind = str(media_type).partition("/")[0]
+    block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": media_type}
+    name = first_text(source, ("displayName", "display_name"))
+    data = inline.get("data")
+    if isinstance(data, str):
+        data = data.replace("-", "+").replace("_", "/")
+        block["data"] = data + "=" * (-len(data) % 4)
+    if file:
+        block["url"] = file.get("fileUri", file.get("file_uri"))
+    return block | ({"filename": name} if name else {})
 
 
-class AiSdk(MessageFormat):
-    """Messages of the Vercel AI SDK: of the model, and of its user interface."""
+def _thought(block: Mapping[str, Any]) -> Any:
+    if block.get("redacted") is True:
+        return None
+    inner = mapping(block.get("reasoningContent", block))
+    inner = mapping(inner.get("reasoningText", inner))
+    return first_text(inner, ("text", "content", "thinking", "reasoning", "think"))
 
-    name = "ai_sdk"
 
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        if "toolInvocations" in message or any(
-            part.get("type") in ("tool-call", "tool-result") and "toolCallId" in part
-            for part in _parts(message, "content")
-        ):
+def _holds_results(content: Any) -> bool:
+    for block in map(mapping, items(content)):
+        kinds = [kind_of(block[name]) for name in KINDS if isinstance(block.get(name), str)]
+        if any(kind.is_result for kind in kinds) or not RESULTS_INSIDE.isdisjoint(block):
             return True
-        return any(isinstance(part.get("type"), str) for part in _parts(message, "parts"))
+    return bool(content) and isinstance(content, list) and _is_results(content)
 
 
-class PydanticAI(MessageFormat):
-    """`all_messages_json` of pydantic-ai: requests and responses of parts."""
-
-    name = "pydantic_ai"
-
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        return message.get("kind") in ("request", "response") and any(
-            "part_kind" in part for part in _parts(message, "parts")
-        )
+def _is_results(content: list[Any]) -> bool:
+    """Whether these are results without a kind, as AutoGen lists them."""
+    return all("call_id" in mapping(block) and "content" in mapping(block) for block in content)
 
 
-class Strands(MessageFormat):
-    """Messages of Strands, which are those of Bedrock's Converse."""
-
-    name = "strands"
-
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        return any("toolUse" in part or "toolResult" in part for part in _parts(message, "content"))
-
-
-class Haystack(MessageFormat):
-    """Messages of Haystack."""
-
-    name = "haystack"
-
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        return any(
-            "tool_call" in part or "tool_call_result" in part
-            for name in ("content", "_content")
-            for part in _parts(message, name)
-        )
+def _text_of(content: Any) -> str | None:
+    """Return the text of content; None where it holds anything else."""
+    if isinstance(content, str):
+        return content
+    parts = [_spoken(block) for block in items(content)]
+    if not parts or any(part is None or part.get("type") != "text" for part in parts):
+        return None
+    return "".join(part["text"] for part in parts if part is not None)
 
 
-class LlamaIndex(MessageFormat):
-    """Chat messages of LlamaIndex."""
-
-    name = "llama_index"
-
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        return any("block_type" in part for part in _parts(message, "blocks"))
-
-
-class AgentFramework(MessageFormat):
-    """Messages of Microsoft's Agent Framework, in Python and .NET."""
-
-    name = "agent_framework"
-
-    @override
-    @classmethod
-    def is_own(cls, message: Mapping[str, Any]) -> bool:
-        return "role" in message and any(
-            isinstance(part.get("type", part.get("$type")), str) for part in _parts(message, "contents")
-        )
+def _is_opaque(name: str) -> bool:
+    return name.lower().replace("_", "") in _OPAQUE

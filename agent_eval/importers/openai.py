@@ -2,125 +2,190 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers import events as make
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.dialogue_format import DialogueFormat, Turn
-from agent_eval.importers.events import (
-    agent_message,
-    error_event,
-    items,
-    mapping,
-    seconds_of,
-    system_message,
-    text,
-    timestamp_of,
-    usage_of,
-    user_message,
-)
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of, with_own_request
-from agent_eval.importers.facts import (
-    add_record_facts,
-    conversation_of,
-    record_ids,
-    report_unknown,
-    settings_of,
-)
+from agent_eval.importers.dialogue_format import Turn
+from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.exchange import Exchange, exchange_of, with_own_request
 from agent_eval.importers.format import Match
-from agent_eval.importers.openai_chat import CHAT_FIELDS, chat_turn, is_chat_messages
-from agent_eval.importers.openai_responses import is_items, item_messages
-from agent_eval.importers.openai_streams import completion_of, is_response_stream, response_of
-from agent_eval.importers.records import Record
-from agent_eval.importers.sse import first_event, is_event_stream, streams_in
-
-_HOSTS = {
-    "openai.azure.com": "azure.ai.openai",
-    "generativelanguage.googleapis.com": "gcp.gemini",
-    "aiplatform.googleapis.com": "gcp.vertex_ai",
-    "groq.com": "groq",
-    "mistral.ai": "mistral_ai",
-    "deepseek.com": "deepseek",
-    "x.ai": "x_ai",
-    "perplexity.ai": "perplexity",
-}
-"""Names of OpenTelemetry by the end of the host."""
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.provider_format import ProviderFormat, last_of_agent
+from agent_eval.importers.responses_items import is_items
+from agent_eval.importers.streams import EventStream, completion_of, first_event, is_event_stream, response_of
 
 _RESPONSE_OBJECTS = ("response", "response.compaction")
-_STARTS = frozenset({"response.created"})
 _UNFINISHED = ("queued", "in_progress")
-
-_RESPONSE_FIELDS = frozenset(
-    {
-        *("id", "object", "created_at", "completed_at", "status", "error", "incomplete_details", "output"),
-        *("usage", "model", "previous_response_id", "conversation", "metadata", "instructions", "tools"),
-        *("background", "billing", "frequency_penalty", "presence_penalty", "max_output_tokens", "user"),
-        *("max_tool_calls", "parallel_tool_calls", "prompt_cache_key", "prompt_cache_retention", "reasoning"),
-        *("safety_identifier", "service_tier", "store", "temperature", "text", "tool_choice", "top_logprobs"),
-        *("top_p", "truncation", "output_text", "prompt", "moderation", "content_filters", "input"),
-    }
-)
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-class OpenAI(DialogueFormat):
+class OpenAI(ProviderFormat):
     """Reads requests and answers of OpenAI's API."""
 
     name = "openai"
     provider = "openai"
+    starts = frozenset({"response.created"})
+    hosts: ClassVar = {
+        "openai.azure.com": "azure.ai.openai",
+        "generativelanguage.googleapis.com": "gcp.gemini",
+        "aiplatform.googleapis.com": "gcp.vertex_ai",
+        "groq.com": "groq",
+        "mistral.ai": "mistral_ai",
+        "deepseek.com": "deepseek",
+        "x.ai": "x_ai",
+        "perplexity.ai": "perplexity",
+    }
+    known = frozenset(
+        {
+            *("id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier"),
+            *("error", "metadata", "prompt_filter_results", "provider", "moderation", "input_user"),
+            *("temperature", "top_p", "seed", "tools", "tool_choice", "response_format", "presence_penalty"),
+            *("frequency_penalty", "messages", "timings", "stats", "x_groq", "citations", "search_results"),
+            *("created_at", "completed_at", "status", "incomplete_details", "output", "request_id"),
+            *("previous_response_id", "conversation", "instructions", "max_output_tokens", "user"),
+            *("background", "billing", "max_tool_calls", "parallel_tool_calls", "prompt_cache_key"),
+            *("prompt_cache_retention", "reasoning", "safety_identifier", "store", "text", "top_logprobs"),
+            *("truncation", "output_text", "prompt", "content_filters", "input", "message", "done"),
+            *("done_reason", "prompt_eval_count", "eval_count", "total_duration", "load_duration"),
+            *("prompt_eval_duration", "eval_duration", "context"),
+        }
+    )
 
     @override
     def detect(self, value: Any) -> Match | None:
         if isinstance(value, list):
-            return _match_of_list(value)
+            if is_items(value):
+                return Match(0.75, "responses items")
+            return Match(0.6, "chat messages") if is_chat_messages(value) else None
         if isinstance(value, str):
             return _match_of_stream(value)
         if not isinstance(value, dict):
             return None
+        if is_items(value.get("items")):
+            return Match(0.75, "responses items")
         return _match_of_batch(value) or _match_of_exchange(value) or _match_of_body(value)
 
     @override
-    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
-        value = record.value
-        if isinstance(value, str):
-            return [
-                _turn(Exchange({}, body), {}, record.place, diagnostics)
-                for body in _bodies(value, record.place, diagnostics)
-            ]
+    def exchange(self, value: Any) -> Exchange:
         if isinstance(value, list):
-            name = "messages" if is_chat_messages(value) else "input"
-            return [_turn(Exchange({name: value}, None), {}, record.place, diagnostics)]
-        exchange = _exchange(value)
-        if is_event_stream(exchange.response):
-            bodies = list(_bodies(exchange.response, record.place, diagnostics))
-            exchange = Exchange(
-                exchange.request, bodies[-1] if bodies else None, exchange.status, exchange.url
-            )
-        return [_turn(exchange, value, record.place, diagnostics)]
+            return Exchange({"messages" if is_chat_messages(value) else "input": value}, None)
+        if is_items(value.get("items")):
+            return Exchange({"input": value["items"]}, None)
+        if "custom_id" in value and "body" in value:
+            return Exchange(value["body"], None)
+        if "custom_id" in value and "response" in value:
+            answer = mapping(value["response"])
+            status = answer.get("status_code")
+            body = answer.get("body") if value.get("error") is None else {"error": value["error"]}
+            return Exchange({}, body, status if isinstance(status, int) else None)
+        exchange = exchange_of(value)
+        if exchange is not None:
+            return exchange
+        if "choices" in value or value.get("object") in _RESPONSE_OBJECTS:
+            return with_own_request(value)
+        return Exchange(value, None)
+
+    @override
+    def body_of(self, stream: EventStream) -> tuple[dict[str, Any], bool]:
+        is_response = _is_response_stream(stream.events[0] if stream.events else None)
+        return response_of(stream) if is_response else completion_of(stream)
+
+    @override
+    def history(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
+        request = mapping(exchange.request)
+        if not _is_of_responses(exchange):
+            return reader.messages(request.get("messages"), "messages")
+        stated = request.get("input")
+        history = [message_of([make.user_message(stated)])] if isinstance(stated, str) else []
+        history += reader.messages(stated, "input")
+        if request.get("instructions") not in (None, ""):
+            history.insert(0, message_of([make.system_message(request["instructions"])]))
+        return history
+
+    @override
+    def answers(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
+        body = mapping(exchange.response)
+        if not _is_of_responses(exchange):
+            # Ollama answers with one message, and no choices.
+            single = {"message": body.get("message"), "finish_reason": body.get("done_reason")}
+            choices = items(body.get("choices")) or ([single] if "done" in body else [])
+            return [_choice(mapping(choice), reader) for choice in choices]
+        output = items(body.get("output"))
+        if not body or body.get("status") in _UNFINISHED or (body.get("error") and not output):
+            return []
+        if body.get("object") == "response.compaction":
+            # What it returns beside the compaction repeats messages of the user.
+            output = [item for item in output if mapping(item).get("role") != "user"]
+        messages = reader.messages(output, "output")
+        events = [fields for message in messages for fields in message.events]
+        return [message_of(events or [make.agent_message(None)])]
+
+    @override
+    def stop_reason(self, body: Mapping[str, Any]) -> str | None:
+        reason = text(mapping(body.get("incomplete_details")).get("reason"))
+        return reason or (text(body.get("status")) if body.get("status") != "failed" else None)
+
+    @override
+    def link(self, turn: Turn, exchange: Exchange) -> None:
+        if not _is_of_responses(exchange):
+            return
+        request, body = mapping(exchange.request), mapping(exchange.response)
+        previous = text(request.get("previous_response_id")) or text(body.get("previous_response_id"))
+        conversations = (each.get("conversation") for each in (request, body))
+        ids = (text(stated) or text(mapping(stated).get("id")) for stated in conversations)
+        conversation, own = next(filter(None, ids), None), text(body.get("id"))
+        turn.repeats = previous is None and conversation is None
+        turn.ids += tuple(f"response:{stated}" for stated in (own, previous) if stated is not None)
+        turn.own, turn.previous = own, previous
+        if conversation is not None:
+            turn.id, turn.ids = conversation, (*turn.ids, f"conversation:{conversation}")
 
 
-def _match_of_list(value: list[Any]) -> Match | None:
-    if is_items(value):
-        return Match(0.75, "responses items")
-    return Match(0.6, "chat messages") if is_chat_messages(value) else None
+def _is_of_responses(exchange: Exchange) -> bool:
+    body = mapping(exchange.response)
+    is_answer = body.get("object") in _RESPONSE_OBJECTS or "output" in body
+    return is_answer or ("input" in mapping(exchange.request) and "choices" not in body)
+
+
+def _choice(choice: Mapping[str, Any], reader: MessageReader) -> Message:
+    message = {"role": "assistant", **mapping(choice.get("message"))}
+    events = reader.events(message, "choices.message") or [make.agent_message(None)]
+    last = last_of_agent(events)
+    if (reason := text(choice.get("finish_reason"))) is not None:
+        last.setdefault("stop_reason", reason)
+    if reason == "content_filter" and mapping(choice.get("content_filter_results")):
+        last.setdefault("attributes", {})["content_filter_results"] = choice["content_filter_results"]
+    return message_of(events)
+
+
+def is_chat_messages(value: Any) -> bool:
+    """Whether this is a list of messages as Chat Completions has them."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(
+        isinstance(message, dict)
+        and message.get("role") in _ROLES
+        and ("content" in message or "tool_calls" in message or "function_call" in message)
+        and message.get("type", "message") == "message"
+        for message in value[:20]
+    )
+
+
+def _is_response_stream(first: Any) -> bool:
+    return str(mapping(first).get("type", "")).startswith("response.")
 
 
 def _match_of_stream(value: str) -> Match | None:
-    if not is_event_stream(value):
-        return None
-    first = first_event(value)
-    if is_response_stream(first):
+    first = first_event(value) if is_event_stream(value) else None
+    if _is_response_stream(first):
         return Match(0.95, "responses stream")
-    return Match(0.95, "chat stream") if _is_chunk(first) else None
-
-
-def _is_chunk(value: Any) -> bool:
-    return mapping(value).get("object") == "chat.completion.chunk" or isinstance(
-        mapping(value).get("choices"), list
-    )
+    fields = mapping(first)
+    is_chunk = fields.get("object") == "chat.completion.chunk" or isinstance(fields.get("choices"), list)
+    return Match(0.95, "chat stream") if is_chunk else None
 
 
 def _match_of_batch(value: Mapping[str, Any]) -> Match | None:
@@ -128,9 +193,7 @@ def _match_of_batch(value: Mapping[str, Any]) -> Match | None:
         return None
     if "body" in value and str(value.get("url", "")).startswith("/v1/"):
         return Match(0.95, "batch input")
-    if "response" in value and "error" in value:
-        return Match(0.95, "batch")
-    return None
+    return Match(0.95, "batch") if "response" in value and "error" in value else None
 
 
 def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:
@@ -153,157 +216,12 @@ def _match_of_exchange(value: Mapping[str, Any]) -> Match | None:
 
 def _match_of_body(value: Mapping[str, Any]) -> Match | None:
     kind = value.get("object")
+    if isinstance(value.get("done"), bool) and isinstance(value.get("message"), dict):
+        return Match(0.9, "ollama")
     if isinstance(value.get("choices"), list):
         return Match(0.95 if kind in ("chat.completion", "chat.completion.chunk") else 0.7, "chat")
     if kind in _RESPONSE_OBJECTS and isinstance(value.get("output"), list):
         return Match(0.95, "responses")
     if is_chat_messages(value.get("messages")):
         return Match(0.6, "chat messages")
-    if is_items(value.get("input")) and "model" in value:
-        return Match(0.7, "responses items")
-    return None
-
-
-def _exchange(value: Mapping[str, Any]) -> Exchange:
-    if "custom_id" in value and "body" in value:
-        return Exchange(value["body"], None)
-    if "custom_id" in value and "response" in value:
-        answer = mapping(value["response"])
-        status = answer.get("status_code")
-        body = answer.get("body") if value.get("error") is None else {"error": value["error"]}
-        return Exchange({}, body, status if isinstance(status, int) else None)
-    exchange = exchange_of(value)
-    if exchange is not None:
-        return exchange
-    if "choices" in value or value.get("object") in _RESPONSE_OBJECTS:
-        return with_own_request(value)
-    return Exchange(value, None)
-
-
-def _bodies(stream: str, place: str, diagnostics: Diagnostics) -> Iterator[dict[str, Any]]:
-    for number, events in enumerate(streams_in(stream, _STARTS)):
-        first = events.events[0] if events.events else None
-        body, whole = response_of(events) if is_response_stream(first) else completion_of(events)
-        for problem in events.broken:
-            diagnostics.lost(place, f"stream[{number}]", problem)
-        if not whole:
-            diagnostics.lost(place, f"stream[{number}]", "ends before the answer does")
-        yield body
-
-
-def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Turn:
-    request, body = mapping(exchange.request), mapping(exchange.response)
-    if "input" in request or body.get("object") in _RESPONSE_OBJECTS or "output" in body:
-        turn = _responses_turn(exchange, place, diagnostics)
-    else:
-        turn = chat_turn(exchange, place, diagnostics)
-        report_unknown(body, CHAT_FIELDS, place, "response.", diagnostics)
-    settings = settings_of(request)
-    if settings:
-        turn.metadata["request"] = settings
-    conversation = conversation_of(record, request)
-    custom = text(record.get("custom_id"))
-    if conversation is not None:
-        turn.id = conversation
-        turn.ids += (f"conversation:{conversation}",)
-    elif custom is not None:
-        turn.id = custom
-        turn.ids += (f"custom:{custom}",)
-        turn.rank = int("response" in record)
-    elif exchange.response is None:
-        turn.id = next(iter(record_ids(request)), None)
-    turn.aliases = record_ids(record)
-    if exchange_of(record) is not None or exchange.response is None or custom is not None:
-        add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
-    provider = _provider_at(exchange.url)
-    for fields in turn.answer.events if turn.answer is not None and provider is not None else ():
-        fields.setdefault("attributes", {})["gen_ai.provider.name"] = provider
-    return turn
-
-
-def _provider_at(url: str) -> str | None:
-    """Return who answered, for others who speak OpenAI's protocol; None for OpenAI and unknown ones."""
-    if not url:
-        return None
-    try:
-        host = f".{urlsplit(url).hostname or ''}"
-    except ValueError:
-        return None
-    return next((name for end, name in _HOSTS.items() if host.endswith(f".{end}")), None)
-
-
-def _responses_turn(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Turn:
-    request, body = mapping(exchange.request), mapping(exchange.response)
-    previous = text(request.get("previous_response_id")) or text(body.get("previous_response_id"))
-    conversation = _conversation_id(request.get("conversation")) or _conversation_id(body.get("conversation"))
-    turn = Turn(_history(request, place, diagnostics), repeats=previous is None and conversation is None)
-    turn.time = seconds_of(body.get("created_at"))
-    own = text(body.get("id"))
-    turn.ids = tuple(f"response:{stated}" for stated in (own, previous) if stated is not None)
-    turn.own, turn.previous = own, previous
-    turn.rank = int(not turn.history)
-    if conversation is not None:
-        turn.ids += (f"conversation:{conversation}",)
-        turn.id = conversation
-    report_unknown(body, _RESPONSE_FIELDS, place, "response.", diagnostics)
-    error = error_of(exchange.response, exchange.status)
-    if error is not None and not items(body.get("output")):
-        failed = error_event(error, model=text(body.get("model")) or text(request.get("model")))
-        turn.answer = message_of([failed], own)
-    elif body and body.get("status") not in _UNFINISHED:
-        turn.answer = _answer(body, error, place, diagnostics)
-    return turn
-
-
-def _conversation_id(value: Any) -> str | None:
-    return text(value) or text(mapping(value).get("id"))
-
-
-def _history(request: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> list[Message]:
-    stated = request.get("input")
-    history = [message_of([user_message(stated)])] if isinstance(stated, str) else []
-    if isinstance(stated, list):
-        history = item_messages(stated, place, "input", diagnostics)
-    instructions = request.get("instructions")
-    if instructions not in (None, ""):
-        history.insert(0, message_of([system_message(instructions)]))
-    return history
-
-
-def _answer(body: Mapping[str, Any], error: Any, place: str, diagnostics: Diagnostics) -> Message:
-    output = items(body.get("output"))
-    if body.get("object") == "response.compaction":
-        # What it returns beside the compaction repeats messages of the user.
-        output = [item for item in output if mapping(item).get("role") != "user"]
-    messages = item_messages(output, place, "output", diagnostics)
-    events = [fields for message in messages for fields in message.events]
-    if not events:
-        events.append(agent_message(None))
-    if error is not None:
-        events.append(error_event(error))
-    moment, model = timestamp_of(body.get("created_at")), text(body.get("model"))
-    attributes = {"gen_ai.response.id": body["id"]} if text(body.get("id")) else {}
-    for fields in events:
-        if moment is not None:
-            fields["ts"] = moment
-        fields.setdefault("attributes", {}).update(attributes)
-    last = next((fields for fields in reversed(events) if fields["actor"] == "agent"), events[-1])
-    if model is not None:
-        last["model"] = model
-    reason = text(mapping(body.get("incomplete_details")).get("reason")) or text(body.get("status"))
-    if reason is not None and body.get("status") != "failed":
-        last.setdefault("stop_reason", reason)
-    usage = _usage(body.get("usage"))
-    if usage is not None:
-        last["usage"] = usage
-    return message_of(events, text(body.get("id")))
-
-
-def _usage(usage: Any) -> dict[str, Any] | None:
-    usage = mapping(usage)
-    return usage_of(
-        input_tokens=usage.get("input_tokens"),
-        output_tokens=usage.get("output_tokens"),
-        cached=mapping(usage.get("input_tokens_details")).get("cached_tokens"),
-        reasoning=mapping(usage.get("output_tokens_details")).get("reasoning_tokens"),
-    )
+    return Match(0.7, "responses items") if is_items(value.get("input")) and "model" in value else None

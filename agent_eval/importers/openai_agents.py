@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -18,8 +18,9 @@ from agent_eval.importers.framework_spans import (
     model_attributes,
     span_fields,
 )
-from agent_eval.importers.openai_responses import is_items, item_messages
+from agent_eval.importers.messages import MessageReader
 from agent_eval.importers.records import Record
+from agent_eval.importers.responses_items import is_items
 from agent_eval.importers.span_records import SpanFields
 from agent_eval.importers.span_tree import SpanTree
 
@@ -31,6 +32,24 @@ class OpenAIAgents(Format):
 
     name = "openai_agents"
     provider = "openai"
+    fields: ClassVar = {
+        "export": frozenset({"data"}),
+        "span": frozenset(
+            {
+                *(
+                    "object",
+                    "id",
+                    "workflow_name",
+                    "group_id",
+                    "metadata",
+                    "tracing",
+                    "trace_id",
+                    "parent_id",
+                ),
+                *("started_at", "ended_at", "span_data", "error"),
+            }
+        ),
+    }
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -74,7 +93,7 @@ def _is_item(value: Any) -> bool:
 
 
 def _of_input_list(values: list[Any], place: str, diagnostics: Diagnostics) -> Conversation:
-    messages = item_messages(values, place, "items", diagnostics)
+    messages = MessageReader(place, diagnostics).messages(values, "items")
     events = [fields for message in messages for fields in message.events]
     for item in map(mapping, values):
         model = text(mapping(item.get("provider_data")).get("model"))

@@ -2,195 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from typing_extensions import override
-
-from agent_eval.importers.diagnostics import Diagnostics
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    event,
-    items,
-    mapping,
-    reasoning,
-    seconds_of,
-    text,
-    timestamp_of,
-    tool_call,
-    tool_result,
-    usage_of,
-    user_message,
-)
-from agent_eval.importers.format import ALONE, Conversation, Format, Link, Match, Part
-from agent_eval.importers.messages import usage_in
-from agent_eval.importers.records import Record
+from agent_eval.importers import events as make
+from agent_eval.importers.events import items, mapping, text
+from agent_eval.importers.sessions import Session, SessionFormat
+from agent_eval.importers.usage import usage_in
 
 _OWN_ACTIONS = ("system", "recall", "change_agent_state", "message")
 """Actions of the first version that are no call of a tool."""
 _OWN_OBSERVATIONS = ("agent_state_changed", "null", "recall")
 _SDK = (
-    *(
-        "ActionEvent",
-        "ObservationEvent",
-        "AgentErrorEvent",
-        "MessageEvent",
-        "SystemPromptEvent",
-        "PauseEvent",
-    ),
-    *("ConversationStateUpdateEvent", "Condensation"),
+    *("ActionEvent", "ObservationEvent", "AgentErrorEvent", "MessageEvent", "SystemPromptEvent"),
+    *("PauseEvent", "ConversationStateUpdateEvent", "Condensation"),
 )
 
 
-class OpenHands(Format):
-    """Reads a list of events, or lines of them."""
-
-    name = "openhands"
-
-    @override
-    def detect(self, value: Any) -> Match | None:
-        events = [mapping(each) for each in (value[:20] if isinstance(value, list) else [value])]
-        if events and all(_is_of_sdk(each) for each in events):
-            return Match(0.95, "sdk events")
-        if not events or not all(
-            "source" in each and ("action" in each or "observation" in each) for each in events
-        ):
-            return None
-        return Match(0.95, "events") if all("id" in each and "timestamp" in each for each in events) else None
-
-    @override
-    def prepare(self, record: Record, _diagnostics: Diagnostics) -> tuple[Link, Any]:
-        if isinstance(record.value, list):
-            return ALONE, record.value
-        time = seconds_of(record.value.get("timestamp"))
-        return Link(ids=(f"file:{record.source}",), time=time), [record.value]
-
-    @override
-    def read(self, parts: Sequence[Part], diagnostics: Diagnostics) -> Iterable[Conversation]:
-        reader = _Reader(diagnostics)
-        for part in parts:
-            for number, each in enumerate(map(mapping, items(part.payload))):
-                reader.add(each, part.place, f"[{number}]")
-        reader.finish()
-        return [Conversation(reader.events)]
+def _recognise(value: Any) -> tuple[float, str] | None:
+    events = [mapping(each) for each in (value[:20] if isinstance(value, list) else [value])]
+    if events and all(each.get("kind") in _SDK and "source" in each for each in events):
+        return 0.95, "sdk events"
+    is_first = all({"source", "id", "timestamp"} <= set(each) for each in events) and all(
+        "action" in each or "observation" in each for each in events
+    )
+    return (0.95, "events") if events and is_first else None
 
 
-def _is_of_sdk(fields: Mapping[str, Any]) -> bool:
-    return fields.get("kind") in _SDK and "source" in fields
+def _line(session: Session, fields: Mapping[str, Any]) -> None:
+    before = len(session.events)
+    if "kind" in fields:
+        _add_of_sdk(session, fields)
+    else:
+        _add_of_first(session, fields)
+    if (moment := make.timestamp_of(fields.get("timestamp"))) is not None:
+        for made in session.events[before:]:
+            made["ts"] = moment
 
 
-class _Reader:
-    """Reads events in order."""
+def _add_of_first(session: Session, fields: Mapping[str, Any]) -> None:
+    action, arguments = fields.get("action"), mapping(fields.get("args"))
+    about = mapping(fields.get("tool_call_metadata"))
+    call_id, observed = text(about.get("tool_call_id")), fields.get("observation")
+    if action == "message":
+        speaker = make.user_message if fields.get("source") == "user" else make.agent_message
+        session.add(speaker(arguments.get("content", fields.get("message"))))
+    elif fields.get("source") == "agent" and action is not None and action not in _OWN_ACTIONS:
+        own = call_id or f"event-{fields.get('id')}"
+        session.memory[f"call of {fields.get('id')}"] = own
+        response = mapping(about.get("model_response"))
+        message = mapping(mapping(next(iter(items(response.get("choices"))), None)).get("message"))
+        _add_answer(session, response, message)
+        # The arguments that the model gave are in its answer.
+        calls = [mapping(call) for call in items(message.get("tool_calls")) if mapping(call).get("id") == own]
+        stated = mapping(calls[0].get("function")).get("arguments") if calls else None
+        tool = text(about.get("function_name")) or str(action)
+        session.add(make.tool_call(tool, stated or dict(arguments), own))
+        if action == "finish":
+            answer = text(arguments.get("final_thought")) or text(fields.get("message"))
+            session.add(make.agent_message(answer or text(arguments.get("thought"))))
+    elif observed is not None and observed not in _OWN_OBSERVATIONS and fields.get("cause") is not None:
+        cause = fields["cause"]
+        own = call_id or session.memory.get(f"call of {cause}") or f"event-{cause}"
+        content = fields.get("content")
+        error = (content or fields.get("message") or "error") if observed == "error" else None
+        session.add(make.tool_result(None if error else content, own, error=error))
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
-        self.events: list[EventFields] = []
-        self._diagnostics = diagnostics
-        self._answers: set[str] = set()
-        """Answers of models whose usage is known: several calls may be of one."""
-        self._calls: dict[Any, str] = {}
-        self._stats: Mapping[str, Any] = {}
 
-    def add(self, fields: Mapping[str, Any], place: str, field: str) -> None:
-        made = self._of_sdk(fields, place, field) if "kind" in fields else self._of_first(fields)
-        moment = timestamp_of(fields.get("timestamp"))
-        for each in made if moment is not None else ():
-            each["ts"] = moment
-        self.events += made
+def _add_answer(session: Session, response: Mapping[str, Any], message: Mapping[str, Any]) -> None:
+    """Read what a model said beside its calls, once: each of its calls repeats the answer."""
+    name = text(response.get("id"))
+    if name is None or name in session.memory:
+        return
+    session.memory[name] = True
+    about = {"usage": usage_in(response.get("usage")), "model": text(response.get("model"))}
+    if (content := text(message.get("content"))) is not None:
+        session.add(make.agent_message(content, **about))
+    elif about["usage"]:
+        session.add(make.event("agent", "model_call", **about))
 
-    def _of_first(self, fields: Mapping[str, Any]) -> list[EventFields]:
-        action, arguments = fields.get("action"), mapping(fields.get("args"))
-        about = mapping(fields.get("tool_call_metadata"))
-        call_id = text(about.get("tool_call_id"))
-        if action == "message":
-            content_text = arguments.get("content", fields.get("message"))
-            return [
-                user_message(content_text) if fields.get("source") == "user" else agent_message(content_text)
-            ]
-        if fields.get("source") == "agent" and action is not None and action not in _OWN_ACTIONS:
-            own = call_id or f"event-{fields.get('id')}"
-            self._calls[fields.get("id")] = own
-            events = self._answer(mapping(about.get("model_response")))
-            tool = text(about.get("function_name")) or str(action)
-            events.append(tool_call(tool, _stated(about, own) or dict(arguments), own))
-            if action == "finish":
-                answer = text(arguments.get("final_thought")) or text(fields.get("message"))
-                events.append(agent_message(answer or text(arguments.get("thought"))))
-            return events
-        observed = fields.get("observation")
-        if observed is None or observed in _OWN_OBSERVATIONS or fields.get("cause") is None:
-            return []
-        own = call_id or self._calls.get(fields["cause"]) or f"event-{fields['cause']}"
-        if observed == "error":
-            return [tool_result(None, own, error=fields.get("content") or fields.get("message") or "error")]
-        return [tool_result(fields.get("content"), own)]
 
-    def _answer(self, response: Mapping[str, Any]) -> list[EventFields]:
-        """Read what a model said beside its calls, once: each of its calls repeats the answer."""
-        name = text(response.get("id"))
-        if name is None or name in self._answers:
-            return []
-        self._answers.add(name)
-        choice = mapping(next(iter(items(response.get("choices"))), None))
-        content_text = text(mapping(choice.get("message")).get("content"))
-        usage = mapping(response.get("usage"))
-        tokens = usage_of(
-            input_tokens=usage.get("prompt_tokens"),
-            output_tokens=usage.get("completion_tokens"),
-            cached=mapping(usage.get("prompt_tokens_details")).get("cached_tokens"),
+def _add_of_sdk(session: Session, fields: Mapping[str, Any]) -> None:
+    kind, call_id, tool = fields.get("kind"), fields.get("tool_call_id"), text(fields.get("tool_name"))
+    if kind == "ActionEvent":
+        call = mapping(fields.get("tool_call"))
+        arguments = call.get("arguments", fields.get("action"))
+        asked = {"id": call_id, "name": tool, "arguments": arguments}
+        thoughts = {"reasoning_content": fields.get("reasoning_content")}
+        answer = {"role": "assistant", "content": fields.get("thought"), "tool_calls": [asked], **thoughts}
+        session.read(answer)
+        if tool == "finish":
+            session.add(make.agent_message(mapping(fields.get("action")).get("message")))
+    elif kind == "ObservationEvent":
+        session.read(
+            {"role": "tool", **mapping(fields.get("observation")), "tool_call_id": call_id, "name": tool}
         )
-        about = {"usage": tokens, "model": text(response.get("model"))}
-        if content_text is None:
-            return [event("agent", "model_call", **about)] if tokens else []
-        return [agent_message(content_text, **about)]
-
-    def _of_sdk(self, fields: Mapping[str, Any], place: str, field: str) -> list[EventFields]:
-        kind, call_id = fields.get("kind"), fields.get("tool_call_id")
-        if kind == "ActionEvent":
-            events = [reasoning(fields["reasoning_content"])] if text(fields.get("reasoning_content")) else []
-            if items(fields.get("thought")):
-                events.append(agent_message(fields["thought"]))
-            call = mapping(fields.get("tool_call"))
-            tool = text(fields.get("tool_name"))
-            events.append(tool_call(tool, call.get("arguments", fields.get("action")), call_id))
-            if tool == "finish":
-                events.append(agent_message(mapping(fields.get("action")).get("message")))
-            return events
-        if kind == "ObservationEvent":
-            observation = mapping(fields.get("observation"))
-            content = observation.get("content")
-            error = (content or "error") if observation.get("is_error") is True else None
-            tool = text(fields.get("tool_name"))
-            return [tool_result(None if error else content, call_id, tool=tool, error=error)]
-        if kind == "AgentErrorEvent":
-            error = fields.get("error") or "error"
-            return [tool_result(None, call_id, error=error) if call_id else error_event(error)]
-        if kind == "MessageEvent":
-            content = mapping(fields.get("llm_message")).get("content")
-            return [agent_message(content) if fields.get("source") == "agent" else user_message(content)]
-        if kind == "ConversationStateUpdateEvent":
-            if fields.get("key") == "stats":
-                self._stats = mapping(fields.get("value"))
-        elif kind not in _SDK:
-            self._diagnostics.unknown(place, f"{field}.kind {kind!r}"[:200])
-        return []
-
-    def finish(self) -> None:
-        """Add the tokens of the run, which the last update of its statistics has in sum."""
-        for metrics in map(mapping, mapping(self._stats.get("usage_to_metrics")).values()):
-            usage = usage_in(metrics.get("accumulated_token_usage"))
-            cost = metrics.get("accumulated_cost")
-            if usage is not None and any(usage.values()):
-                model = text(metrics.get("model_name"))
-                self.events.append(
-                    event("agent", "model_call", usage=usage, model=model, cost_usd=cost or None)
-                )
+    elif kind == "AgentErrorEvent":
+        error = fields.get("error") or "error"
+        session.add(make.tool_result(None, call_id, error=error) if call_id else make.error_event(error))
+    elif kind == "MessageEvent":
+        role = "assistant" if fields.get("source") == "agent" else "user"
+        session.read({"role": role, "content": mapping(fields.get("llm_message")).get("content")})
+    elif kind == "ConversationStateUpdateEvent":
+        if fields.get("key") == "stats":
+            session.memory["stats"] = mapping(fields.get("value"))
+    elif kind not in _SDK:
+        session.unknown(f"{session.field}.kind {kind!r}")
 
 
-def _stated(about: Mapping[str, Any], call_id: str) -> Any:
-    """Return the arguments that the model gave, which its answer has."""
-    choices = items(mapping(about.get("model_response")).get("choices"))
-    calls = items(mapping(mapping(next(iter(choices), None)).get("message")).get("tool_calls"))
-    own = next((mapping(call) for call in calls if mapping(call).get("id") == call_id), {})
-    return mapping(own.get("function")).get("arguments")
+def _finish(session: Session) -> None:
+    """Add the tokens of the run, which the last update of its statistics has in sum."""
+    stats = mapping(session.memory.get("stats"))
+    for metrics in map(mapping, mapping(stats.get("usage_to_metrics")).values()):
+        model, cost = text(metrics.get("model_name")), metrics.get("accumulated_cost")
+        usage = metrics.get("accumulated_token_usage")
+        if any((usage_in(usage) or {}).values()):
+            session.use(usage, cost=cost, model=model)
+
+
+OPENHANDS = SessionFormat("openhands", _recognise, _line, finish=_finish)

@@ -49,11 +49,13 @@ def match_of(candidate: Format, value: Any) -> Match | None:
 class Recogniser:
     """Recognises the formats of records, and counts them.
 
-    With one format, records are of that one or of none. `family` says where other records belong.
+    `family` says where other records belong. `named`: there is one format, which every record is read by that
+    looks like it or like no other.
     """
 
-    def __init__(self, formats: Sequence[Format], family: Family) -> None:
+    def __init__(self, formats: Sequence[Format], family: Family, *, named: bool = False) -> None:
         self.formats = list(formats)
+        self._named = named
         self._family: Family = family
         self._counts: dict[tuple[str, str], Recognised] = {}
 
@@ -80,6 +82,8 @@ class Recogniser:
             for number, candidate in enumerate(self.formats)
             if (match := match_of(candidate, record.value)) is not None
         ]
+        if not matches and self._named and self.elsewhere(record.value) is None:
+            return 0, Match(0.0, "named")
         if not matches:
             diagnostics.lost(record.place, "", self._not_recognised(record.value))
             return None

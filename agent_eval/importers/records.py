@@ -6,6 +6,7 @@ the text of a server-sent event stream. JSON Lines are read one by one, so such 
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
@@ -30,7 +31,7 @@ _WIDE = Limits(max_bytes=RECORD_BYTES, max_depth=56, wide_integers=True)
 _BOM = b"\xef\xbb\xbf"
 _STREAM_STARTS = (b"data:", b"event:", b"id:", b"retry:", b": ")
 _JSON_LINES = (".jsonl", ".ndjson")
-_LIST_KEYS = {"object", "data", "has_more", "first_id", "last_id"}
+_LIST_KEYS = {"object", "data", "has_more", "first_id", "last_id", "next_cursor", "meta"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def _records_of(
     stream: Stream, diagnostics: Diagnostics, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
     try:
+        stream.file = _utf8(stream.file)
         blank, start = _skip_blank(stream.file)
         if not start:
             diagnostics.lost(stream.name, "", "is empty")
@@ -96,6 +98,15 @@ def _records_of(
             yield from _document(stream, start, diagnostics, is_one_record)
     except DamagedFile as error:
         diagnostics.lost(stream.name, "", _reason(error, stream.name))
+
+
+def _utf8(file: IO[bytes]) -> IO[bytes]:
+    """Return the file; one that begins as UTF-16, as PowerShell writes texts, in UTF-8."""
+    start = file.peek(2)[:2] if isinstance(file, io.BufferedReader) else b""
+    if start not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        return file
+    text = file.read(RECORD_BYTES + 1).decode("utf-16", "replace")
+    return io.BufferedReader(io.BytesIO(text.encode("utf-8")))
 
 
 def _skip_blank(file: IO[bytes]) -> tuple[int, bytes]:
@@ -190,8 +201,9 @@ def _items(
     name: str, value: Any, encoded: bytes, is_one_record: IsOneRecord
 ) -> Iterator[tuple[Record, bytes]]:
     """Yield the items of an array, or of a page of an API's list; anything else as one record."""
-    if _is_page(value):
-        value, encoded = value["data"], b""
+    listed = _listed(value)
+    if listed is not None:
+        value, encoded = listed, b""
     if not isinstance(value, list) or is_one_record(value):
         yield Record(value, name), encoded or encode(value)
         return
@@ -199,13 +211,25 @@ def _items(
         yield Record(item, name, position), encode(item)
 
 
-def _is_page(value: Any) -> bool:
-    """Whether this is a page of the lists that APIs return."""
+def _listed(value: Any) -> list[Any] | None:
+    """Return the records of a page of the lists that APIs return, or of columns; None for anything else."""
+    if not isinstance(value, dict):
+        return None
+    data, columns = value.get("data"), value.get("columns")
+    if isinstance(data, list) and set(value) <= _LIST_KEYS:
+        is_page = value.get("object") == "list" or "next_cursor" in value or "meta" in value
+        return data if is_page else None
+    if isinstance(columns, list) and columns and all(map(_is_column, columns)):
+        rows = zip(*(column["values"] for column in columns), strict=False)
+        return [{column["name"]: stated for column, stated in zip(columns, row, strict=True)} for row in rows]
+    return None
+
+
+def _is_column(value: Any) -> bool:
     return (
         isinstance(value, dict)
-        and value.get("object") == "list"
-        and isinstance(value.get("data"), list)
-        and set(value) <= _LIST_KEYS
+        and isinstance(value.get("name"), str)
+        and isinstance(value.get("values"), list)
     )
 
 

@@ -25,6 +25,7 @@ from agent_eval.importers.vocabulary import (
     RESULTS_INSIDE,
     TYPED_BY_TOOL,
     Kind,
+    first_text,
     kind_of,
     plain,
 )
@@ -133,6 +134,9 @@ class _Search:
             inner = _json(text)
             if isinstance(inner, dict | list) and inner:
                 self.enter(inner, (path, "~"), key, above, depth + 1)
+        elif start == "R" and text.startswith(_SHOWN_CALL):
+            call_id, name = (_SHOWN[word].search(text) for word in ("call_id", "name"))
+            self._add(CALL, path, call_id and call_id[1], name and name[1])
         elif start in ("d", "e", ":") and (text.startswith("data:") or "\ndata:" in text[:4000]):
             for number, line in enumerate(text.splitlines()):
                 inner = _json(line[5:].strip()) if line.startswith("data:") else None
@@ -187,19 +191,19 @@ class _Search:
                 start = name.removesuffix("tool_call_id")
                 if fields.get(f"{start}content") or fields.get(f"{start}contents.0.message_content.text"):
                     self._add(RESULT, (path, name), value)
-        stated = _first(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
+        stated = first_text(fields, ("gen_ai.tool.name", "ai.toolCall.name", "tool.name"))
         if stated is None and fields.get("mcp.method.name") != "tools/call":
             return
         own = span if isinstance(span, dict) else {}
         tool = (
             stated
             or _TOOL_SPAN.sub(
-                "", str(_first(own, ("name", "operationName", "span_name", "spanName")) or "")
+                "", str(first_text(own, ("name", "operationName", "span_name", "spanName")) or "")
             ).strip()
         )
         if tool.lower().startswith("handoff to"):
             return
-        call_id = _first(fields, ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id", "tool.id"))
+        call_id = first_text(fields, ("gen_ai.tool.call.id", "ai.toolCall.id", "tool_call.id", "tool.id"))
         arguments = next((fields[name] for name in _SPAN_ARGUMENTS if name in fields), None)
         self._add(CALL, path, call_id, tool, arguments=digest_of(arguments), certain=False)
         if (result := next((name for name in _SPAN_RESULTS if name in fields), None)) is not None:
@@ -211,7 +215,7 @@ class _Search:
         metadata = _json(metadata) if isinstance(metadata, str) else metadata
         attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
         attributes = attributes if isinstance(attributes, dict) else {}
-        call_id = _first(attributes, ("gen_ai.tool.call.id", "ai.toolCall.id"))
+        call_id = first_text(attributes, ("gen_ai.tool.call.id", "ai.toolCall.id"))
         tool = attributes.get("gen_ai.tool.name") or _TOOL_SPAN.sub("", fields["name"]).strip()
         self._add(CALL, path, call_id, tool, arguments=digest_of(fields["input"]), certain=False)
         if fields.get("output") is not None:
@@ -222,7 +226,7 @@ class _Search:
     ) -> Iterable[str]:
         words = _words(tuple(fields))
         kind = next((kind.word for kind in kinds if kind.is_call), None)
-        name, own_id = _first(fields, words.names), _first(fields, words.call_ids)
+        name, own_id = first_text(fields, words.names), first_text(fields, words.call_ids)
         if "toolCallId" in fields and (typed := TYPED_BY_TOOL.fullmatch(str(fields.get("type")))):
             name, kind = typed[1], "toolcall"
         for block in fields["code_blocks"] if isinstance(fields.get("code_blocks"), list) else ():
@@ -230,8 +234,8 @@ class _Search:
         inside = next((place for place in words.inside if _is_call(fields[place])), None)
         if inside is not None:
             call, inner = fields[inside], _words(tuple(fields[inside]))
-            call_id = own_id or _first(fields, ("id",)) or _first(call, (*inner.call_ids, "id"))
-            self._call((path, inside), call_id, _first(call, inner.names), call, inner.arguments)
+            call_id = own_id or first_text(fields, ("id",)) or first_text(call, (*inner.call_ids, "id"))
+            self._call((path, inside), call_id, first_text(call, inner.names), call, inner.arguments)
             if inside == "toolInvocation" and "result" in call:
                 self._add(RESULT, ((path, inside), "result"), call.get("toolCallId"))
             return (inside,)
@@ -243,7 +247,7 @@ class _Search:
         elif not (name or kind):
             return ()
         else:
-            any_id = own_id or _first(fields, ("id",))
+            any_id = own_id or first_text(fields, ("id",))
             arguments = tuple(place for place in words.arguments if not _is_schema(fields[place]))
             if name and (kind or (arguments and (own_id or self._is_listed(*place)))):
                 self._call(path, any_id, name, fields, arguments)
@@ -283,7 +287,7 @@ class _Search:
     ) -> None:
         """Add the result that an object is; a call may carry its own. `place`: its key, and what it is in."""
         words = _words(tuple(fields))
-        call_id = _first(fields, words.call_ids)
+        call_id = first_text(fields, words.call_ids)
         if any("llm" in kind.word or "model" in kind.word for kind in kinds):
             call_id = None  # of a call of a model
         ids = fields.get("tool_call_ids")
@@ -366,7 +370,10 @@ def _may_hold(value: Any) -> bool:
     return kind is dict or kind is list
 
 
-_STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":"})
+_STARTS = frozenset({"{", "[", " ", "\n", "d", "e", ":", "R"})
+_SHOWN_CALL = "ResponseFunctionToolCall("
+_SHOWN = {word: re.compile(rf"[(, ]{word}='([^']*)'") for word in ("call_id", "name")}
+"""Fields of a call that is written as Python shows it."""
 
 
 class _Words(NamedTuple):
@@ -446,15 +453,11 @@ def digest_of(arguments: Any) -> str:
     return hashlib.blake2b(written, digest_size=8).hexdigest()
 
 
-def _first(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
-    return next((fields[name] for name in names if isinstance(fields.get(name), str) and fields[name]), None)
-
-
 def _is_call(value: Any) -> bool:
     if not isinstance(value, dict):
         return False
     words = _words(tuple(value))
-    return bool(words.arguments and _first(value, words.names)) and not _is_definition(value, words)
+    return bool(words.arguments and first_text(value, words.names)) and not _is_definition(value, words)
 
 
 def _is_schema(value: Any) -> bool:
@@ -515,7 +518,7 @@ def _any_value(value: Any) -> Any:
 
 def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:
     """Return the text that an object says in the agent's name; None if it says none."""
-    stated = _first(fields, words.answers)
+    stated = first_text(fields, words.answers)
     if stated is not None and stated.strip():
         return stated
     for name in fields if words.dotted else ():
@@ -524,7 +527,7 @@ def _answer(fields: Mapping[str, Any], words: _Words) -> str | None:
     if not _OF_ODD_ANSWERS.isdisjoint(fields) and (spoken := _odd_answer(fields)):
         return spoken
     kind = fields.get("type")
-    if not AGENTS.isdisjoint(str(fields.get(name)) for name in ("role", "source", "type")):
+    if any(type(who := fields.get(name)) is str and who in AGENTS for name in ("role", "source", "type")):
         return next((spoken for name in _SPOKEN if (spoken := _text_of(fields.get(name)))), None)
     if isinstance(kind, str) and _SAID.match(kind) and fields.get("source") not in (None, "user"):
         return next((spoken for name in _SPOKEN if (spoken := _text_of(fields.get(name)))), None)
@@ -575,4 +578,4 @@ def _text_of_block(block: Any) -> str | None:
     kinds = {kind_of(block[name]).word for name in KINDS if isinstance(block.get(name), str)}
     if text is None and kinds <= {"text"}:
         text = block.get("content")
-    return text if isinstance(text, str) else None
+    return text if isinstance(text, str) and not text.startswith(_SHOWN_CALL) else None

@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from agent_eval.importers.content import content_of
-from agent_eval.importers.events import items, mapping, text, text_or_none, total, usage_of
-from agent_eval.importers.langchain_messages import fields_of
+from agent_eval.importers.events import items, mapping, text, text_or_none
+from agent_eval.importers.langchain import fields_of
 from agent_eval.importers.span_records import SpanFields, json_or_text
+from agent_eval.importers.usage import usage_in
 
 Kind = Literal["model", "tool", "agent", "handoff", "guardrail", "other"]
 
 _OPERATIONS: Mapping[str, Kind] = {
-    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion"), "model"),
+    **dict.fromkeys(("chat", "text_completion", "generate_content", "completion", "llm_call"), "model"),
     **dict.fromkeys(("execute_tool", "retrieval"), "tool"),
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "agent"),
     "agent_handoff": "handoff",
@@ -29,6 +30,8 @@ _KINDS: Mapping[str, Kind] = {
 """Kinds of OpenInference and types of MLflow."""
 
 _HANDOFF = "handoff to "
+USAGE = "agent_eval.usage"
+"""Attribute with the tokens as `TokenUsage` has them, where a framework states them in its own words."""
 MISSING = object()
 """Marks a value that the span does not have, where null is a value."""
 
@@ -171,7 +174,7 @@ def answer_fields(span: SpanFields) -> dict[str, Any]:
     }
     known = {
         "model": next((model for name in _MODELS if (model := text(attributes.get(name)))), None),
-        "usage": _usage(attributes),
+        "usage": attributes.get(USAGE) or _usage(attributes),
         "cost_usd": _number(attributes.get("llm.cost.total")),
         "stop_reason": text(reason),
         "ts": timestamp(span["end"]),
@@ -185,37 +188,28 @@ _MODELS = ("gen_ai.response.model", "llm.model_name", "gen_ai.request.model", "m
 
 
 def _usage(attributes: Mapping[str, Any]) -> dict[str, Any] | None:
-    usage = mapping(json_or_text(attributes.get("mlflow.chat.tokenUsage")))
-
-    def first(*names: str) -> Any:
-        return next((value for name in names if (value := _number(attributes.get(name))) is not None), None)
-
-    cached = first(
-        *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
-        "llm.token_count.prompt_details.cache_read",
-    )
-    written = first(
-        *("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
-        "llm.token_count.prompt_details.cache_write",
-    )
-    read = first("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
-    read = usage.get("input_tokens") if read is None else read
-    if read is not None and (cached or 0) + (written or 0) > read:
+    stated = dict(mapping(json_or_text(attributes.get("mlflow.chat.tokenUsage"))))
+    for name, value in attributes.items():
+        for prefix in ("llm.token_count.", "gen_ai.usage."):
+            if name.startswith(prefix) and (number := _number(value)) is not None:
+                word = name.removeprefix(prefix)
+                stated[_SAME.get(word, word)] = number
+    usage = usage_in(stated)
+    cached = 0 if usage is None else usage.get("cached_tokens", 0) + usage.get("cache_write_tokens", 0)
+    if usage is not None and cached > usage.get("input_tokens", cached):
         # The input cannot be less than what of it came from a cache: this instrumentation left that out.
-        read = total(read, cached, written)
-    output = first(
-        *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
-    )
-    return usage_of(
-        input_tokens=read,
-        output_tokens=usage.get("output_tokens") if output is None else output,
-        cached=cached,
-        cache_write=written,
-        reasoning=first(
-            *("gen_ai.usage.reasoning.output_tokens", "gen_ai.usage.reasoning_tokens"),
-            "llm.token_count.completion_details.reasoning",
-        ),
-    )
+        usage["input_tokens"] += cached
+    return usage
+
+
+_SAME = {
+    "prompt": "input_tokens",
+    "prompt_tokens": "input_tokens",
+    "completion": "output_tokens",
+    "completion_tokens": "output_tokens",
+    "cache_read_input_tokens": "cached_tokens",
+    "cache_creation_input_tokens": "cache_write_tokens",
+}
 
 
 def _number(value: Any) -> Any:

@@ -14,7 +14,6 @@ from typing import Any
 
 from agent_eval.errors import InvalidInput
 from agent_eval.importers.events import items, mapping, seconds_of, text
-from agent_eval.importers.span_dialects import by_conventions, spans_of_jaeger
 from agent_eval.storage.json import Limits, parse
 
 SpanFields = dict[str, Any]
@@ -34,10 +33,38 @@ def is_otlp(value: Any) -> bool:
 
 def is_row(value: Any) -> bool:
     """Whether this is a span, or an event, as a flat row."""
-    if not isinstance(value, dict) or not isinstance(value.get("attributes"), dict):
+    value = _of_columns(value) if isinstance(value, dict) else {}
+    if not isinstance(value.get("attributes"), dict):
         return False
     has_ids = any(name in value for name in _TRACE_IDS) or isinstance(_context(value), dict)
-    return has_ids and any(name in value for name in ("name", "event_name", "span_name"))
+    return (has_ids and any(name in value for name in ("name", "event_name", "span_name"))) or (
+        "spanName" in value and any(name.startswith("gen_ai.") for name in value["attributes"])
+    )
+
+
+def _of_columns(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row whose columns are `context.span_id` and `attributes.NAME` as others are."""
+    if "context.span_id" not in row:
+        return row
+    context, attributes = (
+        {name.removeprefix(start): value for name, value in row.items() if name.startswith(start)}
+        for start in ("context.", "attributes.")
+    )
+    return {**row, "context": context, "attributes": attributes}
+
+
+def rows_of(value: Any) -> list[Any]:
+    """Return the rows of spans that a record has: below `spans`, or below names, each a conversation."""
+    if isinstance(spans := mapping(value).get("spans"), list):
+        return spans
+    traces = mapping(value)
+    if not traces or not all(rows and is_row(rows[0]) for rows in map(items, traces.values())):
+        return []
+    return [
+        {**mapping(row), "attributes": {**mapping(mapping(row).get("attributes")), "session.id": name}}
+        for name, rows in traces.items()
+        for row in rows
+    ]
 
 
 def _context(row: Mapping[str, Any]) -> Any:
@@ -85,57 +112,33 @@ def forget_spans() -> None:
 
 
 def _spans(value: Any) -> Iterator[SpanFields]:
-    if is_otlp(value):
-        yield from _otlp_spans(value)
-    elif is_otlp(mapping(value).get("trace")):
-        yield from _otlp_spans(value["trace"])
+    if is_otlp(value) or is_otlp(mapping(value).get("trace")):
+        yield from _of_otlp(value if is_otlp(value) else value["trace"])
     elif is_jaeger(value):
-        yield from spans_of_jaeger(value, _row)
+        yield from map(_span, spans_of_jaeger(value))
     elif is_mlflow(value):
-        yield from (_mlflow_span(mapping(span)) for span in value["data"]["spans"])
-    elif isinstance(mapping(value).get("spans"), list):
-        yield from (_row(mapping(span)) for span in value["spans"])
+        for span in map(mapping, value["data"]["spans"]):
+            # Each attribute is JSON text.
+            own = {name: json_or_text(stated) for name, stated in mapping(span.get("attributes")).items()}
+            yield _span({**span, "attributes": own})
+    elif rows := rows_of(value):
+        yield from (_span(mapping(span)) for span in rows)
     elif is_row(value):
-        yield _row(value)
+        yield _span(value)
 
 
-def _otlp_spans(request: Mapping[str, Any]) -> Iterator[SpanFields]:
-    for resource in items(_first_list(request, ("resourceSpans", "resource_spans", "batches"))):
+def _of_otlp(request: Mapping[str, Any]) -> Iterator[SpanFields]:
+    for resource in items(_first_of(request, ("resourceSpans", "resource_spans", "batches"))):
         names = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
-        scopes = _first_list(mapping(resource), names)
-        for scope in items(scopes):
-            yield from (_otlp_span(mapping(span)) for span in items(mapping(scope).get("spans")))
+        for scope in items(_first_of(mapping(resource), names)):
+            yield from (_span(mapping(span)) for span in items(mapping(scope).get("spans")))
     for resource in items(request.get("resourceLogs")):
         for scope in items(mapping(resource).get("scopeLogs")):
             yield from (_otlp_log(mapping(record)) for record in items(mapping(scope).get("logRecords")))
 
 
-def _first_list(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+def _first_of(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     return next((fields[name] for name in names if fields.get(name)), None)
-
-
-def _otlp_span(span: Mapping[str, Any]) -> SpanFields:
-    status = mapping(span.get("status"))
-    events = [
-        {
-            "name": event.get("name"),
-            "time": _nanoseconds(event.get("timeUnixNano")),
-            "attributes": attributes_of(event.get("attributes")),
-        }
-        for event in map(mapping, items(span.get("events")))
-    ]
-    attributes = attributes_of(span.get("attributes"))
-    return {
-        "trace": hex_id(span.get("traceId")),
-        "span": hex_id(span.get("spanId")),
-        "parent": hex_id(span.get("parentSpanId")),
-        "name": str(span.get("name") or ""),
-        "start": _nanoseconds(span.get("startTimeUnixNano")),
-        "end": _nanoseconds(span.get("endTimeUnixNano")),
-        "attributes": attributes,
-        "problem": _problem(status, attributes, events),
-        "events": events,
-    }
 
 
 def _otlp_log(record: Mapping[str, Any]) -> SpanFields:
@@ -158,71 +161,42 @@ def _log(
     }
 
 
-def _row(row: Mapping[str, Any]) -> SpanFields:
-    """Read a flat row, as exporters of several SDKs and data frames have it."""
+def _span(row: Mapping[str, Any]) -> SpanFields:
+    """Read a span, whichever names its fields have: those of OTLP, of SDKs, of data frames or of MLflow."""
+    row = _of_columns(row)
     context = {**mapping(_context(row)), **row}
-    trace = text(context.get("trace_id")) or text(context.get("traceId"))
-    span = text(context.get("span_id")) or text(context.get("spanId"))
-    attributes = dict(mapping(row.get("attributes")))
+    trace = hex_id(context.get("trace_id") or context.get("traceId"))
+    span = hex_id(context.get("span_id") or context.get("spanId"))
+    attributes = attributes_of(row.get("attributes"))
     if isinstance(row.get("span_kind"), str) and row["span_kind"] != "UNKNOWN":
         attributes.setdefault("openinference.span.kind", row["span_kind"])
     if text(row.get("event_name")) and "start_time" not in row:
         time = _nanoseconds(row.get("timestamp"))
-        return _log(hex_id(trace), hex_id(span), row["event_name"], time, attributes, row.get("body"))
+        return _log(trace, span, row["event_name"], time, attributes, row.get("body"))
     events = [
         {
             "name": event.get("event_name") or event.get("name"),
-            "time": _nanoseconds(event.get("timestamp")),
-            "attributes": dict(mapping(event.get("attributes"))),
+            "time": _first_time(event, ("timeUnixNano", "timestamp")),
+            "attributes": attributes_of(event.get("attributes")),
             "body": event.get("body"),
         }
-        for event in map(
-            mapping, items(row.get("span_events") or row.get("events") or row.get("otel_events"))
-        )
+        for event in map(mapping, items(_first_of(row, ("span_events", "events", "otel_events"))))
     ]
-    status = row.get("status")
-    status = (
-        mapping(status)
-        if isinstance(status, dict)
-        else {"code": row.get("status_code", row.get("otel_status_code", status))}
-    )
-    parent = row.get("parent_span_id") or row.get("parentSpanId") or row.get("parent_id")
+    stated = row.get("status")
+    code = row.get("status_code", row.get("otel_status_code", stated))
+    status = mapping(stated) if isinstance(stated, dict) else {"code": code}
+    parent = _first_of(row, ("parent_span_id", "parentSpanId", "parent_id"))
     parent = parent or mapping(row.get("parentSpanContext")).get("spanId")
+    about = {"message": row.get("status_message"), "code": status.get("status_code"), **status}
     return {
-        "trace": hex_id(trace),
-        "span": hex_id(span),
+        "trace": trace,
+        "span": span,
         "parent": hex_id(parent),
-        "name": str(row.get("name") or row.get("span_name") or ""),
+        "name": str(_first_of(row, ("name", "span_name", "spanName")) or ""),
         "start": _first_time(row, _STARTS),
         "end": _first_time(row, _ENDS),
         "attributes": attributes,
-        "problem": _problem(
-            {"message": row.get("status_message"), "code": status.get("status_code"), **status},
-            attributes,
-            events,
-        ),
-        "events": events,
-    }
-
-
-def _mlflow_span(span: Mapping[str, Any]) -> SpanFields:
-    """Read a span of MLflow: each of its attributes is JSON text, and its ids may be base64."""
-    attributes = {name: json_or_text(value) for name, value in mapping(span.get("attributes")).items()}
-    events = [
-        {"name": event.get("name"), "time": None, "attributes": mapping(event.get("attributes"))}
-        for event in map(mapping, items(span.get("events")))
-    ]
-    status = span.get("status")
-    status = mapping(status) if isinstance(status, dict) else {"code": span.get("status_code", status)}
-    return {
-        "trace": hex_id(span.get("trace_id") or mapping(span.get("context")).get("trace_id")),
-        "span": hex_id(span.get("span_id") or mapping(span.get("context")).get("span_id")),
-        "parent": hex_id(span.get("parent_span_id") or span.get("parent_id")),
-        "name": str(span.get("name") or ""),
-        "start": _first_time(span, ("start_time_unix_nano", "start_time")),
-        "end": _first_time(span, ("end_time_unix_nano", "end_time")),
-        "attributes": attributes,
-        "problem": _problem({"message": span.get("status_message"), **status}, attributes, events),
+        "problem": _problem(about, attributes, events),
         "events": events,
     }
 
@@ -305,3 +279,93 @@ def json_or_text(value: Any) -> Any:
         return parse(value.encode("utf-8", "surrogatepass"), source="attribute", limits=_LIMITS)
     except InvalidInput:
         return value
+
+
+_ATTRIBUTES = (
+    # Vercel AI SDK
+    ("ai.toolCall.name", "gen_ai.tool.name"),
+    ("ai.toolCall.id", "gen_ai.tool.call.id"),
+    ("ai.toolCall.args", "gen_ai.tool.call.arguments"),
+    ("ai.toolCall.result", "gen_ai.tool.call.result"),
+    ("ai.telemetry.metadata.sessionId", "session.id"),
+    ("ai.usage.promptTokens", "gen_ai.usage.input_tokens"),
+    ("ai.usage.completionTokens", "gen_ai.usage.output_tokens"),
+    ("ai.usage.cachedInputTokens", "gen_ai.usage.cache_read.input_tokens"),
+    ("ai.usage.inputTokenDetails.cacheReadTokens", "gen_ai.usage.cache_read.input_tokens"),
+    ("ai.usage.inputTokenDetails.cacheWriteTokens", "gen_ai.usage.cache_creation.input_tokens"),
+    ("ai.usage.reasoningTokens", "gen_ai.usage.reasoning.output_tokens"),
+    # pydantic-ai, second version
+    ("tool_arguments", "gen_ai.tool.call.arguments"),
+    ("tool_response", "gen_ai.tool.call.result"),
+    # Model Context Protocol
+    ("mcp.tool.name", "gen_ai.tool.name"),
+)
+_RUNS = ("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject")
+_OPERATIONS = (
+    ("ai.operationId", ("ai.toolCall",), "execute_tool"),
+    ("ai.operationId", ("ai.generateText.doGenerate", "ai.streamText.doStream"), "chat"),
+    ("ai.operationId", ("ai.generateObject.doGenerate", "ai.streamObject.doStream"), "chat"),
+    ("ai.operationId", _RUNS, "invoke_agent"),
+    ("mcp.method.name", ("tools/call",), "execute_tool"),
+)
+
+
+def by_conventions(name: str, attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of a span with what its dialect says added by the conventions' names."""
+    # What a whole run used is the sum of its answers.
+    is_sum = attributes.get("ai.operationId") in _RUNS
+    added = {
+        known: attributes[own]
+        for own, known in _ATTRIBUTES
+        if own in attributes and known not in attributes and not (is_sum and own.startswith("ai.usage."))
+    }
+    if "gen_ai.operation.name" not in attributes:
+        for own, values, operation in _OPERATIONS:
+            if attributes.get(own) in values:
+                added["gen_ai.operation.name"] = operation
+        if "tool_arguments" in attributes and "gen_ai.tool.name" in attributes:
+            added["gen_ai.operation.name"] = "execute_tool"
+    if attributes.get("mcp.method.name") == "tools/call" and "gen_ai.tool.name" not in attributes | added:
+        added["gen_ai.tool.name"] = name.removeprefix("tools/call").strip()
+    if "ai.response.toolCalls" in attributes or "ai.response.text" in attributes:
+        added |= _answer_of_ai_sdk(attributes)
+    return {**attributes, **added} if added else attributes
+
+
+def _answer_of_ai_sdk(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "ai.response.messages": {
+            "role": "assistant",
+            "content": attributes.get("ai.response.text"),
+            "toolCalls": attributes.get("ai.response.toolCalls"),
+        }
+    }
+
+
+def spans_of_jaeger(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the spans of an answer of Jaeger's API as flat rows."""
+    for trace in map(mapping, items(value.get("data"))):
+        for span in map(mapping, items(trace.get("spans"))):
+            parents = [mapping(each).get("spanID") for each in items(span.get("references"))]
+            tags = {str(tag.get("key")): tag.get("value") for tag in map(mapping, items(span.get("tags")))}
+            started, took = (
+                time if isinstance(time, int) else 0 for time in (span.get("startTime"), span.get("duration"))
+            )
+            failed = tags.get("error") is True or tags.get("otel.status_code") == "ERROR"
+            yield {
+                "trace_id": span.get("traceID"),
+                "span_id": span.get("spanID"),
+                "parent_id": next(filter(None, parents), None),
+                "name": span.get("operationName"),
+                "attributes": tags,
+                "startTimeUnixNano": started * 1000,
+                "endTimeUnixNano": (started + took) * 1000,
+                "status_code": "ERROR" if failed else None,
+                "status_message": text(tags.get("otel.status_description")),
+                "events": [_log_of_jaeger(mapping(log)) for log in items(span.get("logs"))],
+            }
+
+
+def _log_of_jaeger(log: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {str(field.get("key")): field.get("value") for field in map(mapping, items(log.get("fields")))}
+    return {"name": fields.pop("event", None), "timestamp": log.get("timestamp"), "attributes": fields}

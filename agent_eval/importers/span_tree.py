@@ -164,7 +164,7 @@ class SpanTree:
                 continue
             if agent is not None and fields["actor"] == "agent":
                 fields.setdefault("agent_name", agent)
-            self._put(fields, span["start"] if id(fields) in history else span["end"], span)
+            self._put(fields, span["start"] if id(fields) in history else _end(span), span)
 
     def _finish_answer(self, answer: list[EventFields], span: SpanFields) -> None:
         """Add to an answer what its span says of the model, and its error."""
@@ -196,14 +196,14 @@ class SpanTree:
             if error is not None and "error" not in result:
                 result["error"] = error
             result |= {key: value for key, value in more.items() if value is not None and key not in result}
-            self._order[id(result)] = (span["end"] or 0, self._order[id(result)][1])
+            self._order[id(result)] = (_end(span) or 0, self._order[id(result)][1])
             return
         if output is MISSING and error is None:
             more["content_recorded"] = False
         made = tool_result(None if output is MISSING else output, call_id, tool=name, error=error, **more)
         if output is None and "output" not in made:
             made["output"] = None
-        self._put(made, span["end"], span)
+        self._put(made, _end(span), span)
 
     def _add_other(self, span: SpanFields) -> None:
         kind, attributes = self._kinds[id(span)], span["attributes"]
@@ -224,7 +224,7 @@ class SpanTree:
             if fields["actor"] == "agent":
                 own.setdefault(self._span_of[id(fields)], []).append(fields)
         for span in models:
-            time = span["end"] or 0
+            time = _end(span) or 0
             for fields in reversed(own.get(span["span"], [])):
                 time = min(time, self._order[id(fields)][0])
                 self._order[id(fields)] = (time, self._order[id(fields)][1])
@@ -235,6 +235,12 @@ class SpanTree:
             if span["problem"] is not None and span["parent"] not in self._by_id:
                 self._put(error_event(span["problem"], ts=timestamp(span["end"])), span["end"], span)
                 return
+
+
+def _end(span: SpanFields) -> int | None:
+    """Return when a span ended, or began where it does not say that."""
+    end: int | None = span["end"] or span["start"]
+    return end
 
 
 class _Waiting:

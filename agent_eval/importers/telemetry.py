@@ -11,7 +11,6 @@ from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
 from agent_eval.importers.format import Conversation, Format, Link, Match, Part
 from agent_eval.importers.own_spans import is_own, own_events
-from agent_eval.importers.recorded_verdicts import as_metadata, recorded
 from agent_eval.importers.records import Record
 from agent_eval.importers.span_records import (
     SpanFields,
@@ -20,9 +19,11 @@ from agent_eval.importers.span_records import (
     is_mlflow,
     is_otlp,
     is_row,
+    rows_of,
     spans_of,
 )
 from agent_eval.importers.span_tree import SpanTree
+from agent_eval.importers.trials import as_metadata, recorded
 
 EVALUATION = "gen_ai.evaluation.result"
 
@@ -100,8 +101,8 @@ def _variant(value: Any) -> str | None:
         return "jaeger"
     if is_row(value):
         return "rows"
-    spans = mapping(value).get("spans")
-    return "rows" if isinstance(spans, list) and spans and all(map(is_row, spans[:20])) else None
+    rows = rows_of(value)
+    return "rows" if rows and all(map(is_row, rows[:20])) else None
 
 
 def _is_openinference(value: Any) -> bool:

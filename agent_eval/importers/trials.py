@@ -1,8 +1,12 @@
-"""Runs of one task become trials of one case, each with what was recorded of it."""
+"""Runs of one task become trials of one case, each with its verdicts: what a benchmark said of it.
+
+The judge `recorded` passes where all of these did, so that a suite can be compared by the verdicts that it
+came with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,11 +47,12 @@ def conversations_of(runs: Iterable[RecordedRun], diagnostics: Diagnostics) -> l
     by_task: dict[str | int, list[RecordedRun]] = {}
     for position, run in enumerate(runs):
         by_task.setdefault(position if run.task_id is None else run.task_id, []).append(run)
-    return [_conversation(sorted(same, key=_order), diagnostics) for same in by_task.values()]
-
-
-def _order(run: RecordedRun) -> int:
-    return run.number if isinstance(run.number, int) else 0
+    return [
+        _conversation(
+            sorted(same, key=lambda run: run.number if isinstance(run.number, int) else 0), diagnostics
+        )
+        for same in by_task.values()
+    ]
 
 
 def _conversation(runs: list[RecordedRun], diagnostics: Diagnostics) -> Conversation:
@@ -66,3 +71,42 @@ def _conversation(runs: list[RecordedRun], diagnostics: Diagnostics) -> Conversa
         trial_metadata=[run.metadata for run in runs[1:]],
         records=[run.place for run in runs],
     )
+
+
+RECORDED_VERDICTS = "recorded_verdicts"
+"""Key of the metadata of cases and trials: verdicts by name, with `passed`, `score`, `explanation`."""
+
+_PASSED = {"C": (True, 1.0), "P": (None, 0.5), "I": (False, 0.0), "N": (False, 0.0)}
+"""Letters of Inspect: correct, partially correct, incorrect, no answer."""
+
+
+def recorded(value: Any, explanation: Any = None) -> dict[str, Any] | None:
+    """Return a recorded verdict; None for a value that is none.
+
+    A boolean, a letter and the numbers 0 and 1 say whether the run passed; another number is only a score.
+
+    Example:
+        >>> recorded(True), recorded("I"), recorded(0.25)
+        ({'passed': True, 'score': 1.0}, {'passed': False, 'score': 0.0}, {'passed': None, 'score': 0.25})
+    """
+    passed, score = _read(value)
+    if passed is None and score is None:
+        return None
+    verdict: dict[str, Any] = {"passed": passed, "score": score}
+    if isinstance(explanation, str) and explanation:
+        verdict["explanation"] = explanation
+    return verdict
+
+
+def _read(value: Any) -> tuple[bool | None, float | None]:
+    if isinstance(value, bool):
+        return value, float(value)
+    if isinstance(value, int | float):
+        return (bool(value) if value in (0, 1) else None), float(value)
+    return _PASSED.get(value, (None, None)) if isinstance(value, str) else (None, None)
+
+
+def as_metadata(verdicts: Mapping[str, dict[str, Any] | None]) -> dict[str, Any]:
+    """Return the metadata of a case or a trial that holds these verdicts; empty without any."""
+    known = {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    return {RECORDED_VERDICTS: known} if known else {}

@@ -53,18 +53,24 @@ def unread_event(place: str, shape: Shape) -> EventFields:
 
 
 def _unread_calls(shapes: list[Shape], calls: list[EventFields]) -> Iterator[Shape]:
-    by_id = {fields["call_id"]: fields for fields in calls if fields.get("call_id")}
+    by_id: dict[Any, list[EventFields]] = {}
+    for fields in calls:
+        by_id.setdefault(fields.get("call_id"), []).append(fields)
     names = {fields.get("tool") for fields in calls}
     stated: set[tuple[Any, str]] | None = None
     seen: set[Any] = set()
     for shape in shapes:
-        key = shape.id or (shape.name, shape.arguments)
+        key = (shape.id, shape.name) if shape.id else (shape.name, shape.arguments)
         if key in seen:
             continue
         seen.add(key)
-        made = by_id.get(shape.id) if shape.id else None
-        if made is not None:
-            if made.get("tool") and (made.get("input") not in (None, {}, "") or not shape.arguments):
+        if shape.id and shape.id in by_id:
+            # Some agents number their calls anew in each answer, or repeat an id.
+            made = [fields for fields in by_id[shape.id] if fields.get("tool") == shape.name]
+            if any(
+                fields.get("tool") and (fields.get("input") not in (None, {}, "") or not shape.arguments)
+                for fields in made or by_id[shape.id]
+            ):
                 continue
         elif (not shape.arguments or not shape.certain) and shape.name in names:
             continue

@@ -5,61 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
 from agent_eval.importers import adk
+from agent_eval.importers import events as make
 from agent_eval.importers.diagnostics import Diagnostics
 from agent_eval.importers.dialogue import Message, message_of
-from agent_eval.importers.dialogue_format import DialogueFormat, Turn
-from agent_eval.importers.events import (
-    EventFields,
-    agent_message,
-    error_event,
-    items,
-    mapping,
-    seconds_of,
-    text,
-    timestamp_of,
-)
-from agent_eval.importers.exchange import Exchange, error_of, exchange_of, with_own_request
-from agent_eval.importers.facts import (
-    add_record_facts,
-    conversation_of,
-    record_ids,
-    report_unknown,
-    settings_of,
-)
+from agent_eval.importers.events import EventFields, items, mapping, text
+from agent_eval.importers.exchange import Exchange, exchange_of, settings_of, with_own_request
 from agent_eval.importers.format import ALONE, Conversation, Link, Match, Part
+from agent_eval.importers.gemini import field, system_message_of
+from agent_eval.importers.messages import MessageReader
+from agent_eval.importers.provider_format import ProviderFormat, last_of_agent
 from agent_eval.importers.records import Record
-from agent_eval.importers.sse import first_event, is_event_stream, place_of, streams_in
-from agent_eval.importers.vertex_parts import (
-    content_message,
-    field,
-    grounding_events,
-    part_events,
-    system_message_of,
-    usage_fields,
-)
+from agent_eval.importers.streams import EventStream, first_event, gemini_answer_of, is_event_stream
 
 _MODEL = re.compile(r"/models/([^/:]+)")
 _BLOCKED = frozenset({"MODEL_ARMOR", "PROHIBITED_CONTENT", "SAFETY", "BLOCKLIST", "SPII", "RECITATION"})
 _BROKEN = frozenset({"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER"})
-_RESPONSE_FIELDS = frozenset(
-    {
-        *("candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId", "createTime"),
-        *("prompt_feedback", "usage_metadata", "model_version", "response_id", "create_time", "error"),
-        *("automatic_function_calling_history", "parsed", "sdk_http_response", "modelStatus"),
-    }
-)
+_SEARCH_TOOL = "google_search"
 
 
-class Vertex(DialogueFormat):
+class Vertex(ProviderFormat):
     """Reads requests and answers of Gemini, and sessions and evaluation sets of ADK."""
 
     name = "vertex"
     provider = "gcp.gen_ai"
+    hosts: ClassVar = {"aiplatform.googleapis.com": "gcp.vertex_ai"}
+    known = frozenset(
+        {
+            *("candidates", "promptFeedback", "usageMetadata", "modelVersion", "responseId", "createTime"),
+            *("prompt_feedback", "usage_metadata", "model_version", "response_id", "create_time", "error"),
+            *("automatic_function_calling_history", "parsed", "sdk_http_response", "modelStatus"),
+        }
+    )
 
     @override
     def detect(self, value: Any) -> Match | None:
@@ -71,10 +52,19 @@ class Vertex(DialogueFormat):
         if isinstance(value, str):
             is_own = is_event_stream(value) and _is_answer(first_event(value))
             return Match(0.95, "gemini stream") if is_own else None
-        if not isinstance(value, dict):
-            return None
         exchange = exchange_of(value)
-        return _match_of_body(value) if exchange is None else _match_of_exchange(exchange)
+        if exchange is None:
+            fields = mapping(value)
+            if _is_answer(fields):
+                return Match(0.95, "gemini")
+            return Match(0.85, "gemini") if _is_contents(fields.get("contents")) else None
+        answer = exchange.response
+        if isinstance(answer, str) and is_event_stream(answer):
+            return Match(0.95, "gemini stream") if _is_answer(first_event(answer)) else None
+        if _is_answer(answer) or _is_chunks(answer):
+            return Match(0.95, "gemini")
+        asked = mapping(exchange.request).get("contents")
+        return Match(0.85, "gemini") if _is_contents(asked) else None
 
     @override
     def prepare(self, record: Record, diagnostics: Diagnostics) -> tuple[Link, Any]:
@@ -90,31 +80,59 @@ class Vertex(DialogueFormat):
         return super().read(parts, diagnostics)
 
     @override
-    def turns(self, record: Record, diagnostics: Diagnostics) -> Sequence[Turn]:
-        value, place = record.value, record.place
-        if isinstance(value, str):
-            chunks = _stream(value, place, diagnostics)
-            return [_turn(Exchange({}, _joined(chunks)), {}, place, diagnostics)]
+    def exchange(self, value: Any) -> Exchange:
         if isinstance(value, list):
             exchange = Exchange({}, value) if _is_chunks(value) else Exchange({"contents": value}, None)
-            return [_turn(_whole(exchange, place, diagnostics), {}, place, diagnostics)]
-        exchange = exchange_of(value) or _exchange(value)
-        return [_turn(_whole(exchange, place, diagnostics), value, place, diagnostics)]
+        else:
+            own = with_own_request(value) if _is_answer(value) else Exchange(value, None)
+            exchange = exchange_of(value) or own
+        answer = exchange.response
+        return replace(exchange, response=gemini_answer_of(answer)) if _is_chunks(answer) else exchange
 
+    @override
+    def body_of(self, stream: EventStream) -> tuple[dict[str, Any], bool]:
+        body = gemini_answer_of(stream.events)
+        candidates = [mapping(candidate) for candidate in body["candidates"]]
+        return body, not candidates or any(field(candidate, "finishReason") for candidate in candidates)
 
-def _match_of_exchange(exchange: Exchange) -> Match | None:
-    answer, request = exchange.response, mapping(exchange.request)
-    if isinstance(answer, str) and is_event_stream(answer):
-        return Match(0.95, "gemini stream") if _is_answer(first_event(answer)) else None
-    if _is_answer(answer) or _is_chunks(answer):
-        return Match(0.95, "gemini")
-    return Match(0.85, "gemini") if _is_contents(request.get("contents")) else None
+    @override
+    def history(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
+        request = mapping(exchange.request)
+        contents = request.get("contents")
+        if isinstance(contents, str):
+            contents = [{"role": "user", "parts": [{"text": contents}]}]
+        contents = [contents] if isinstance(contents, dict) else contents
+        history = system_message_of(field(request, "systemInstruction"))
+        return history + reader.messages(contents, "contents", role="user")
 
+    @override
+    def answers(self, exchange: Exchange, reader: MessageReader) -> list[Message]:
+        body = mapping(exchange.response)
+        answers = [_candidate(mapping(each), reader) for each in items(body.get("candidates"))]
+        if answers or not body or "error" in body:
+            return answers
+        feedback = mapping(field(body, "promptFeedback"))
+        blocked, message = text(field(feedback, "blockReason")), text(field(feedback, "blockReasonMessage"))
+        attributes = {"gemini.block_message": message} if message else None
+        return [message_of([make.agent_message(None, block_reason=blocked, attributes=attributes)])]
 
-def _match_of_body(value: Mapping[str, Any]) -> Match | None:
-    if _is_answer(value):
-        return Match(0.95, "gemini")
-    return Match(0.85, "gemini") if _is_contents(value.get("contents")) else None
+    @override
+    def model(self, exchange: Exchange) -> str | None:
+        named = _MODEL.search(exchange.url)
+        stated = text(field(mapping(exchange.response), "modelVersion"))
+        return stated or text(mapping(exchange.request).get("model")) or (named[1] if named else None)
+
+    @override
+    def settings(self, exchange: Exchange) -> dict[str, Any]:
+        request, model = mapping(exchange.request), self.model(exchange)
+        configuration = mapping(request.get("generationConfig")) or mapping(request.get("generation_config"))
+        declared = [
+            declaration
+            for tool in map(mapping, items(request.get("tools")))
+            for declaration in items(field(tool, "functionDeclarations")) or [{"name": name} for name in tool]
+        ]
+        more = {"tools": declared} if declared else {}
+        return settings_of({**configuration, **more, **({"model": model} if model else {})})
 
 
 def _is_answer(value: Any) -> bool:
@@ -133,151 +151,37 @@ def _is_chunks(value: Any) -> bool:
 
 def _is_contents(value: Any) -> bool:
     contents = [mapping(content) for content in items(value)[:20]]
-    return any(isinstance(content.get("parts"), list) for content in contents)
+    parts = [mapping(part) for content in contents for part in items(content.get("parts"))]
+    return bool(parts) and not any("type" in part or "part_kind" in part for part in parts)
 
 
-def _exchange(value: Mapping[str, Any]) -> Exchange:
-    return with_own_request(value) if _is_answer(value) else Exchange(value, None)
-
-
-def _whole(exchange: Exchange, place: str, diagnostics: Diagnostics) -> Exchange:
-    """Put the chunks of a streamed answer together."""
-    answer = exchange.response
-    if isinstance(answer, str) and is_event_stream(answer):
-        return replace(exchange, response=_joined(_stream(answer, place, diagnostics)))
-    return replace(exchange, response=_joined(answer)) if _is_chunks(answer) else exchange
-
-
-def _stream(value: str, place: str, diagnostics: Diagnostics) -> list[Any]:
-    chunks: list[Any] = []
-    for stream in streams_in(value):
-        chunks += stream.events
-        for problem in stream.broken:
-            diagnostics.lost(place, "stream", problem)
-    candidates = [candidate for chunk in chunks for candidate in items(mapping(chunk).get("candidates"))]
-    if candidates and not any(field(mapping(candidate), "finishReason") for candidate in candidates):
-        diagnostics.lost(place, "stream", "ends before the answer does")
-    return chunks
-
-
-def _joined(chunks: Sequence[Any]) -> dict[str, Any]:
-    """Put the parts of each candidate together; of other fields, the last chunk that states them counts."""
-    body: dict[str, Any] = {}
-    candidates: dict[int, dict[str, Any]] = {}
-    for chunk in map(mapping, chunks):
-        body.update({name: value for name, value in chunk.items() if value is not None})
-        for candidate in map(mapping, items(chunk.get("candidates"))):
-            empty: dict[str, Any] = {"content": {"role": "model", "parts": []}}
-            made = candidates.setdefault(place_of(candidate.get("index"), 0), empty)
-            made.update({name: value for name, value in candidate.items() if name != "content"})
-            made["content"]["parts"] += items(mapping(candidate.get("content")).get("parts"))
-    body["candidates"] = [candidates[index] for index in sorted(candidates)]
-    return body
-
-
-def _turn(exchange: Exchange, record: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Turn:
-    request, body = mapping(exchange.request), mapping(exchange.response)
-    history = system_message_of(field(request, "systemInstruction"))
-    for number, content in enumerate(_contents(request)):
-        history.append(content_message(content, place, f"contents[{number}]", diagnostics))
-    turn = Turn(history, rank=int(not history))
-    turn.time = seconds_of(field(body, "createTime"))
-    report_unknown(body, _RESPONSE_FIELDS, place, "response.", diagnostics)
-    model = text(field(body, "modelVersion")) or text(request.get("model")) or _model_in(exchange.url)
-    error = error_of(exchange.response, exchange.status)
-    if error is not None:
-        turn.answer = message_of([error_event(error, model=model)])
-    elif body:
-        answers = _answers(body, model, exchange.url, place, diagnostics)
-        turn.answer, turn.alternatives = answers[0], answers[1:]
-    settings = settings_of({**_configuration(request), **({"model": model} if model else {})})
-    if settings:
-        turn.metadata["request"] = settings
-    conversation = conversation_of(record, request)
-    if conversation is not None:
-        turn.id, turn.ids = conversation, (f"conversation:{conversation}",)
-    elif text(record.get("key")) is not None:
-        # Batches of Gemini have a key for each request.
-        turn.id = record["key"]
-    turn.aliases = record_ids(record)
-    if exchange_of(record) is not None or exchange.response is None:
-        add_record_facts(record, turn.answer.events if turn.answer is not None else [], turn.metadata)
-    return turn
-
-
-def _contents(request: Mapping[str, Any]) -> list[Any]:
-    contents = request.get("contents")
-    if isinstance(contents, str):
-        return [{"role": "user", "parts": [{"text": contents}]}]
-    return [contents] if isinstance(contents, dict) else items(contents)
-
-
-def _configuration(request: Mapping[str, Any]) -> dict[str, Any]:
-    configuration = mapping(request.get("generationConfig")) or mapping(request.get("generation_config"))
-    declared = [
-        declaration
-        for tool in map(mapping, items(request.get("tools")))
-        for declaration in items(field(tool, "functionDeclarations")) or [{"name": name} for name in tool]
-    ]
-    return {**configuration, **({"tools": declared} if declared else {})}
-
-
-def _model_in(url: str) -> str | None:
-    named = _MODEL.search(url)
-    return named.group(1) if named else None
-
-
-def _answers(
-    body: Mapping[str, Any], model: str | None, url: str, place: str, diagnostics: Diagnostics
-) -> list[Message]:
-    candidates = [mapping(candidate) for candidate in items(body.get("candidates"))]
-    answers = [_candidate(candidate, place, diagnostics) for candidate in candidates]
-    feedback = mapping(field(body, "promptFeedback"))
-    if not answers:
-        blocked = text(field(feedback, "blockReason"))
-        message = text(field(feedback, "blockReasonMessage"))
-        attributes = {"gemini.block_message": message} if message else None
-        answers = [message_of([agent_message(None, block_reason=blocked, attributes=attributes)])]
-    attributes = {"gen_ai.provider.name": "gcp.vertex_ai"} if "aiplatform" in url else {}
-    if text(field(body, "responseId")):
-        attributes["gen_ai.response.id"] = field(body, "responseId")
-    for answer in answers:
-        _describe(answer.events, model, attributes, timestamp_of(field(body, "createTime")))
-    usage = usage_fields(field(body, "usageMetadata"))
-    if usage is not None:
-        _last(answers[0].events)["usage"] = usage
-    return answers
-
-
-def _candidate(candidate: Mapping[str, Any], place: str, diagnostics: Diagnostics) -> Message:
+def _candidate(candidate: Mapping[str, Any], reader: MessageReader) -> Message:
     parts = items(mapping(candidate.get("content")).get("parts"))
-    events = part_events(parts, "model", place, "content", diagnostics)
+    events = reader.blocks(parts, "agent", "content.parts")
     reason, message = text(field(candidate, "finishReason")), text(field(candidate, "finishMessage"))
     if reason in _BROKEN:
-        events.append(error_event({"finish_reason": reason, **({"message": message} if message else {})}))
+        error = {"finish_reason": reason, **({"message": message} if message else {})}
+        events.append(make.error_event(error))
     if not events:
         blocked = reason if reason in _BLOCKED else None
         attributes = {"gemini.finish_message": message} if message else None
-        events.append(agent_message(None, block_reason=blocked, attributes=attributes))
+        events.append(make.agent_message(None, block_reason=blocked, attributes=attributes))
     if reason is not None:
-        _last(events)["stop_reason"] = reason
-    searched = message_of(grounding_events(field(candidate, "groundingMetadata")))
+        last_of_agent(events)["stop_reason"] = reason
+    searched = _grounding_events(field(candidate, "groundingMetadata"))
     answer = message_of(events)
     # A history does not repeat what grounded an answer, so these events have no key.
-    return Message([*searched.events, *answer.events], [0 for _ in searched.events] + answer.keys)
+    return Message([*searched, *answer.events], [0 for _ in searched] + answer.keys)
 
 
-def _describe(
-    events: Sequence[EventFields], model: str | None, attributes: Mapping[str, Any], moment: str | None
-) -> None:
-    for fields in events:
-        if moment is not None:
-            fields["ts"] = moment
-        if attributes:
-            fields.setdefault("attributes", {}).update(attributes)
-    if model is not None:
-        _last(events)["model"] = model
-
-
-def _last(events: Sequence[EventFields]) -> EventFields:
-    return next((fields for fields in reversed(events) if fields["actor"] == "agent"), events[-1])
+def _grounding_events(metadata: Any) -> list[EventFields]:
+    """Return the search that grounded an answer as a call and its result; nothing if there was none."""
+    queries = field(mapping(metadata), "webSearchQueries")
+    chunks = field(mapping(metadata), "groundingChunks")
+    if not queries and not chunks:
+        return []
+    recorded = None if chunks else False
+    return [
+        make.tool_call(_SEARCH_TOOL, {"queries": queries} if queries else {}, ran_on="server"),
+        make.tool_result(chunks, tool=_SEARCH_TOOL, ran_on="server", content_recorded=recorded),
+    ]

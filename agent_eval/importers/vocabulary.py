@@ -1,12 +1,13 @@
-"""The words of which tool calls, results and answers are made, in all the formats that record them."""
+"""The words of which messages, tool calls, results and answers are made, in all formats that record them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool")
+NAMES = ("name", "tool_name", "toolName", "function_name", "functionName", "tool", "function")
 ARGUMENTS = (
     *("arguments", "args", "input", "tool_args", "tool_input", "toolInput", "tool_kwargs", "toolArgs"),
     *("parameters", "rawInput"),
@@ -21,7 +22,7 @@ PAYLOADS = (
     *("content", "output", "result", "response", "observation", "results", "outputs", "value"),
     *("aggregated_output", "tool_output", "resultDisplay", "errorText", "structuredContent"),
 )
-KINDS = ("type", "kind", "part_kind", "block_type", "$type", "event", "runType", "step_type")
+KINDS = ("type", "kind", "part_kind", "block_type", "$type", "content_type", "event", "runType", "step_type")
 CALLS_INSIDE = (
     *("invocation", "function", "custom", "functionCall", "function_call", "toolUse", "tool_call"),
     *("toolInvocation", "toolCall", "tool_call_parsed"),
@@ -35,6 +36,99 @@ AGENTS = frozenset(
         *("agent.message", "completion"),
     }
 )
+ROLES = {
+    **dict.fromkeys(AGENTS, "agent"),
+    **dict.fromkeys(("AIMessageChunk", "AssistantMessage", "response"), "agent"),
+    **dict.fromkeys(("user", "human", "HumanMessage", "HumanMessageChunk", "UserMessage"), "user"),
+    **dict.fromkeys(("system", "developer", "SystemMessage", "SystemMessageChunk"), "system"),
+    **dict.fromkeys(("tool", "function", "toolResult", "ToolMessage", "ToolMessageChunk"), "tool"),
+    **dict.fromkeys(("FunctionMessage", "FunctionExecutionResultMessage"), "tool"),
+    **dict.fromkeys(("remove", "RemoveMessage"), "remove"),
+}
+"""Who speaks, by what formats call it."""
+MESSAGE_FIELDS = frozenset(
+    {
+        *(*NAMES, *ARGUMENTS, *IDS, *PAYLOADS, *KINDS, *CALLS_INSIDE, *RESULTS_INSIDE),
+        *(
+            "role",
+            "_role",
+            "Role",
+            "parts",
+            "blocks",
+            "contents",
+            "items",
+            "_content",
+            "_name",
+            "_meta",
+            "meta",
+        ),
+        *(
+            "tool_calls",
+            "toolCalls",
+            "toolInvocations",
+            "invalid_tool_calls",
+            "toolRequests",
+            "tool_call_chunks",
+        ),
+        *("reasoning_content", "reasoning", "thought", "thoughts", "reasoningText", "reasoning_details"),
+        *(
+            "timestamp",
+            "createdAt",
+            "created_at",
+            "created",
+            "CreatedAt",
+            "ts",
+            "metadata",
+            "response_metadata",
+        ),
+        *("modelInfo", "usage", "usage_metadata", "usageMetadata", "models_usage", "metrics", "tokens"),
+        *("token_usage", "cost", "cost_usd", "model", "model_name", "ai_model_id", "model_id", "modelID"),
+        *("modelId", "finish_reason", "stop_reason", "finishReason", "stopReason", "stop_sequence"),
+        *("author_name", "authorName", "agent_name", "source", "name", "encoding", "inner_content", "text"),
+        *("audio", "refusal", "annotations", "citations", "additional_kwargs", "additional_properties"),
+        *(
+            "error",
+            "status",
+            "is_error",
+            "isError",
+            "exception",
+            "artifact",
+            "example",
+            "instructions",
+            "state",
+        ),
+        *(
+            "run_id",
+            "runId",
+            "conversation_id",
+            "thread_id",
+            "threadId",
+            "assistant_id",
+            "agent_id",
+            "object",
+        ),
+        *("response_id", "responseId", "message_id", "messageId", "tracking_id", "provider", "provider_name"),
+        *("provider_url", "provider_details", "provider_response_id", "provider_data", "providerMetadata"),
+        *("providerOptions", "experimental_providerMetadata", "vendor_id", "vendor_details", "api", "index"),
+        *("logprobs", "cache_control", "cache_breakpoint", "signature", "thought_signature", "extra_content"),
+        *(
+            "encrypted_content",
+            "prefix",
+            "weight",
+            "tool_plan",
+            "phase",
+            "experimental_attachments",
+            "attachments",
+        ),
+        *("incomplete_at", "incomplete_details", "completed_at", "raw_representation", "MimeType", "ModelId"),
+        *("stepNumber", "functionId", "rawFinishReason", "stepType", "isContinued", "request", "warnings"),
+        *("toolResults", "staticToolCalls", "dynamicToolCalls", "staticToolResults", "dynamicToolResults"),
+        *("sources", "files", "toolCallsCount", "turn_idx", "requestor", "tool_messages", "tool_responses"),
+        *("content_filter_results", "context_management", "container", "service_tier", "system_fingerprint"),
+        *("event.name", "gen_ai.system", "gen_ai.message.index", "role_name", "data", "kwargs", "lc"),
+    }
+)
+"""Fields that messages have; what of these is not read is left out by design, such as signatures."""
 _CALL_KIND = re.compile(
     r"(agent|event)?(custom|server|mcp|builtin|local|dynamic)*(tool|function|command|shell|mcp)+"
     r"(call|use|request|requests|invocation|execution|executionstart|callend)(requestevent|call)?"
@@ -61,10 +155,20 @@ class Kind(NamedTuple):
     is_result: bool
 
 
+def first_text(fields: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first text, which is not empty, that an object has in any of some fields."""
+    for name in names:
+        value = fields.get(name)
+        if type(value) is str and value:
+            return value
+    return None
+
+
 @lru_cache(maxsize=4096)
 def kind_of(stated: str) -> Kind:
-    """Return what a word for a kind says, such as `tool-call` or `ToolCallRequestEvent`."""
+    """Return what a word for a kind says, such as `tool-call` or `FunctionCallContent`."""
     word = plain(stated)
+    word = word.removesuffix("content") or word
     if _NO_KIND.search(word):
         return Kind(word, False, False)
     return Kind(word, bool(_CALL_KIND.fullmatch(word)), bool(_RESULT_KIND.search(word)))

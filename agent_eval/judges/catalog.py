@@ -58,9 +58,9 @@ JUDGES: dict[str, str] = {
 
 VERSIONS = {
     "cost_budget": 2,
-    "final_output": 3,
+    "final_output": 4,
     "json_schema": 2,
-    "latency_slo": 2,
+    "latency_slo": 3,
     "loop_guard": 3,
     "policy": 2,
     "prompt_injection": 3,
@@ -194,6 +194,19 @@ def validate_case(judges: Iterable[Judge], case: Case) -> None:
                 remedy="Correct the case, or the judge's check_case.",
                 case_id=case.case_id,
             ) from problem
+
+
+def judges_of_metadata() -> list[tuple[str, Judge]]:
+    """List built-in judges beside those of every run by the member of a case's metadata that each reads."""
+    judges = []
+    for name, spec in JUDGES.items():
+        fields: frozenset[str] = getattr(import_judge(spec), "reads", None) or frozenset()
+        members = [
+            field.removeprefix("metadata.") for field in sorted(fields) if field.startswith("metadata.")
+        ]
+        if members and name not in DEFAULT_JUDGES:
+            judges += [(member, _always(name)) for member in members]
+    return judges
 
 
 @cache

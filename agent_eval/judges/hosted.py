@@ -25,6 +25,7 @@ from typing_extensions import override
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import InvalidInput, NotEvaluable
+from agent_eval.evidence.rows import first_problem
 from agent_eval.judges.base import (
     EvaluationsConfig,
     Judge,
@@ -174,10 +175,7 @@ class HostedJudge(Judge):
         try:
             verdict = Verdict.model_validate(answer["verdict"])
         except ValidationError as problem:
-            first = problem.errors(include_url=False, include_context=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"])
-            words = clipped(f"gave a malformed verdict: {field}: {first['msg']}", 160)
-            raise _Ended(words) from None
+            raise _Ended(clipped(f"gave a malformed verdict: {first_problem(problem)}", 160)) from None
         if verdict.judge_id != self.judge_id or verdict.case_id != case.case_id:
             raise _Ended(f"answered for {quoted(verdict.judge_id)} on case {quoted(verdict.case_id)}")
         return verdict

@@ -6,6 +6,7 @@ an unknown key also the nearest known one. Malformed JSON of an agent is for the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, TypeVar, get_args
@@ -163,6 +164,31 @@ def read_text(text: str, what: str) -> Any:
         raise UnreadableText("it holds half of a surrogate pair") from None
     except InvalidInput as problem:
         raise UnreadableText(clipped(problem.message.removeprefix(f"{what}: "), 160)) from None
+
+
+_FENCE = re.compile(r"(?:\A|\n)[ \t]*```[^\n`]*\n(.*?)\n?[ \t]*```[ \t]*(?=\n|\Z)", re.DOTALL)
+
+
+def is_fenced(output: Any) -> bool:
+    """Tell whether an answer is a text with exactly one code fence."""
+    return isinstance(output, str) and output.count("```") == 2 and _FENCE.search(output) is not None
+
+
+def read_answer(text: str, *, in_fence: bool) -> Any:
+    """Parse the final output as JSON: with `in_fence` what is in its one code fence, if it has one.
+
+    UnreadableText also says how a fence can be read where it is the reason.
+    """
+    what = "the final output"
+    if in_fence and is_fenced(text) and (fence := _FENCE.search(text)):
+        return read_text(fence[1], what)
+    try:
+        return read_text(text, what)
+    except UnreadableText as problem:
+        if not is_fenced(text):
+            raise
+        hint = "it is in a code fence, which metadata.final_output.code_fence reads"
+        raise UnreadableText(f"{problem}; {hint}") from None
 
 
 def read_arguments(recorded: Any) -> dict[str, Any]:

@@ -6,6 +6,8 @@ A model raises `ModelFailure` where it gave no reply at all. An empty, cut or re
 
 from __future__ import annotations
 
+import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from typing import Any, ClassVar, Literal
 from agent_eval.contracts import TokenUsage
 from agent_eval.contracts.event import Finish, finish_of
 from agent_eval.errors import FailureKind, UsageError
+from agent_eval.models.usage import Prices
 
 Purpose = Literal["judge", "compare", "simulate"]
 """What a request is for. Cassettes and reports keep the calls of each purpose apart."""
@@ -103,6 +106,48 @@ class ModelReply:
         return finish_of(self.stop_reason)
 
 
+_THOUGHT = re.compile(r"\A.*?</think(?:ing)?>|\A\s*<think(?:ing)?>.*\Z", re.DOTALL | re.IGNORECASE)
+"""What a model thinks before it replies; all of the reply where the thinking does not end."""
+_MOST_BRACES = 100
+"""Places at which an object is looked for in a reply."""
+
+
+def without_thoughts(reply: str) -> str:
+    """Return what a model says after its thoughts, which some servers leave in the reply.
+
+    Example:
+        >>> without_thoughts("<think>They greet me.</think>Hello!")
+        'Hello!'
+    """
+    return _THOUGHT.sub("", reply, count=1).strip()
+
+
+def object_text(reply: str) -> str:
+    """Return the text of the one JSON object in a reply, with a code fence or words around it.
+
+    Where there is none, or there are several, it is the reply without thoughts.
+    """
+    if _object_ends(reply.strip(), 0) == len(reply.strip()):
+        return reply.strip()
+    text, place = without_thoughts(reply), -1
+    objects: list[str] = []
+    for _ in range(_MOST_BRACES):
+        if (place := text.find("{", place + 1)) < 0:
+            return objects[0] if len(objects) == 1 else text
+        if end := _object_ends(text, place):
+            objects.append(text[place:end])
+            place = end - 1
+    return text
+
+
+def _object_ends(text: str, place: int) -> int:
+    """Return the end of the JSON object that begins at a place; 0 where none does."""
+    try:
+        return json.JSONDecoder().raw_decode(text, place)[1] if text.startswith("{", place) else 0
+    except (ValueError, RecursionError):
+        return 0
+
+
 class ModelFailure(Exception):
     """A model gave no reply. More than six parameters: all but two are optional facts of a failure.
 
@@ -139,6 +184,7 @@ class ModelOptions:
     """Which model is asked, and how. They come from the command line and the environment, never from a suite.
 
     `environ` is for variables that a provider's own program needs. `seconds` limits one attempt at a request.
+    `prices` are the user's own.
     """
 
     model: str | None = None
@@ -147,6 +193,7 @@ class ModelOptions:
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     script: Path | None = None
     seconds: float = 120.0
+    prices: Prices = field(default_factory=dict)
 
 
 class Model(ABC):

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from agent_eval.errors import FailureKind
 from agent_eval.models.base import Model, ModelFailure, ModelReply, ModelRequest, Purpose
-from agent_eval.models.retries import Reply, Retries, Retry, limit_of, send_once
+from agent_eval.models.retries import Reply, Retries, Retry, limit_of, send_once, time_left
 
 _TICK_SECONDS = 0.2
 _SENT_AGAIN = frozenset({FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT})
@@ -118,8 +118,11 @@ class ModelClient(Model):
         """
         with self._changed:
             while self._limit.was_refused and self._in_progress >= self._limit.current():
-                # With a timeout: the limit may grow without notice.
-                self._changed.wait(_TICK_SECONDS)
+                # With a timeout: the limit may grow without notice, and the caller's time may be over.
+                rest = time_left(_TICK_SECONDS)
+                self._changed.wait(rest)
+                if rest != _TICK_SECONDS:
+                    break
             self._in_progress += 1
             self._limit.note_use(self._in_progress)
         try:

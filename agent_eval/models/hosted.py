@@ -1,7 +1,8 @@
 """Models behind a provider's SDK: what judges and simulated users ask, and the agents under test are.
 
 A server that refuses a JSON Schema is asked for any JSON object, and then in words only; one that refuses a
-parameter is asked without it. Both are remembered for each address and model, for all runs of this process,
+parameter is asked without it, and one that takes no system message finds it before the first one of the user.
+All are remembered for each address and model, for all runs of this process,
 and recorded in each reply. Any other refusal is a failure. Agents are asked as they are: nothing is learnt.
 """
 
@@ -24,8 +25,8 @@ from typing_extensions import override
 from agent_eval.errors import FailureKind, NotEvaluable, UsageError
 from agent_eval.models import base, sdk
 from agent_eval.models.base import RUNGS, Model, ModelFailure, ModelOptions, ModelReply, ModelRequest, Rung
-from agent_eval.models.retries import Reply, account_name
-from agent_eval.models.usage import NO_FACTS, AnswerFacts, cost_of
+from agent_eval.models.retries import Reply, account_name, time_left
+from agent_eval.models.usage import NO_FACTS, NO_PRICES, AnswerFacts, Prices, cost_of
 
 NO_KEY = "none"
 """Key for endpoints that need none: the SDKs insist on one."""
@@ -41,6 +42,11 @@ _SCHEMA_WORDS = re.compile(
     r"|guided_json|grammar|json_validate_failed",
     re.IGNORECASE,
 )
+_NO_SYSTEM = re.compile(
+    r"(?:system|developer) (?:role|message|prompt|instruction)s?\b.{0,40}\bnot\b|roles must alternate",
+    re.IGNORECASE,
+)
+"""How servers say that a model takes no system message, some of them as an error of their own (500)."""
 _TOO_LONG = re.compile(
     r"context[_ ]length|context window|maximum context|prompt is too long|too many (?:input )?tokens"
     r"|input is too long|exceeds? the (?:maximum|limit)|request_too_large",
@@ -108,11 +114,13 @@ class Habits:
         rung: The best form of a reply's shape that it takes.
         dropped: Parameters that it refuses.
         renamed: Parameters under another name.
+        system: Whether it takes a system message.
     """
 
     rung: Rung = "json_schema"
     dropped: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    system: bool = True
 
 
 _habits: dict[tuple[str, str, str], Habits] = {}
@@ -127,6 +135,7 @@ class HostedModel(Model):
     """
 
     account: str
+    prices: Prices = NO_PRICES
     agent_defaults: ClassVar[Mapping[str, Any]] = {}
     """Parameters of an agent that names none of its own."""
     other_names: ClassVar[Mapping[str, str]] = {}
@@ -159,7 +168,11 @@ class HostedModel(Model):
                 f"there is no key for the {cls.kind} model",
                 remedy="Set LLM_API_KEY, or name an endpoint that needs no key, as PROVIDER:MODEL@ENDPOINT.",
             )
-        return cls(options.model, base_url=options.base_url, api_key=options.api_key, seconds=options.seconds)
+        model = cls(
+            options.model, base_url=options.base_url, api_key=options.api_key, seconds=options.seconds
+        )
+        model.prices = options.prices
+        return model
 
     @abstractmethod
     def _connect(self, base_url: str | None, api_key: str) -> tuple[ModuleType, Any]:
@@ -210,7 +223,8 @@ class HostedModel(Model):
         return self._send({**self.body(question), **question.parameters}, seconds, max_bytes)
 
     def _send(self, body: Mapping[str, Any], seconds: float | None, max_bytes: int) -> Reply[Turn]:
-        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=seconds, max_bytes=max_bytes)
+        limit = time_left(seconds)
+        reply = sdk.receive(self._sdk, self.open_answer(body), seconds=limit, max_bytes=max_bytes)
         if reply.value is None:
             return reply.without_value()
         try:
@@ -244,12 +258,12 @@ class HostedModel(Model):
                     stop_reason=turn.finish,
                     model=model,
                     usage=turn.facts.usage,
-                    cost_usd=cost_of(model, turn.facts),
+                    cost_usd=cost_of(model, turn.facts, self.prices),
                     rung=rung,
                     dropped=tuple(name for name in habits.dropped if name in request.parameters),
                     seconds=time.monotonic() - began,
                 )
-            if not self._learn(reply, request, body, rung):
+            if not self._learn(reply, request, body, habits):
                 break
         raise _failure(reply)
 
@@ -263,6 +277,9 @@ class HostedModel(Model):
             for place, message in enumerate(request.messages)
         ]
         system = request.system + schema_in_words(request, rung)
+        if not habits.system:
+            system, first = "", replace(request.messages[0], parts=(system, *request.messages[0].parts))
+            messages[0] = self.message(first, is_shared=False)
         body = self.body(Question(str(request.model), messages, system))
         self.shape(body, request, rung)
         body.update(request.parameters)
@@ -271,25 +288,29 @@ class HostedModel(Model):
                 body[other] = body.pop(name)
         return {name: value for name, value in body.items() if name not in habits.dropped}
 
-    def _learn(
-        self, reply: Reply[Any], request: ModelRequest, body: Mapping[str, Any], rung: Rung | None
-    ) -> bool:
-        """Note what a refusal is about; return whether another request may succeed."""
-        if reply.failure is not FailureKind.AGENT_ERROR or _TOO_LONG.search(reply.problem):
+    def _learn(self, reply: Reply[Any], request: ModelRequest, body: Mapping[str, Any], used: Habits) -> bool:
+        """Note what the refusal of a body is about; return whether another request may succeed."""
+        takes_no_system = _NO_SYSTEM.search(reply.problem) is not None
+        if not takes_no_system and (
+            reply.failure is not FailureKind.AGENT_ERROR or _TOO_LONG.search(reply.problem)
+        ):
             return False
         words = f"{reply.problem} {sdk.refused_names(reply.received)}"
         with _habits_lock:
             habits = _habits[(self.kind, self._address, str(request.model))]
+            if takes_no_system and used.system:
+                habits.system = False
+                return True
             for name, other in self.other_names.items():
-                if name in body and _names(words, name) and (name, other) not in habits.renamed:
-                    habits.renamed += ((name, other),)
+                if name in body and _names(words, name):
+                    habits.renamed = tuple({*habits.renamed, (name, other)})
                     return True
             for name in body:
                 if name not in self.needed and _names(words, name):
                     habits.dropped += (name,)
                     return True
-            if rung is not None and rung != RUNGS[-1] and _SCHEMA_WORDS.search(words):
-                habits.rung = RUNGS[RUNGS.index(rung) + 1]
+            if request.reply_schema is not None and used.rung != RUNGS[-1] and _SCHEMA_WORDS.search(words):
+                habits.rung = RUNGS[RUNGS.index(used.rung) + 1]
                 return True
         return False
 
@@ -318,4 +339,4 @@ def _failure(reply: Reply[Any]) -> ModelFailure:
 
 
 def _names(words: str, name: str) -> bool:
-    return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w])", words) is not None
+    return re.search(rf"(?<![\w.])(?:body\.)?{re.escape(name)}(?![\w])", words) is not None

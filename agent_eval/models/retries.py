@@ -1,11 +1,13 @@
-"""Requests to agents and models: their results, who repeats them, and how many are in progress at once."""
+"""Requests to agents and models: their results, who repeats them, when they are sent, how many at once."""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -16,6 +18,31 @@ from agent_eval.errors import FailureKind
 from agent_eval.http.retry import Patience, backoff
 
 T = TypeVar("T")
+
+_deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
+
+
+@contextmanager
+def within(seconds: float | None) -> Iterator[None]:
+    """Bound all requests and waits in this block by a time from now; None for no bound of its own.
+
+    Threads of a `ThreadPool` that the block submits to are bound as well. A block within another has the
+    shorter bound.
+    """
+    end = float("inf") if seconds is None else time.monotonic() + seconds
+    token = _deadline.set(min(end, _deadline.get()))
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+def time_left(seconds: float | None = None) -> float | None:
+    """Return `seconds`, or what is left of the bound of `within` if that is less, 0.001 at least."""
+    rest = _deadline.get() - time.monotonic()
+    if rest == float("inf"):
+        return seconds
+    return max(0.001, rest if seconds is None else min(seconds, rest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +57,7 @@ class Reply(Generic[T]):
         received: What came instead of an answer, for the case's artifacts.
         block_reason: What kept the answer back, such as a content filter; None if nothing is known to have.
         delivered: Whether the request may have reached the service although there is no answer of use.
+        is_final: Whether it must not be sent again, though the infrastructure failed: it may have arrived.
     """
 
     value: T | None = None
@@ -40,6 +68,7 @@ class Reply(Generic[T]):
     received: bytes = b""
     block_reason: str | None = None
     delivered: bool = False
+    is_final: bool = False
 
     def without_value(self) -> Reply[Any]:
         """Return the same failure, typed for another kind of answer."""
@@ -89,6 +118,92 @@ class Limit(Protocol):
         ...
 
 
+class Pace:
+    """When requests to an account may be sent. All methods are safe to call from any thread.
+
+    The first few go at once; those beyond are started one after the other until answers have come, so that a
+    limit is met by few of them. After a refusal nothing is sent until the moment that the provider states,
+    and then no faster than it took requests before, pause included. Answers make it faster again, slowly.
+    """
+
+    FREE = 4
+    """Requests in progress that need not wait, as long as nothing was refused."""
+    STAGGER_SECONDS = 0.05
+    CLEAN = 32
+    """Answers after which requests are not staggered any more."""
+    UNSTATED_SECONDS = 1.0
+    """Pause after a refusal that states none; doubles for each in a row."""
+    _MARGIN, _FASTER, _ROUND = 1.05, 0.97, 10
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._epoch = 0
+        """Number of pauses. A place in the queue holds for one epoch."""
+        self._next = self._began = self._until = float("-inf")
+        self._interval = 0.0
+        self._in_progress = self._sent = self._answered = self._in_a_row = 0
+        self._window = (0.0, 0)
+        """Seconds up to the end of the last pause, and requests that were sent and not refused in them."""
+
+    def wait_for_turn(self, wait: Callable[[float], bool]) -> int | None:
+        """Wait until a request may be sent; None where `wait` returns True. Pass the result to `report`."""
+        while True:
+            epoch, seconds = self._reserve()
+            if seconds > 0 and wait(seconds):
+                return None
+            with self._lock:
+                if epoch == self._epoch:
+                    self._began = self._clock() if not self._sent and not epoch else self._began
+                    self._sent += 1
+                    self._in_progress += 1
+                    return epoch
+
+    def _reserve(self) -> tuple[int, float]:
+        with self._lock:
+            now = self._clock()
+            if self._epoch:
+                at = max(now, self._next)
+                self._next = at + self._interval
+            elif self._in_progress < self.FREE or self._answered >= self.CLEAN:
+                at = now
+            else:
+                at = self._next = max(now, self._next + self.STAGGER_SECONDS)
+            return self._epoch, at - now
+
+    def report(self, epoch: int, *, refused: bool, asked_wait: float | None, chance: float) -> None:
+        """Note the result of a request that was sent in `epoch`; `chance` (0 to 1) spreads what follows."""
+        with self._lock:
+            self._in_progress -= 1
+            if not refused:
+                self._answered += 1
+                if epoch == self._epoch:
+                    self._in_a_row = 0
+                    if self._answered % self._ROUND == 0:
+                        self._interval *= self._FASTER
+                return
+            now = self._clock()
+            is_new = epoch == self._epoch
+            if asked_wait is None:
+                asked_wait = self.UNSTATED_SECONDS * 2 ** min(self._in_a_row, 6) if is_new else 0.0
+            until = max(self._until, now + asked_wait)
+            if is_new:
+                self._window = (until - self._began, self._sent - 1)
+                self._epoch, self._sent, self._answered = self._epoch + 1, 0, 0
+                self._in_a_row += 1
+            else:  # of the same burst
+                self._window = (self._window[0] + until - self._until, self._window[1] - 1)
+            measured = self._MARGIN * self._window[0] / max(1, self._window[1])
+            known = self._interval
+            if self._epoch == 1:
+                self._interval = measured
+            elif is_new:
+                self._interval = min(max(measured, 1.1 * known), 1.5 * known)
+            if is_new or until > self._until:
+                self._next = until + chance * self._interval
+                self._began = self._until = until
+
+
 class AdaptiveLimit(Limit):
     """Grows while requests succeed and all places are taken; shrinks when a provider limits the rate.
 
@@ -112,6 +227,7 @@ class AdaptiveLimit(Limit):
         self._doubling = True
         self._cool_until = float("-inf")
         self._lock = threading.Lock()
+        self.pace = Pace(clock)
 
     @override
     def current(self) -> int:
@@ -184,7 +300,8 @@ class Retries:
     Implements `reply.Retry`.
 
     Attributes:
-        limit: Receives the result of every request; None if the limit does not adapt.
+        limit: Says when requests of the account may be sent, and receives the result of each; None without
+            an account.
         chance: Returns a number from 0 to 1, which spreads the retries of threads that failed together.
         wait: Waits for that many seconds; returns True if the run stopped meanwhile.
     """
@@ -199,14 +316,23 @@ class Retries:
 
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         """Send until the infrastructure does not fail, or patience ends; return the number of repetitions."""
-        waited, attempt = 0.0, 1
+        waited, attempt, refusal = 0.0, 1, None
         while True:
+            turn = 0 if self.limit is None else self.limit.pace.wait_for_turn(self._ends_before)
+            if turn is None:
+                problem = (
+                    refusal.problem if refusal is not None else "was not asked in the time that was left"
+                )
+                ended = Reply[T](failure=FailureKind.INFRASTRUCTURE, problem=problem, rate_limited=True)
+                return ended, attempt - 1
             sent = send()
             if self.limit is not None:
-                self.limit.report(
-                    failed=sent.is_infrastructure, refused=sent.rate_limited, asked_wait=sent.asked_wait
-                )
-            if not sent.is_infrastructure or attempt >= self.patience.attempts:
+                refused, asked_wait = sent.rate_limited, sent.asked_wait
+                self.limit.pace.report(turn, refused=refused, asked_wait=asked_wait, chance=self.chance())
+                self.limit.report(failed=sent.is_infrastructure, refused=refused, asked_wait=asked_wait)
+            if refusal is not None and sent.failure is FailureKind.TIMEOUT:  # it had what the waits left
+                return replace(sent, failure=FailureKind.INFRASTRUCTURE, problem=refusal.problem), attempt - 1
+            if not sent.is_infrastructure or sent.is_final or attempt >= self.patience.attempts:
                 return sent, attempt - 1
             seconds = sent.asked_wait
             if seconds is None:
@@ -214,8 +340,16 @@ class Retries:
             waited += seconds
             if seconds > self.patience.longest_wait or waited > self.patience.total_wait:
                 return sent, attempt - 1
-            if (self.wait or self.stopping.wait)(seconds):
+            is_paced = self.limit is not None and sent.rate_limited
+            if not is_paced and self._ends_before(seconds):
                 return sent, attempt - 1
-            attempt += 1
+            attempt, refusal = attempt + 1, sent
             with self._lock:
                 self.count += 1
+
+    def _ends_before(self, seconds: float) -> bool:
+        """Wait; tell whether the run, or the time of the request, ended before that."""
+        rest = time_left(seconds)
+        if rest is not None and rest < seconds:
+            return True
+        return (self.wait or self.stopping.wait)(seconds)

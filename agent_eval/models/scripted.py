@@ -185,5 +185,5 @@ def _reply(answer: ScriptedAnswer) -> ModelReply:
         stop_reason=answer.stop_reason or _STOP_REASONS.get(answer.fault or "", "stop"),
         model=NAME,
         usage=TokenUsage(**counts) if counts else None,
-        cost_usd=answer.cost_usd,
+        cost_usd=answer.cost_usd or 0.0,
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from agent_eval.contracts import TokenUsage
+from agent_eval.errors import UsageError
 
 RESPONSE_ID = "gen_ai.response.id"
 """Attribute of an event: the provider's id of the answer."""
@@ -192,8 +194,51 @@ def price_of(model: str, tokens: Mapping[str, int], at: datetime = NEWEST) -> Fr
     return Fraction(Decimal(price.total_price))
 
 
-def cost_of(model: str | None, facts: AnswerFacts) -> float | None:
-    """Return the cost of a reply: what its server reports, else by today's price; None where unknown."""
+Prices = Mapping[str, tuple[Fraction, Fraction]]
+"""The user's own prices of input and output, in US dollars a token, by the name of the model or its begin."""
+
+NO_PRICES: Prices = MappingProxyType({})
+
+
+def read_prices(stated: Iterable[str]) -> Prices:
+    """Read prices that are written as `MODEL=INPUT/OUTPUT`, in US dollars for a million tokens.
+
+    Raises:
+        UsageError: One is not written so.
+
+    Example:
+        >>> read_prices(["small=0.25/2"])["small"][1] * 1_000_000
+        Fraction(2, 1)
+    """
+    prices = {}
+    for text in stated:
+        match = _PRICE.fullmatch(text.strip())
+        if match is None:
+            raise UsageError(
+                f"the price {text!r} cannot be read",
+                remedy="Write it as MODEL=INPUT/OUTPUT, in US dollars for a million tokens: small=0.25/2.",
+                field="price",
+            )
+        prices[match[1]] = (Fraction(match[2]) / 1_000_000, Fraction(match[3]) / 1_000_000)
+    return prices
+
+
+_PRICE = re.compile(r"(\S+)=(\d{1,9}(?:\.\d{1,9})?)/(\d{1,9}(?:\.\d{1,9})?)", re.ASCII)
+
+
+def own_price(model: str, tokens: Mapping[str, float], prices: Prices) -> Fraction | None:
+    """Price tokens by the user's own prices, cached ones as any other; None where there is none."""
+    name = max((name for name in prices if model.startswith(name)), key=len, default=None)
+    if name is None:
+        return None
+    of_input, of_output = prices[name]
+    return of_input * Fraction(tokens.get("input_tokens", 0)) + of_output * Fraction(
+        tokens.get("output_tokens", 0)
+    )
+
+
+def cost_of(model: str | None, facts: AnswerFacts, prices: Prices = NO_PRICES) -> float | None:
+    """Return the cost of a reply: what its server reports, else by own or published price; None: unknown."""
     usage = facts.usage
     if facts.cost_usd is not None:
         return facts.cost_usd
@@ -205,5 +250,7 @@ def cost_of(model: str | None, facts: AnswerFacts) -> float | None:
         "cache_read_tokens": usage.cached_tokens,
         "cache_write_tokens": usage.cache_write_tokens,
     }
-    price = price_of(model, {name: int(count) for name, count in counts.items() if count is not None})
+    tokens = {name: int(count) for name, count in counts.items() if count is not None}
+    price = own_price(model, tokens, prices)
+    price = price_of(model, tokens) if price is None else price
     return None if price is None else float(price)

@@ -11,7 +11,7 @@ from agent_eval.contracts.registry import Approval
 from agent_eval.errors import InvalidInput, NotEvaluable, UsageError
 from agent_eval.evidence.reader import Pack
 from agent_eval.operations.compare import compared
-from agent_eval.operations.packs import open_run
+from agent_eval.operations.packs import open_run, paired
 from agent_eval.registry.baselines import promote_baseline, resolve_baseline
 from agent_eval.registry.store import RegistryStore
 
@@ -110,7 +110,7 @@ def changes(store: RegistryStore, name: str, run: Path, *, at: str) -> Blessing:
     registered.check(before.manifest_sha256)
     refuse_unfit(after)
     comparison = compared(before, after, generated_at=at, with_traces=False)
-    differences = tuple(differences_of(comparison, before, after))
+    differences = tuple(differences_of(comparison, paired(before, after), after))
     identity = digest([before.manifest_sha256, after.manifest_sha256, list(map(asdict, differences))])
     return Blessing(
         name, after.config.run_id, before.config.dataset_id, differences, identity[:DIGEST_LENGTH]

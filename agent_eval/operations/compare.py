@@ -24,6 +24,7 @@ from agent_eval.operations.packs import (
     DEFAULT_PATH_IN_PACK,
     ReadComparison,
     pack_around,
+    paired,
     path_in_pack,
     view,
 )
@@ -101,7 +102,7 @@ def compared(
     allow_incompatible: bool = False,
     with_traces: bool = True,
 ) -> Comparison:
-    """Compare two verified packs.
+    """Compare two verified packs; cases that only their ids tell apart are `paired`.
 
     `with_traces` tells whether to describe how the behaviour of cases changed; a decision does not need it.
 
@@ -109,6 +110,7 @@ def compared(
         IncompatibleRuns: The runs are of different datasets.
         NothingMeasured: A run has no case, or the runs share none that was to be compared.
     """
+    before = paired(before, after)
     return compare(
         view(before),
         view(after),

@@ -7,9 +7,12 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from agent_eval.contracts import TokenUsage
 from agent_eval.contracts.aui import AuiTest, LlmEvaluation
+from agent_eval.engine.usage import AGENT, JUDGES, USERS
 from agent_eval.errors import InvalidInput
 from agent_eval.models.catalog import DEFAULT_PROVIDER, MODELS
+from agent_eval.models.usage import AnswerFacts, Prices, cost_of, read_prices
 from agent_eval.suites.aui import AuiDocument
 from agent_eval.suites.aui_faults import KEY_VARIABLE
 from agent_eval.suites.reader import open_suite
@@ -33,6 +36,7 @@ def plan_suite(
     provider: str = DEFAULT_PROVIDER,
     llm_model: str | None = None,
     key_variables: Collection[str] = (KEY_VARIABLE,),
+    prices: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Plan a run of a suite of conversations; returns what the command prints.
 
@@ -43,9 +47,11 @@ def plan_suite(
         tags: Tags of which the only tests have one; all when empty.
         llm_model: None for the suite's model, else the provider's default.
         key_variables: Environment variables that the suite may name for its key.
+        prices: The user's own prices, as `models.usage.read_prices` reads them.
 
     Raises:
         InvalidInput: The suite has faults, or is one of cases.
+        UsageError: A price cannot be read.
         NothingMeasured: No test has such a name and such a tag.
     """
     source = open_suite(suite)
@@ -68,7 +74,6 @@ def plan_suite(
         strict.update(test["strict"])
     criteria = sum(test["criteria"] for test in planned)
     by_model = sum(test["simulated"] + test["padding"] for test in planned)
-    price = _price(planned, model)
     return {
         "suite": document.suite.name,
         "agent": f"aui:{document.suite.agentId}",
@@ -80,7 +85,8 @@ def plan_suite(
         # Conversations may end early.
         "agent_calls_at_most": loops * sum(test["turns"] for test in planned),
         "model_calls": {"judge": loops * criteria, "simulate_at_most": loops * by_model},
-        "estimated_cost_usd_at_most": None if price is None else round(loops * price, 4),
+        # What the agent costs is between its owner and AUI.
+        "estimated_costs_usd_at_most": {AGENT: None, **_costs(planned, loops, model, read_prices(prices))},
     }
 
 
@@ -100,18 +106,24 @@ def _planned(test: AuiTest) -> dict[str, Any]:
     }
 
 
-def _price(tests: Sequence[dict[str, Any]], model: str) -> float | None:
-    """Estimate what the calls of one loop cost, if every conversation has all its turns; None if unknown."""
-    from agent_eval.models.usage import price_of
-
-    read = written = 0
+def _costs(
+    tests: Sequence[dict[str, Any]], loops: int, model: str, prices: Prices
+) -> dict[str, float | None]:
+    """Estimate what judging and simulating cost, if every conversation has all its turns; None if unknown."""
+    judged = simulated = read_by_judge = read_by_user = 0
     for test in tests:
-        conversation = test["turns"] * TOKENS_OF_TURN
-        simulated = test["simulated"] + test["padding"]
-        read += test["criteria"] * (TOKENS_OF_PROMPT + conversation)
-        read += simulated * (TOKENS_OF_PROMPT + conversation // 2)
-        written += test["criteria"] * TOKENS_OF_JUDGEMENT + simulated * TOKENS_OF_MESSAGE
-    if not read:
-        return 0.0
-    price = price_of(model, {"input_tokens": read, "output_tokens": written})
-    return None if price is None else float(price)
+        conversation, written = test["turns"] * TOKENS_OF_TURN, test["simulated"] + test["padding"]
+        judged += test["criteria"]
+        simulated += written
+        read_by_judge += test["criteria"] * (TOKENS_OF_PROMPT + conversation)
+        read_by_user += written * (TOKENS_OF_PROMPT + conversation // 2)
+
+    def cost(read: int, written: int) -> float | None:
+        tokens = TokenUsage(input_tokens=loops * read, output_tokens=loops * written)
+        price = cost_of(model, AnswerFacts(usage=tokens), prices) if read else 0.0
+        return None if price is None else round(price, 4)
+
+    return {
+        JUDGES: cost(read_by_judge, judged * TOKENS_OF_JUDGEMENT),
+        USERS: cost(read_by_user, simulated * TOKENS_OF_MESSAGE),
+    }

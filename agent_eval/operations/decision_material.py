@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from agent_eval.contracts import CaseResultRow, Comparison, Outcome, definition_of, digest
+from agent_eval.contracts import CaseResultRow, Comparison, Outcome
 from agent_eval.contracts.history import RunRecord
 from agent_eval.contracts.registry import Waiver
 from agent_eval.contracts.reruns import CaseReruns, Rerun, Reruns, Side
@@ -19,7 +19,7 @@ from agent_eval.evidence.reader import Pack
 from agent_eval.gate.procedure import Counts, Material
 from agent_eval.history.records import DEFINITION_LENGTH, case_record, decode_used, record_of
 from agent_eval.operations.judged_twice import judge_twice
-from agent_eval.operations.packs import decision_in, listed_digests
+from agent_eval.operations.packs import decision_in, listed_digests, paired
 from agent_eval.storage.files import sha256_bytes
 from agent_eval.text.escape import one_line
 
@@ -61,11 +61,17 @@ def counts_of(
     own = record_of(candidate)
     if baseline is None:
         return Counts(own=own, main=main, newest=newest)
-    names = _renamed(baseline, candidate)
+    by_new_ids, definitions = paired(baseline, candidate), baseline.index_by_id()
+    names = {
+        stored: _Name(
+            now, definitions[stored]["definition_digest"][:DEFINITION_LENGTH], after[:DEFINITION_LENGTH]
+        )
+        for now, stored, after in by_new_ids.renamed()
+    }
     return Counts(
         own=own,
         main=[_with_names(run, names) for run in main],
-        baseline=_with_names(baseline_record(baseline, candidate), names),
+        baseline=baseline_record(by_new_ids, candidate),
         newest=_with_names(newest, names) if newest is not None else None,
     )
 
@@ -80,33 +86,6 @@ def baseline_record(before: Pack, after: Pack) -> RunRecord:
         definition = todays[case_id]["definition_digest"]
         record.cases[case_id] = case_record(row, {**index[case_id], "definition_digest": definition})
     return record
-
-
-def _renamed(before: Pack, after: Pack) -> dict[str, _Name]:
-    """Match the cases that only one run has by what they ask and expect; by the name before."""
-    sides = before.index_by_id(), after.index_by_id()
-    gone, new = sides[0].keys() - sides[1].keys(), sides[1].keys() - sides[0].keys()
-    if not gone or not new:
-        return {}
-    old_names, new_names = _by_definition(before, gone), _by_definition(after, new)
-    return {
-        old: _Name(
-            new_names[key],
-            sides[0][old]["definition_digest"][:DEFINITION_LENGTH],
-            sides[1][new_names[key]]["definition_digest"][:DEFINITION_LENGTH],
-        )
-        for key, old in old_names.items()
-        if key in new_names
-    }
-
-
-def _by_definition(pack: Pack, case_ids: set[str]) -> dict[str, str]:
-    """Ids of cases by the digest of their definition without the id; two that are alike match nothing."""
-    names_by_key: dict[str, list[str]] = {}
-    for case_id in sorted(case_ids):
-        definition = definition_of(pack.raw_trajectory(case_id))
-        names_by_key.setdefault(digest({**definition, "case_id": None}), []).append(case_id)
-    return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
 
 
 def _with_names(run: RunRecord, names: Mapping[str, _Name]) -> RunRecord:

@@ -13,6 +13,7 @@ from typing import IO, Any
 from agent_eval.contracts import SCHEMA_VERSION
 from agent_eval.errors import AgentEvalError, InvalidInput, NothingMeasured, UsageError
 from agent_eval.evidence.derived import is_pack
+from agent_eval.evidence.index import INPUT_TOKEN_ATTRIBUTES, OUTPUT_TOKEN_ATTRIBUTES
 from agent_eval.evidence.reader import Pack
 from agent_eval.importers.assembly import Assembly
 from agent_eval.importers.cases import CaseIds, make_case
@@ -48,6 +49,7 @@ class ImportRequest:
         format: Name of the format; `auto` recognises each record's.
         dataset_id: Id of the suite; None for the name of the first input.
         group_by: Path of the field whose value groups records; None to go by their ids.
+        id_from: Path of the field whose value is the case's id; None for the source's.
         expect: File of expected outputs and labels by id.
         strict: Whether to refuse what would lose something.
         diagnostics_out: Written as JSON Lines.
@@ -60,9 +62,23 @@ class ImportRequest:
     dataset_id: str | None = None
     case_prefix: str | None = None
     group_by: str | None = None
+    id_from: str | None = None
     expect: Path | None = None
     strict: bool = False
     diagnostics_out: Path | None = None
+
+
+def _tokens_of(event: Mapping[str, Any]) -> dict[str, int]:
+    """Read the tokens that an event states, in `usage` or in the attributes that a pack's index reads."""
+    usage, attributes = event.get("usage") or {}, event.get("attributes") or {}
+    places = {"input_tokens": INPUT_TOKEN_ATTRIBUTES, "output_tokens": OUTPUT_TOKEN_ATTRIBUTES}
+    tokens = {}
+    for name in _TOKENS:
+        stated = [usage.get(name), *(attributes.get(place) for place in places.get(name, ()))]
+        figure = next((value for value in stated if type(value) in (int, float)), None)
+        if figure is not None:
+            tokens[name] = int(figure)
+    return tokens
 
 
 @dataclass
@@ -102,10 +118,7 @@ class Contents:
                     self.tools[str(event.get("tool") or "")] += 1
                 if isinstance(event.get("model"), str):
                     self.models[event["model"]] += 1
-                usage = event.get("usage") or {}
-                self.tokens.update(
-                    {name: int(usage[name]) for name in _TOKENS if isinstance(usage.get(name), int | float)}
-                )
+                self.tokens.update(_tokens_of(event))
 
     def numbers(self) -> dict[str, int]:
         """Return how many cases, events, calls, results and errors there are."""
@@ -183,12 +196,12 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
         family = family_of(request.format, request.family)
     else:
         family = request.family or _recognised_family(request.inputs)[0]
-    recogniser = Recogniser(load(family, request.format), family)
+    recogniser = Recogniser(load(family, request.format), family, named=request.format != AUTO)
     dataset_id = redactor.redact_text(request.dataset_id or _name_of(request.inputs))
     prefix = redactor.redact_text(request.case_prefix or "")
     totals = Contents()
     ids = CaseIds()
-    with Assembly(recogniser, diagnostics, group_by=request.group_by) as assembly:
+    with Assembly(recogniser, diagnostics, group_by=request.group_by, id_from=request.id_from) as assembly:
         for record, encoded in read_records(request.inputs, diagnostics, recogniser.is_one_record):
             assembly.add(record, encoded)
         maker = _CaseMaker(assembly, diagnostics, redactor, lambda wanted: ids.unique(f"{prefix}{wanted}"))
@@ -198,7 +211,8 @@ def _import(request: ImportRequest, diagnostics: Diagnostics, redactor: Redactor
                 expectations.report_unused(diagnostics)
             if not totals.cases:
                 first = diagnostics.entries[0] if diagnostics.entries else None
-                reason = "the inputs hold no record" if first is None else f"{first.record}: {first.reason}"
+                empty = "no message, call or result" if recogniser.recognised else "no record"
+                reason = f"the inputs hold {empty}" if first is None else f"{first.record}: {first.reason}"
                 raise NothingMeasured(
                     f"nothing could be imported: {reason}",
                     remedy="Name the format of the export, or see --diagnostics-out for every record.",

@@ -121,6 +121,7 @@ class ModelAccess:
         from agent_eval.models.base import ModelOptions
         from agent_eval.models.catalog import open_model
         from agent_eval.models.client import ModelClient
+        from agent_eval.models.usage import read_prices
 
         spec = self.spec
         options = ModelOptions(
@@ -129,6 +130,7 @@ class ModelAccess:
             api_key=llm_key(spec, self._environ),
             environ=self._environ,
             script=spec.script,
+            prices=read_prices(spec.prices),
         )
         return ModelClient(open_model(spec.provider, options))
 

@@ -19,6 +19,7 @@ from agent_eval.engine.cluster import Cluster, refuse_other_versions
 from agent_eval.engine.journaled_suite import FinishedTrial, TrialNumber, record_trial
 from agent_eval.engine.shard import JudgePlan
 from agent_eval.engine.trial import TrialPlan
+from agent_eval.engine.usage import Price
 from agent_eval.errors import UsageError
 from agent_eval.judges.base import ask_models
 from agent_eval.models.retries import Retries
@@ -40,6 +41,7 @@ class RemoteTrials:
     attempt_limits: AttemptLimits
     limits: TrialLimits
     plan: JudgePlan
+    price: Price
     redactor: Redactor
     clock: Mapping[str, str]
     run: str = field(default_factory=secrets.token_hex)
@@ -57,6 +59,7 @@ class RemoteTrials:
             share_expected_output=self.agent.share_expected_output,
             retry=Retries(),
             clocks=clock.clocks(self.clock),
+            price=self.price,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any, Literal, TypeVar
 from pydantic import ValidationError
 
 from agent_eval.comparison.facts import RunView
-from agent_eval.contracts import Comparison, Contract, ExecutionConfig, GateDecision, RunConfig
+from agent_eval.contracts import (
+    Comparison,
+    Contract,
+    ExecutionConfig,
+    GateDecision,
+    RunConfig,
+    asked_digest,
+    definition_digest,
+)
 from agent_eval.errors import AgentEvalError, InvalidInput, InvalidPack, UsageError
 from agent_eval.evidence import layout
 from agent_eval.evidence.archive import compact, expand, refuse_no_archive
@@ -58,6 +67,42 @@ def open_to_show(path: Path) -> Pack:
 def to_show(pack: Pack) -> Pack:
     """Read a verified pack without secrets."""
     return RedactedPack(pack, redactor_for(os.environ))
+
+
+def paired(before: Pack, after: Pack) -> Pack:
+    """Read a baseline with the candidate's ids for cases that only their ids tell apart.
+
+    Frameworks give each run an id of its own. Of the cases whose id one run alone has, those of equal
+    definitions are the same, then those of equal inputs; of cases that are alike in one run, none is.
+    """
+    old, new = before.index_by_id().keys(), after.index_by_id().keys()
+    sides = (before, old - new), (after, new - old)
+    if before.manifest.dataset_id != after.manifest.dataset_id or not (sides[0][1] and sides[1][1]):
+        return before
+    names: dict[str, str] = {}
+    for key_of in (_definition_without_id, _input_key):
+        by_key = [
+            _unique(pack, case_ids - names.keys() - {*names.values()}, key_of) for pack, case_ids in sides
+        ]
+        names |= {name: by_key[1][key] for key, name in by_key[0].items() if key in by_key[1]}
+    return before.under_names(names) if names else before
+
+
+def _unique(pack: Pack, case_ids: Set[str], key_of: Callable[[dict[str, Any]], str | None]) -> dict[str, str]:
+    """Find the ids of cases by a key that no other of them has."""
+    names_by_key: dict[str, list[str]] = {}
+    for case_id in pack.case_ids():
+        if case_id in case_ids and (key := key_of(pack.raw_trajectory(case_id))) is not None:
+            names_by_key.setdefault(key, []).append(case_id)
+    return {key: alike[0] for key, alike in names_by_key.items() if len(alike) == 1}
+
+
+def _definition_without_id(case: dict[str, Any]) -> str:
+    return definition_digest({**case, "case_id": None})
+
+
+def _input_key(case: dict[str, Any]) -> str | None:
+    return asked_digest(case) if case.get("input") or case.get("turns") else None
 
 
 def path_in_pack(run: Path, name: Path) -> Path:
@@ -107,6 +152,7 @@ def view(pack: Pack) -> RunView:
         manifest_sha256=pack.manifest_sha256,
         index=pack.index_by_id(),
         results=pack.results_by_id(),
+        other_ids={name.case_id: name.stored for name in pack.renamed()},
     )
 
 

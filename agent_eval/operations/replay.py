@@ -120,8 +120,9 @@ def _summaries(
             tally.add_row(row)
         # What no judge looks at follows from cases and judges; older packs do not say.
         tally.fields_not_judged.clear()
+        tally.nearly_forbidden.clear()
         tally.answers_not_checked = 0
-        tally.judging.clear()  # kept rulings cost nothing the second time
+        tally.models.clear()  # kept rulings cost nothing the second time
     first, second = (tally.summary(config.run_id, config.dataset_id) for tally in tallies)
     return first, second
 

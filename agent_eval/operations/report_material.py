@@ -19,6 +19,7 @@ from agent_eval.operations.packs import (
     comparison_file,
     open_to_show,
     pack_around,
+    paired,
     parse_decision,
     read_comparison,
     read_decision,
@@ -73,8 +74,13 @@ def material_of(source: Path) -> ReportMaterial:
     """
     if source.is_dir() or not source.name.endswith(".json"):
         return run_material(source)
-    decision = source.with_name(DECISION_NAME)
-    return with_packs(comparison_material(source, decision=decision if decision.exists() else None), source)
+    return with_packs(comparison_material(source, decision=decision_beside(source)), source)
+
+
+def decision_beside(comparison: Path) -> Path | None:
+    """Find the decision of `gate` in the directory of a comparison; None where there is none."""
+    decision = comparison.with_name(DECISION_NAME)
+    return decision if decision.exists() else None
 
 
 def run_material(path: Path, *, decision: Path | None = None) -> ReportMaterial:
@@ -144,7 +150,7 @@ def with_packs(
     return replace(
         material,
         candidate_pack=now,
-        baseline_pack=before,
+        baseline_pack=paired(before, now) if before is not None and now is not None else before,
         place=place,
         missing=tuple(
             f"The evidence of the {side} is not at hand, so its steps are not shown; --{side} names it."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from agent_eval.agents.base import Agent, AgentOptions
@@ -26,6 +27,7 @@ from agent_eval.engine.progress import RunProgress
 from agent_eval.engine.scoring import score_suite
 from agent_eval.engine.shard import JudgePlan, written_config
 from agent_eval.engine.trial import TrialPlan
+from agent_eval.engine.usage import priced
 from agent_eval.errors import (
     NotEvaluable,
     NothingMeasured,
@@ -37,6 +39,7 @@ from agent_eval.evidence.reader import Pack
 from agent_eval.judges.base import NoModel
 from agent_eval.judges.catalog import DEFAULT_JUDGES
 from agent_eval.models.retries import Retries
+from agent_eval.models.usage import read_prices
 from agent_eval.operations import clock
 from agent_eval.operations.agent_setup import (
     agent_options,
@@ -156,6 +159,7 @@ def run_agent(
                 clocks=clock.clocks(environ),
                 commands=commands,
                 simulation=simulation,
+                price=partial(priced, read_prices(spec.judging.llm.prices)),
             )
             closed = closing(commands) if commands is not None else nullcontext()
             with cluster_of(spec.judging) as cluster, closed, kept_replies(run.plan, run.redactor):
@@ -232,6 +236,7 @@ class _PreparedRun:
                 attempt_limits=trial.attempt_limits,
                 limits=trial.limits,
                 plan=self.plan,
+                price=trial.price,
                 redactor=self.redactor,
                 clock={name: self.environ[name] for name in clock.CLOCK_VARIABLES if name in self.environ},
             )
@@ -295,13 +300,13 @@ def _executed(
             SUPERVISORS.end_children()
             raise RunInterrupted(f"{reason} before any case was done") from nothing
         raise
-    if done.interrupted:
+    if done.stopped:
         SUPERVISORS.end_children()
-        if is_complete_pack(pack):
-            raise RunInterrupted(
-                f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
-                f"complete pack of an earlier run at {pack} was left as it is"
-            )
+    if done.interrupted and is_complete_pack(pack):
+        raise RunInterrupted(
+            f"{done.stopped}; {done.progress.done:,} of {done.progress.total:,} trials were run, and the "
+            f"complete pack of an earlier run at {pack} was left as it is"
+        )
     return done
 
 

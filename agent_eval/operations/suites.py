@@ -1,19 +1,22 @@
-"""Write suites: in another schema version (`schema migrate`), or generated (`generate`)."""
+"""Find what judges refuse in a suite; write suites in another schema version, or generated ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent_eval.contracts import SCHEMA_VERSION
+from agent_eval.contracts import SCHEMA_VERSION, Case
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.judges.base import Judge, quoted
+from agent_eval.judges.catalog import DEFAULT_JUDGES, judges_of_metadata, load_judges, validate_case
 from agent_eval.storage.atomic import write_file
 from agent_eval.storage.json import dumps
 from agent_eval.suites.migrate import migrate_to
 from agent_eval.suites.reader import read_payload
-from agent_eval.suites.validate import ValidationReport, validate_suite
+from agent_eval.suites.validate import Check, ValidationReport, validate_suite
 from agent_eval.text.escape import shell_word
 
 if TYPE_CHECKING:
@@ -39,6 +42,35 @@ class Migration:
             "schema_version": self.version,
             "validation": self.validation.to_json(),
         }
+
+
+def refused_by_judges(case: Case) -> Iterator[Check]:
+    """Find what judges refuse in a case, as a check of `validate_suite`.
+
+    What those of a run that names none refuse is an error. What others that read the case's metadata would
+    refuse is a warning, since it may be there for something else.
+    """
+    judges, of_metadata = _judges()
+    others = [judge for member, judge in of_metadata if case.metadata.get(member) is not None]
+    faults = set()
+    for judge in (*judges, *others):
+        try:
+            validate_case([judge], case)
+        except UsageError:
+            continue  # it has no model here
+        except InvalidInput as error:
+            words = error.message.removeprefix(f"case {quoted(case.case_id)}: ")
+            if words in faults:
+                continue  # two judges read this
+            faults.add(words)
+            if is_warning := judge not in judges:
+                words += f", which a run with the judge {judge.judge_id} refuses"
+            yield not is_warning, (str(error.details.get("field") or ""), words, error.remedy)
+
+
+@cache
+def _judges() -> tuple[list[Judge], list[tuple[str, Judge]]]:
+    return load_judges(DEFAULT_JUDGES), judges_of_metadata()
 
 
 def migrate_suite(source: Path, target: Path, version: str = SCHEMA_VERSION) -> Migration:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent_eval.contracts import CaseResultRow, Outcome, RunSummary
-from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT
-from agent_eval.errors import FailureKind, NotEvaluable
+from agent_eval.contracts.verdict import EXECUTION, WITHOUT_VERDICT, row_fault
+from agent_eval.errors import FailureKind, Fault, NotEvaluable
 from agent_eval.evidence.reader import Pack, open_pack
 from agent_eval.gate.decide import why_unjudged_trials
 from agent_eval.judges.base import ended_without_verdict
@@ -21,6 +21,7 @@ _NOT_REACHED = frozenset({FailureKind.INFRASTRUCTURE.value, FailureKind.ENVIRONM
 
 CHECK_THE_AGENT = "Check how the agent is started or where it is; the evidence has each error."
 RECORD_TRACES = "Record traces in the suite, or name the agent to run (`agent`); the evidence has each error."
+CHECK_THE_JUDGE = "Check the judge's key, address and quota, then run again; the evidence has each error."
 CHECK_THE_RUN = "The evidence has each error; run the agent again, or name judges that can judge it."
 
 
@@ -37,6 +38,12 @@ def why_unjudged(name: str, summary: RunSummary, results: Iterable[CaseResultRow
     [(reason, number)] = reasons.most_common(1)
     affected = "" if number == summary.total_cases else f" (in {of_all(number, summary.total_cases, 'case')})"
     return f"No case of `{one_line(name, limit=_REASON_LIMIT)}` could be judged: {reason}{affected}."
+
+
+def remedy_for(results: Iterable[CaseResultRow], otherwise: str) -> str:
+    """Choose what to do about a run that judged nothing: mend the judges where it is their fault."""
+    faults = Counter(row_fault(row) for row in results)
+    return CHECK_THE_JUDGE if faults.most_common(1)[0][0] is Fault.JUDGE else otherwise
 
 
 def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | None:
@@ -59,12 +66,15 @@ def why_ended(summary: RunSummary, results: Iterable[CaseResultRow]) -> str | No
 def refuse_unjudged(where: Path, summary: RunSummary, *, name: str, remedy: str) -> None:
     """Refuse a run that judged no case, or lost too many trials. Its pack stays, with every error.
 
+    `remedy` is what to do where it is not the judges' fault.
+
     Raises:
         NotEvaluable: No case could be judged, and why most could not; or too many trials could not be.
     """
     if _is_unjudged(summary):
-        why = why_unjudged(name, summary, open_pack(where).results())
-        raise NotEvaluable(why, remedy=remedy, file=name)
+        pack = open_pack(where)
+        why = why_unjudged(name, summary, pack.results())
+        raise NotEvaluable(why, remedy=remedy_for(pack.results(), remedy), file=name)
     if lost := why_unjudged_trials(summary):
         first, *to_do = lost
         raise NotEvaluable(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,7 +34,8 @@ class ThreadPool(Executor):
     @override
     def submit(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
-        self._work.put((future, lambda: function(*args, **kwargs)))
+        context = copy_context()  # with the caller's time limit
+        self._work.put((future, lambda: context.run(function, *args, **kwargs)))
         if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
             thread = threading.Thread(target=self._serve, name="waits", daemon=True)
             self._threads.append(thread)

@@ -1,13 +1,40 @@
-"""Build blocks of markdown: tables, lists, figures."""
+"""Names, tables and figures, as every renderer writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from agent_eval.contracts import Metric
-from agent_eval.text.escape import code_span
+from agent_eval.text.escape import code_span, one_line
 from agent_eval.text.numbers import differing, distance, percent
+
+NAMED = 3
+"""Most cases that a sentence names."""
+_NAME_LIMIT = 120
+
+
+def code(name: str, *, limit: int = _NAME_LIMIT) -> str:
+    """Set a name in backticks, whatever it holds, for a sentence that is escaped where it is shown.
+
+    Example:
+        >>> code("a`b"), code("")
+        ('`a´b`', '`∅`')
+    """
+    return f"`{one_line(name, limit=limit).replace('`', '´').strip() or '∅'}`"
+
+
+def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
+    """List the first ids as code and the number of the others.
+
+    Example:
+        >>> named(["a", "b"]), named(["a", "b", "c", "d"], most=2)
+        ('`a` and `b`', '`a`, `b` and 2 more')
+    """
+    more = len(case_ids) - most
+    names = [code(case_id) for case_id in case_ids[:most]]
+    if more > 0:
+        return f"{', '.join(names)} and {more:,} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def document(blocks: Iterable[str]) -> str:
@@ -20,8 +47,7 @@ def table(header: Sequence[str], align: Sequence[str], rows: Iterable[Sequence[s
 
     `align` has `:--`, `--:` or `:-:` for each column.
     """
-    lines = [header, align, *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, align, *rows))
 
 
 def bullets(items: Iterable[str]) -> str:
@@ -40,22 +66,6 @@ def folded(title: str, blocks: Iterable[str]) -> str:
     return "\n\n".join([f"<details>\n<summary>{title}</summary>", *inside, "</details>"])
 
 
-Alert = Literal["NOTE", "TIP", "IMPORTANT", "WARNING", "CAUTION"]
-
-
-def alert(kind: Alert, paragraphs: Iterable[str], *, boxes: bool) -> str:
-    """Set paragraphs in a coloured alert box; as a plain quote where the platform has none.
-
-    Paragraphs are markdown without a fence. Empty ones are left out; of nothing there is no box.
-    """
-    inside = [paragraph for paragraph in paragraphs if paragraph]
-    if not inside:
-        return ""
-    first = [f"[!{kind}]\n{inside[0]}"] if boxes else inside[:1]
-    lines = "\n\n".join([*first, *inside[1:]]).splitlines()
-    return "\n".join(f"> {line}".rstrip() for line in lines)
-
-
 def names(identifiers: Sequence[str], *, most: int, limit: int) -> str:
     """List identifiers as code, `and N more` when there are more than `most`."""
     listed = [code_span(name, limit=limit) for name in identifiers[:most]]
@@ -72,11 +82,6 @@ def points(difference: float | None) -> str:
     if difference == 0:
         return "±0 pts"
     return f"{'+' if difference > 0 else '−'}{distance(difference)} pts"
-
-
-def whole(number: float) -> str:
-    """Write a number of things."""
-    return f"{number:,.0f}"
 
 
 def pair(metric: Metric) -> tuple[str, str, str]:

@@ -1,21 +1,18 @@
-"""Render cases as markdown: lists of those that regressed, fail or improved, and each with what changed."""
+"""Render one case as markdown: what its judges object to, what the agent did otherwise, how to repeat it."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import groupby, islice
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from agent_eval.comparison.behaviour import ABSENT, START_UP_MS
-from agent_eval.comparison.compare import DETAIL_LIMIT
 from agent_eval.contracts import (
     BehaviourChange,
     CallRun,
     CaseRegression,
-    CaseResultRow,
     Comparison,
     JudgeChange,
     Metric,
@@ -23,172 +20,12 @@ from agent_eval.contracts import (
     RunBehaviour,
 )
 from agent_eval.contracts.comparison import ConversationChange
-from agent_eval.contracts.verdict import EXECUTION, row_fault
-from agent_eval.reports.blocks import AMOUNTS, amount, bullets, folded, names
-from agent_eval.reports.causes import Cause, is_crash
-from agent_eval.reports.counts import fallen, rates
+from agent_eval.reports.blocks import AMOUNTS, amount, bullets, names
+from agent_eval.reports.causes import is_crash
 from agent_eval.reports.detail import Detail
-from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.trajectory import WHOSE
 from agent_eval.reports.turns import CRITERIA_SHOWN, turn_blocks, worse_criteria
 from agent_eval.text.escape import code_span, fence
-from agent_eval.text.numbers import count, verb
-
-
-def regressed(suite: SuiteReport, command: Callable[[str], str] | None, detail: Detail) -> list[str]:
-    """Render the regressed cases: one in full for each cause, more behind a click, the rest as a number.
-
-    Nothing is rendered without a baseline. `command` makes the shell command that reproduces a case,
-    by its id.
-    """
-    comparison = suite.comparison
-    if comparison is None:
-        return []
-    total = max(len(suite.regressed), comparison.overview.regressed_cases)
-    if not total:
-        return []
-    open_causes = suite.causes[: detail.cases]
-    opened = [cause.cases[0] for cause in open_causes]
-    open_ids = {row.case_id for row in opened}
-    behind = max(0, detail.cases + detail.folded_cases - len(opened))
-    # Of very many cases few are shown, and this is called for each level of detail.
-    room = behind + detail.one_liners
-    others = list(islice((row for row in suite.regressed if row.case_id not in open_ids), room))
-    full = _each_in_full([*opened, *others[:behind]], comparison, command, detail)
-    excused = total - len(suite.worse) if suite.excused else 0
-    # A decision by policy has named them, in a table of their own.
-    has_title = total > excused and not suite.judged_cases
-    blocks = [f"### {_title_of_regressed(suite, total - excused)}" if has_title else ""]
-    for cause, case_blocks in zip(open_causes, full, strict=False):
-        blocks += [case_blocks[0], _alike(cause, detail), *case_blocks[1:]]
-    folded_away = [block for case_blocks in full[len(opened) :] for block in case_blocks]
-    blocks.append(folded(_title_of_more(others[:behind], suite), folded_away))
-    rest = others[behind:]
-    lines = bullets(_in_one_line(row, detail) for row in rest)
-    if detail.cases:
-        blocks.append(folded(f"{_title_of_more(rest, suite)}, one line each", [lines]))
-    else:
-        blocks.append(lines)
-    hidden = total - len(full) - len(rest)
-    if hidden:
-        blocks.append(f"… and {hidden:,} more, {detail.cases_elsewhere}.")
-    return blocks
-
-
-_LIKE_IT = 3
-"""Cases named beside an open one; all of them are behind a click."""
-
-
-def _title_of_regressed(suite: SuiteReport, counted: int) -> str:
-    title = count(counted, "regressed case")
-    return f"{title}, {len(suite.causes):,} causes" if 1 < len(suite.causes) < counted else title
-
-
-def _title_of_more(rows: Sequence[CaseRegression], suite: SuiteReport) -> str:
-    """Count further cases in a title: those that count, and those that do not."""
-    excused = sum(row.case_id in suite.excused for row in rows)
-    counted = len(rows) - excused
-    if not counted:
-        return f"What changed in {count(excused, 'case')} that {verb(excused, 'does', 'do')} not block"
-    more = count(counted, "more regressed case")
-    return f"{more}, and {excused:,} that {verb(excused, 'does', 'do')} not block" if excused else more
-
-
-def _alike(cause: Cause, detail: Detail) -> str:
-    """Name the other cases that got worse for the reason of an open one."""
-    others = [row.case_id for row in cause.cases[1:]]
-    if not others:
-        return ""
-    words = cause.words(partial(code_span, limit=detail.quote))
-    words = f"{words[:1].upper()}{words[1:]}"
-    listed = names(others, most=min(_LIKE_IT, detail.ids), limit=detail.name)
-    return f"{words}, as in {count(len(others), 'more case')}: {listed}"
-
-
-def most_regressed(comparisons: Iterable[Comparison | None]) -> int:
-    """Count the regressed cases of the comparison that lists the most of them."""
-    listed = (
-        sum(row.regressed for row in comparison.case_regressions) if comparison else 0
-        for comparison in comparisons
-    )
-    return max(listed, default=0)
-
-
-def _each_in_full(
-    rows: Sequence[CaseRegression],
-    comparison: Comparison,
-    command: Callable[[str], str] | None,
-    detail: Detail,
-) -> list[list[str]]:
-    """Render each case as blocks. A sentence before the first case without behaviour explains why."""
-    changes = {change.case_id: change for change in comparison.behaviour_changes}
-    conversations = {change.case_id: change for change in comparison.conversations}
-    with_behaviour = len(changes)
-    is_explained, all_blocks = with_behaviour < DETAIL_LIMIT, []
-    for row in rows:
-        change = changes.get(row.case_id)
-        again = command(row.case_id) if command and detail.commands else ""
-        blocks = _in_full(row, change, conversations.get(row.case_id), comparison.behaviour, again, detail)
-        if change is None and not is_explained:
-            is_explained = True
-            blocks.insert(
-                0,
-                f"A comparison keeps how the behaviour changed of {with_behaviour:,} cases. From here on "
-                "there is the reason and the command, without it; both traces are in the evidence of the two "
-                "runs.",
-            )
-        all_blocks.append(blocks)
-    return all_blocks
-
-
-def failing(suite: SuiteReport, detail: Detail) -> list[str]:
-    """List cases that do not pass although they did not regress; absolute rules count them."""
-    regressed_ids = set(suite.comparison.regressed_case_ids) if suite.comparison else set()
-    rows = [row for row in suite.failing if row["case_id"] not in regressed_ids]
-    if not rows:
-        return []
-    lines = bullets(failing_line(row, detail) for row in rows[: detail.cases + detail.listed])
-    summary = suite.candidate.summary
-    total = max(len(rows), summary.total_cases - summary.passed_cases - len(regressed_ids))
-    hidden = total - min(len(rows), detail.cases + detail.listed)
-    more = f"… and {hidden:,} more, {detail.elsewhere}." if hidden else ""
-    if suite.comparison is None or suite.nothing_shared or _only_a_limit_failed(suite):
-        return [f"### {count(total, 'case')} {verb(total, 'does', 'do')} not pass", lines, more]
-    return [folded(f"{count(total, 'more case')} {verb(total, 'does', 'do')} not pass", [lines, more])]
-
-
-def _only_a_limit_failed(suite: SuiteReport) -> bool:
-    """Whether what fails as before is what blocks: a limit does not hold, and nothing regressed."""
-    broken = {rule.rule for rule in suite.decision.rules if rule.applied and not rule.passed}
-    return not suite.causes and not broken.isdisjoint(("min_pass_rate", "max_hard_fail_rate"))
-
-
-def improved(rows: Sequence[CaseRegression], comparison: Comparison, detail: Detail) -> str:
-    """List the cases that improved, by id, folded."""
-    total = max(len(rows), comparison.overview.improved_cases)
-    most = detail.cases + detail.listed
-    if not total or not most:
-        return ""
-    lines = [code_span(row.case_id, limit=detail.name) for row in rows[:most]]
-    if total > len(lines):
-        lines.append(f"and {total - len(lines):,} more")
-    return folded(count(total, "improved case"), [bullets(lines)])
-
-
-def less_often(suite: SuiteReport, detail: Detail) -> str:
-    """Fold away the cases of which fewer trials pass than in the baseline, each with its trials."""
-    rows = fallen(suite.comparison)
-    most = detail.cases + detail.listed
-    if not rows or not most:
-        return ""
-    lines = [
-        f"{code_span(row.case_id, limit=detail.name)}: {rates(row)} trials passed" for row in rows[:most]
-    ]
-    if len(rows) > len(lines):
-        lines.append(f"and {len(rows) - len(lines):,} more")
-    title = f"{count(len(rows), 'case')} {verb(len(rows), 'passes', 'pass')} less often than in the baseline"
-    return folded(title, [bullets(lines)])
-
+from agent_eval.text.numbers import count
 
 _REASONS_SHOWN = 3
 """Reasons of judges that a case shows; further judges object to the same answer, and have their names."""
@@ -212,55 +49,27 @@ _SAYS = {
 }
 
 
-def _in_full(
-    case: CaseRegression,
-    change: BehaviourChange | None,
-    conversation: ConversationChange | None,
-    run: RunBehaviour,
-    command: str,
-    detail: Detail,
-) -> list[str]:
-    """Render one case with its judges, its behaviour and the command that reproduces it, as blocks.
+def in_full(case: CaseRegression, comparison: Comparison, command: str, detail: Detail) -> list[str]:
+    """Render one case with its judges, its behaviour and the command that repeats it, as blocks.
 
-    `change` is None where its behaviour did not change, `conversation` where it is no conversation;
-    `command` is empty for none. How the behaviour of the whole `run` changed is not repeated for each case.
+    How the behaviour of the whole run changed is not repeated for each case. `command` is empty for none.
     """
+    change = next((each for each in comparison.behaviour_changes if each.case_id == case.case_id), None)
+    conversation = next((each for each in comparison.conversations if each.case_id == case.case_id), None)
     lines = list(_judge_lines(case, detail))
     lines += _criterion_lines(case, conversation, detail)
     if not case.judges:
         lines.append(f"{case.baseline_outcome.value} → {case.candidate_outcome.value}")
     if change is not None:
-        lines += _behaviour_lines(change, run, detail, shows_turns=conversation is not None)
-    blocks = [f"#### {code_span(case.case_id, limit=detail.name)}", bullets(lines)]
+        lines += _behaviour_lines(change, comparison.behaviour, detail, shows_turns=conversation is not None)
+    blocks = [f"#### {code_span(case.case_id, limit=detail.quote)}", bullets(lines)]
     if conversation is not None:
         blocks += turn_blocks(conversation, detail)
     if len(command) > _COMMAND_LIMIT:
-        blocks.append("The command that reproduces it is too long to be shown: `--case` takes the whole id.")
+        blocks.append("The command that repeats it is too long to be shown: `--case` takes the whole id.")
     elif command:
         blocks.append(fence(command, limit=_COMMAND_LIMIT, language="sh"))
     return blocks
-
-
-def _in_one_line(case: CaseRegression, detail: Detail) -> str:
-    """Render one case on one line: its id, its most telling judge, and the reason."""
-    line = code_span(case.case_id, limit=detail.name)
-    if not case.judges:
-        return f"{line}: {case.baseline_outcome.value} → {case.candidate_outcome.value}"
-    judge = case.judges[0]
-    return f"{line} — {code_span(judge.judge_id, limit=detail.name)}: {_reason(judge.reason, detail)}"
-
-
-def failing_line(row: CaseResultRow, detail: Detail) -> str:
-    """Render one case that did not pass on one line: its id, its most telling judge, and the reason."""
-    fault = row_fault(row)
-    whose = f" ({WHOSE[fault.value]})" if fault is not None else ""
-    line = f"{_MARK[Outcome(row['outcome'])]} {code_span(row['case_id'], limit=detail.name)}{whose}"
-    # A crash of the agent explains more than a judge's complaint of the missing output.
-    for verdict in sorted(row["verdicts"], key=lambda verdict: verdict["judge_id"] != EXECUTION):
-        if verdict["outcome"] == row["outcome"] and verdict["outcome"] != Outcome.PASSED:
-            judge = code_span(verdict["judge_id"], limit=detail.name)
-            return f"{line} — {judge}: {_reason(verdict['reason'], detail)}"
-    return f"{line}: {row['outcome'] if row['outcome'] in set(Outcome) else 'failed'}"
 
 
 def _behaviour_lines(
@@ -305,17 +114,17 @@ def _judge_lines(case: CaseRegression, detail: Detail) -> Iterable[str]:
     for judge in case.judges:
         alike.setdefault((judge.candidate, judge.reason), []).append(judge)
     groups = list(alike.values())
-    most = min(_REASONS_SHOWN, detail.judges)
+    most = min(_REASONS_SHOWN, detail.ids)
     yield from (_judge_line(judges, detail) for judges in groups[:most])
     if others := [judge.judge_id for judges in groups[most:] for judge in judges]:
-        yield f"and {names(others, most=detail.judges, limit=detail.name)}"
+        yield f"and {names(others, most=detail.ids, limit=detail.quote)}"
 
 
 def _criterion_lines(
     case: CaseRegression, conversation: ConversationChange | None, detail: Detail
 ) -> Iterable[str]:
     """Name the criteria that got worse, each with the judge's reason."""
-    for judge in case.judges[: detail.judges]:
+    for judge in case.judges[: detail.ids]:
         worse = worse_criteria(conversation, judge.judge_id)
         for each in worse[:CRITERIA_SHOWN]:
             mark = _MARK[each.candidate] if each.candidate else "➖"
@@ -329,8 +138,10 @@ def _criterion_lines(
 
 def _judge_line(judges: Sequence[JudgeChange], detail: Detail) -> str:
     judge, after = judges[0], judges[0].candidate
+    if is_crash(judge):
+        return f"{_MARK[Outcome.ERROR]} The agent did not finish: {_reason(judge.reason, detail)}"
     mark = _MARK[after] if after else "➖"
-    line = f"{mark} {names([change.judge_id for change in judges], most=detail.judges, limit=detail.name)}"
+    line = f"{mark} {names([change.judge_id for change in judges], most=detail.ids, limit=detail.quote)}"
     if after is None:
         line += " no longer judges this case"
     elif after is Outcome.PASSED:
@@ -417,7 +228,7 @@ def _arguments(change: BehaviourChange, detail: Detail) -> Iterable[str]:
         for path, (before, after) in (step.arguments or {}).items()
     ]
     for tool, path, before, after in changed[:_ARGUMENTS_SHOWN]:
-        place = f"{code_span(path, limit=detail.name)} of {code_span(tool, limit=detail.name)}"
+        place = f"{code_span(path, limit=detail.quote)} of {code_span(tool, limit=detail.quote)}"
         yield f"Argument {place}: {_became(_short(before), _short(after), detail)}"
     listed = sum(step.kind == "arguments" for step in change.calls)
     calls = sum(times for _, times in _counted(change, "arguments"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,9 +10,10 @@ from heapq import heapify, heappop, heappush
 from typing import Literal
 
 from agent_eval.comparison.facts import KIND_LIMIT, normalise
-from agent_eval.contracts import REPLAY_CONTRACT, CaseRegression, JudgeChange, Outcome
+from agent_eval.contracts import REPLAY_CONTRACT, CaseRegression, CaseResultRow, JudgeChange, Outcome
 from agent_eval.contracts.verdict import EXECUTION
 from agent_eval.text.escape import one_line
+from agent_eval.text.numbers import count
 
 Fault = Literal["agent", "judge", "service"]
 """Whose a cause is: the agent's, a judge's that could not judge, or that of a network or machine."""
@@ -22,10 +22,10 @@ Quote = Callable[[str], str]
 """Escapes a name for the place where it is shown (markdown, terminal)."""
 
 
-_SUBJECT = "the answer "
-"""What reasons about the answer's text begin with."""
 _OBJECTION = "{}: {}"
 """The template of a reason that has no words here: the judge's name, and its sentence without particulars."""
+_CRASH = "the agent crashed ({}): {}"
+"""Alike, of a crash, whose sentence is the program's own last line."""
 
 
 @dataclass(frozen=True)
@@ -55,28 +55,34 @@ class Reason:
 class Cause:
     """A reason with the cases that it explains.
 
-    Args:
-        cases: The cases that no more frequent cause explains; at least one.
-        count: How many cases have it, also those that a more frequent cause explains.
+    `cases` has those that no more frequent cause explains, at least one.
     """
 
     reason: Reason
     cases: Sequence[CaseRegression]
-    count: int
 
     def words(self, quote: Quote) -> str:
         """Write the reason as a clause; a judge's own sentence is quoted from the first case."""
-        if self.reason.template != _OBJECTION:
+        if self.reason.template not in (_OBJECTION, _CRASH):
             return self.reason.words(quote)
         judge_id, kind = self.reason.names
-        sentences = (
-            judge.reason
-            for judge in self.cases[0].judges
-            if judge.judge_id == judge_id and normalise(judge.reason) == kind
+        sentences = dict.fromkeys(
+            _sentence(judge.reason)
+            for row in self.cases
+            for judge in row.judges
+            if judge.judge_id == judge_id and _kind(judge.reason) == kind
         )
-        sentence = one_line(next(sentences, kind).strip(), limit=KIND_LIMIT)
-        is_example = self.count > 1 and sentence != kind
-        return f"{quote(judge_id)}: {'such as ' if is_example else ''}{quote(sentence)}"
+        sentence = one_line(next(iter(sentences), kind), limit=KIND_LIMIT)
+        begin = "the agent crashed" if self.reason.template == _CRASH else quote(judge_id)
+        return f"{begin}: {'such as ' if len(sentences) > 1 else ''}{quote(sentence)}"
+
+
+def _sentence(reason: str) -> str:
+    return reason.strip().removeprefix("the agent ").rstrip(".")
+
+
+def _kind(reason: str) -> str:
+    return normalise(_sentence(reason))
 
 
 def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
@@ -86,19 +92,15 @@ def causes_of(rows: Sequence[CaseRegression]) -> list[Cause]:
     agent did comes before what it said: a case with a forbidden call is explained by the call, also where its
     answer is wrong as others are.
     """
-    counts: Counter[Reason] = Counter()
     having: dict[Reason, list[int]] = {}
     for position, row in enumerate(rows):
         reasons = reasons_of(row)
-        counts.update(reasons)
         for reason in [reason for reason in reasons if reason.is_of_behaviour] or reasons:
             having.setdefault(reason, []).append(position)
-    return _fewest(rows, having, counts)
+    return _fewest(rows, having)
 
 
-def _fewest(
-    rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]], counts: Mapping[Reason, int]
-) -> list[Cause]:
+def _fewest(rows: Sequence[CaseRegression], having: Mapping[Reason, Sequence[int]]) -> list[Cause]:
     explained: set[int] = set()
     queue = [(-len(places), order, reason) for order, (reason, places) in enumerate(having.items())]
     heapify(queue)
@@ -112,9 +114,8 @@ def _fewest(
                 heappush(queue, (-len(places), order, reason))
             continue
         explained.update(places)
-        causes.append(Cause(reason, [rows[place] for place in places], counts[reason]))
-    # Reasons about the answer come one after the other, as they share their subject.
-    return sorted(causes, key=lambda cause: (-cause.count, cause.reason.is_of_behaviour))
+        causes.append(Cause(reason, [rows[place] for place in places]))
+    return sorted(causes, key=lambda cause: -len(cause.cases))
 
 
 def reasons_of(row: CaseRegression) -> list[Reason]:
@@ -140,13 +141,15 @@ _CRASHES = frozenset(
 def _reason(judge_id: str, reason: str, failure: str | None) -> Reason:
     if failure == "judge_error":
         return Reason("judge {} failed", (judge_id,), "judge")
+    if failure == "agent_error" and judge_id in (EXECUTION, REPLAY_CONTRACT) and reason:
+        return Reason(_CRASH, (judge_id, _kind(reason)))
     if failure in _BY_FAILURE and (judge_id in (EXECUTION, REPLAY_CONTRACT) or failure in _ANY_JUDGE):
         return _BY_FAILURE[failure]
     for pattern, template in _BY_REASON:
         match = pattern.match(reason)
         if match:
             return Reason(template, match.groups())
-    return Reason(_OBJECTION if reason else "{} objects", (judge_id, normalise(reason))[: 1 + bool(reason)])
+    return Reason(_OBJECTION if reason else "{} objects", (judge_id, _kind(reason))[: 1 + bool(reason)])
 
 
 _BY_FAILURE = {
@@ -164,9 +167,9 @@ _ANY_JUDGE = frozenset({"missing_output", "environment", "infrastructure", "simu
 _BY_REASON = tuple(
     (re.compile(pattern), template)
     for pattern, template in (
-        ("the final output does not match", "the answer no longer matches a pattern"),
-        ("the final output is not JSON", "the answer is no longer JSON"),
-        ("the final output breaks its schema", "the answer no longer keeps its schema"),
+        ("the final output does not match", "the answer does not match a pattern"),
+        ("the final output is not JSON", "the answer is not JSON"),
+        ("the final output breaks its schema", "the answer breaks its schema"),
         ("the final output does not contain", "the answer lacks an expected text"),
         ("the final output contains", "the answer contains a forbidden text"),
         ("the final output is .* instead of|in the final output, |the last number in", "the answer is wrong"),
@@ -177,6 +180,8 @@ _BY_REASON = tuple(
         (r"required tools (.{1,200}?) never called\b", "{} were never called"),
         (r"(.{1,200}?) was called with(?:out)? .*argument", "{} was called with wrong arguments"),
         (r"(.{1,200}?) was called \d+ times?, expected", "{} was not called as often as it should be"),
+        (r"cost_usd [\d.e-]+ exceeds ([\d.e-]+)", "it cost more than {} USD"),
+        (r"(\w+) [\d.e+]+ ms exceeds ([\d.e+]+ ms)", "{} took longer than {}"),
         ("the agent .{1,80} on injected instructions", "the agent obeyed injected instructions"),
     )
 )
@@ -184,26 +189,51 @@ _BY_REASON = tuple(
 
 
 def in_words(causes: Sequence[Cause], quote: Quote, *, most: int = 3) -> str:
-    """Write why cases got worse, with the number of cases of each cause where one has several.
-
-    Causes about the answer share their subject: "the answer is no longer JSON (3), lacks a text (2)".
-    """
-    if len(causes) == 1 or (len(causes) <= most and all(cause.count == 1 for cause in causes)):
+    """Write why cases got worse; the numbers of cases, where there are several causes, add up to all."""
+    if len(causes) == 1:
+        return f"Why: {causes[0].words(quote)}."
+    if len(causes) <= most and all(len(cause.cases) == 1 for cause in causes):
         return f"Why: {'; '.join(cause.words(quote) for cause in causes)}."
-    clauses: list[str] = []
-    subject = ""
-    for cause in causes[:most]:
-        words = cause.words(quote)
-        shared = words.startswith(_SUBJECT) and subject == _SUBJECT
-        subject = _SUBJECT if words.startswith(_SUBJECT) else ""
-        clauses.append(f"{words.removeprefix(_SUBJECT) if shared else words} ({cause.count:,})")
-    more = len(causes) - len(clauses)
-    others = f"; {more:,} other {'cause' if more == 1 else 'causes'}" if more else ""
-    distinct = {row.case_id for cause in causes for row in cause.cases}
-    several = sum(cause.count for cause in causes) - len(distinct)
-    if several > 0 and not more:
-        others = f"; {several:,} {'has' if several == 1 else 'have'} two of these causes"
-    return f"Why: {', '.join(clauses)}{others}."
+    clauses = [f"{cause.words(quote)} ({len(cause.cases):,})" for cause in causes[:most]]
+    if others := causes[most:]:
+        number = sum(len(cause.cases) for cause in others)
+        clauses.append(f"{count(len(others), 'other cause')} ({number:,})")
+    return f"Why: {'; '.join(clauses)}."
+
+
+def as_regression(row: CaseResultRow) -> CaseRegression:
+    """Take a case that does not pass for one that got worse, to tell why; a crash is said before the rest."""
+    objects = [
+        JudgeChange(
+            judge_id=verdict["judge_id"],
+            baseline=None,
+            candidate=Outcome(verdict["outcome"]),
+            reason=verdict["reason"],
+            failure=verdict["failure"],
+        )
+        for verdict in row["verdicts"]
+        if verdict["outcome"] == row["outcome"]
+    ]
+    outcome = Outcome(row["outcome"]) if row["outcome"] in set(Outcome) else Outcome.FAILED
+    return CaseRegression(
+        case_id=row["case_id"],
+        baseline_outcome=outcome,
+        candidate_outcome=outcome,
+        baseline_passed=False,
+        candidate_passed=False,
+        baseline_hard_failed=row["hard_failed"],
+        candidate_hard_failed=row["hard_failed"],
+        regressed=False,
+        improved=False,
+        judges=sorted(objects, key=lambda judge: judge.judge_id != EXECUTION),
+    )
+
+
+def crashed(rows: Sequence[CaseRegression]) -> bool:
+    """Tell whether there are cases, and in all of them the agent did not come to its end."""
+    return bool(rows) and all(
+        any(is_crash(judge) and judge.failure == "agent_error" for judge in row.judges) for row in rows
+    )
 
 
 def are_all_of(causes: Sequence[Cause], fault: Fault) -> bool:

@@ -1,22 +1,47 @@
-"""Render the comment on a change: what happened, what to do, a line of numbers, cases, the rest folded."""
+"""Render a report as markdown: the comment on a change, the full report, and a file of a comparison or a run.
+
+All are one template over the story; they differ in how much there is room for.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
-from agent_eval.contracts import GateStatus
-from agent_eval.reports import cases, decision
-from agent_eval.reports import suite as suite_section
-from agent_eval.reports.blocks import alert, bullets, document, folded
-from agent_eval.reports.counts import judging_words, not_judged, passing
-from agent_eval.reports.detail import COMMENT, FULL, Detail, characters, fit, utf8_bytes
-from agent_eval.reports.history import placed
-from agent_eval.reports.model import EvaluationReport, SuiteReport
-from agent_eval.reports.replay import differing_replay
-from agent_eval.reports.story import NOT_EVALUATED, SIGNS, Story, overall, state_of, story_of
-from agent_eval.text.escape import code_span, fence, link, plain, prose
+import jinja2
+from jinja2.runtime import Context
+from markupsafe import Markup
+
+from agent_eval.comparison.compare import DETAIL_LIMIT
+from agent_eval.contracts import CaseResultRow, Comparison, GateDecision, RunReference
+from agent_eval.reports import suite as facts
+from agent_eval.reports.blocks import named, names
+from agent_eval.reports.cases import in_full
+from agent_eval.reports.counts import fallen, judging_words, not_judged, passing, rates
+from agent_eval.reports.detail import COMMENT, FILE_LIMIT, FULL, Detail, characters, fit, utf8_bytes
+from agent_eval.reports.model import EvaluationReport, SuiteReport, undecided
+from agent_eval.reports.replay import replay_blocks
+from agent_eval.reports.story import SIGNS, State, Story, overall, state_of, story_of
+from agent_eval.text.escape import code_span, fence, is_web_address, link, plain, prose
 from agent_eval.text.numbers import count
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_BOXES: Mapping[State, str] = {
+    "failed": "CAUTION",
+    "inconclusive": "WARNING",
+    "skipped": "NOTE",
+    "error": "WARNING",
+}
+_SHORTEST_SENTENCE = 240
+"""Characters of a sentence that are shown however little room there is."""
+
+
+class Markdown(Markup):
+    """Text that is markdown already, and that the template does not escape."""
 
 
 def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
@@ -27,36 +52,10 @@ def render_comment(report: EvaluationReport, marker: str, *, limit: int) -> str:
         limit: Characters that the platform accepts. Detail is dropped to keep to it; below some 2,000
             characters the shortest version may be longer.
     """
-
-    def render(detail: Detail) -> str:
-        if report.run_url is not None:
-            there = f"see the {report.full_report}"
-            detail = replace(detail, elsewhere=there, cases_elsewhere=there)
-        pointers = _pointers(report, detail)
-        if len(report.suites) == 1 and is_calm(report, report.suites[0]):
-            return document([marker, *_calm(report, pointers, detail)])
-        blocks = [*evaluation(report, replace(detail, calm=True), ""), pointers, _placed(report, detail)]
-        return document([marker, *blocks])
-
-    regressed = cases.most_regressed(suite.comparison for suite in report.suites)
-    return fit(render, COMMENT, limit=limit, size=characters, regressed=regressed)
-
-
-def _pointers(report: EvaluationReport, detail: Detail) -> str:
-    if not detail.links and report.run_url:
-        return f"The full report is in the {report.full_report}."
-    full = f"Full report: {link(report.full_report, report.run_url)}" if report.run_url else ""
-    return " · ".join(part for part in (full, evidence(report, detail)) if part)
-
-
-_LEVELS = tuple(
-    replace(
-        level,
-        elsewhere="see the evidence",
-        cases_elsewhere="see `case_regressions` in `compare/baseline_delta.json` in the evidence",
-    )
-    for level in FULL
-)
+    elsewhere = f"see the {report.full_report}" if report.run_url is not None else "see the full report"
+    full = [Markdown(link(plain(report.full_report), report.run_url))] if report.run_url else []
+    page = _Page(report, marker=marker, elsewhere=elsewhere, pointers=[*full, *_evidence(report)])
+    return fit(page.render, COMMENT, limit=limit, size=characters)
 
 
 def render_summary(report: EvaluationReport, *, limit: int) -> str:
@@ -64,184 +63,264 @@ def render_summary(report: EvaluationReport, *, limit: int) -> str:
 
     `limit` is in bytes of UTF-8. Detail is dropped to keep to it, as in the comment.
     """
-
-    def render(detail: Detail) -> str:
-        return document(evaluation(report, detail, evidence(report, detail)))
-
-    regressed = cases.most_regressed(suite.comparison for suite in report.suites)
-    return fit(render, _LEVELS, limit=limit, size=utf8_bytes, regressed=regressed)
+    page = _Page(report, elsewhere="see the evidence", pointers=_evidence(report))
+    return fit(page.render, FULL, limit=limit, size=utf8_bytes)
 
 
-def is_calm(report: EvaluationReport, suite: SuiteReport) -> bool:
-    """Whether there is nothing in a suite to look at: three lines are enough in a comment."""
-    comparison = suite.comparison
-    if report.not_evaluated or report.warnings or not report.run_url:
-        return False
-    if suite.status is not GateStatus.PASSED or comparison is None or suite.nothing_shared:
-        return False
-    sets = comparison.cases
-    story = story_of(suite)
-    to_look_at = (
-        comparison.overview.regressed_cases,
-        [*sets.new, *sets.changed, *sets.removed],
-        suite_section.notices_of(suite),
-        [*story.cases, *story.findings, *story.set_aside],
-        not_judged(suite.candidate.summary),
-        suite.baseline_note,
+def render_markdown(
+    comparison: Comparison,
+    decision: GateDecision | None,
+    *,
+    title: str,
+    replay: Mapping[str, Any] | None = None,
+) -> str:
+    """Render a report of a comparison as markdown; `replay` is what `replay` wrote of the candidate."""
+    suite = SuiteReport(
+        slug=title,
+        suite_path="",
+        decision=decision or undecided(comparison.candidate),
+        candidate=comparison.candidate,
+        comparison=comparison,
+        replay=replay,
     )
-    return not any(to_look_at)
+    return _file(suite, title, is_decided=decision is not None, elsewhere="see the comparison")
 
 
-def _calm(report: EvaluationReport, pointers: str, detail: Detail) -> list[str]:
-    suite = report.suites[0]
-    last = f"{_compared(suite, report, detail)} {pointers} {_placed(report, detail)}".strip()
-    notes = decision.notes(story_of(suite), detail)
-    numbers = suite_section.numbers_line(suite, detail)
-    return [heading(report, detail), notes, numbers, last, _rule_changes(report, detail)]
+def render_run(
+    run: RunReference, failing: Sequence[CaseResultRow], decision: GateDecision | None, *, title: str
+) -> str:
+    """Render a report of a run that is compared with none.
 
-
-def _placed(report: EvaluationReport, detail: Detail) -> str:
-    """Place the rates of the suites among those of the base branch's last runs; empty without a history."""
-    lines = []
-    for suite in report.worst_first[: detail.suite_lines]:
-        history = suite.history
-        if history is None or not report.is_evaluated(suite):
-            continue
-        words = placed(history.own, history.earlier, plain(history.branch, limit=60))
-        if words:
-            name = f"{code_span(suite.slug, limit=detail.name)}: " if len(report.suites) > 1 else ""
-            lines.append(f"{name}{words}.")
-    return f"Scored trials that passed: {' '.join(lines)}" if lines else ""
-
-
-def evaluation(report: EvaluationReport, detail: Detail, pointers: str) -> list[str]:
-    """Render a report as blocks: heading, what happened, warnings, and each suite, worst first."""
-    if len(report.suites) == 1:
-        return [*_one_suite(report, detail), pointers]
-    suites = [suite for suite in report.worst_first if not (detail.calm and is_calm(report, suite))]
-    # The suites that regressed share the room for cases, so that one does not bury the next.
-    share = max(1, sum(bool(suite.causes) for suite in suites[: detail.suites]))
-    each = replace(
-        detail,
-        cases=max(1, detail.cases // share) if detail.cases else 0,
-        listed=max(1, detail.listed // share) if detail.listed else 0,
+    `failing` has its cases that did not pass, in suite order; a bounded number is enough.
+    """
+    suite = SuiteReport(
+        slug=title, suite_path="", decision=decision or undecided(run), candidate=run, failing=failing
     )
-    blocks = [heading(report, detail), _suite_list(report, detail), *_cautions(report, detail)]
-    for suite in suites[: detail.suites]:
-        story = _story(suite, report)
-        title = story.word if report.is_evaluated(suite) else NOT_EVALUATED
-        blocks += [
-            f"## {story.sign} {plain(suite.slug, limit=detail.name)}: {title}",
-            decision.box(story, detail, boxes=report.boxes),
-            *_sections(suite, report, each),
-        ]
-    return [*blocks, pointers]
+    return _file(suite, title, is_decided=decision is not None, elsewhere="see the evidence pack")
 
 
-def _one_suite(report: EvaluationReport, detail: Detail) -> list[str]:
-    suite = report.suites[0]
-    story = story_of(suite, is_evaluated=report.is_evaluated(suite))
-    box = decision.box(story, detail, boxes=report.boxes)
-    return [heading(report, detail), box, *_cautions(report, detail), *_sections(suite, report, detail)]
+def _file(suite: SuiteReport, title: str, *, is_decided: bool, elsewhere: str) -> str:
+    report = EvaluationReport(title=title, suites=[suite], boxes=False)
+    page = _Page(report, is_decided=is_decided, elsewhere=elsewhere)
+    return fit(page.render, FULL, limit=FILE_LIMIT, size=utf8_bytes)
 
 
-def _compared(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
-    """Name the evaluation, as a change can have several comments, and what it was compared with."""
-    name = f"{plain(report.title, limit=detail.name)}: " if len(report.suites) == 1 else ""
-    return f"{name}{suite_section.compared_with(suite, report.head_sha, detail)}".strip().removesuffix(":")
-
-
-def heading(report: EvaluationReport, detail: Detail) -> str:
-    """Write the first line: the sign, and how it ended in one sentence."""
-    return f"## {SIGNS[state_of(report)]} {decision.escaped(overall(report), detail)}"
-
-
-def evidence(report: EvaluationReport, detail: Detail) -> str:
-    """Link the evidence and the HTML report; empty when their places are unknown."""
-    places = (("Evidence", report.evidence_name), ("HTML report", report.html_name))
-    return " · ".join(
-        f"{label}: {link(code_span(name, limit=detail.name), report.evidence_url)}"
+def _evidence(report: EvaluationReport) -> list[Markdown]:
+    """Link the evidence and the HTML report, where their places are known."""
+    places = (("evidence", report.evidence_name), ("HTML report", report.html_name))
+    return [
+        Markdown(
+            link(label, report.evidence_url)
+            if is_web_address(report.evidence_url)
+            else f"{label} {code_span(name, limit=120)}"
+        )
         for label, name in places
         if name
+    ]
+
+
+@dataclass(frozen=True)
+class _Section:
+    """What the template shows of a suite beside its story."""
+
+    suite: SuiteReport
+    report: EvaluationReport
+    pointers: Sequence[Markdown]
+
+    @property
+    def slug(self) -> str:
+        return self.suite.slug
+
+    @property
+    def is_evaluated(self) -> bool:
+        return self.report.is_evaluated(self.suite)
+
+    @cached_property
+    def story(self) -> Story:
+        return story_of(self.suite, is_evaluated=self.is_evaluated, problem=self.report.not_evaluated)
+
+    @property
+    def line(self) -> list[str]:
+        """The numbers and the two commits; where nothing was compared, how many cases passed."""
+        suite = self.suite
+        compared = facts.compared_with(suite, self.report.head_sha)
+        numbers = list(self.story.figures) if self.is_evaluated else []
+        summary = suite.candidate.summary
+        if not numbers and f"{summary.passed_cases:,} of {summary.total_cases:,}" not in self.story.lead:
+            numbers = [passing(summary).removesuffix(".")]
+        places = self.pointers if len(self.report.suites) == 1 else []
+        return [*numbers, *([compared] if compared else []), *places]
+
+    @property
+    def cautions(self) -> list[str]:
+        """What a reader of "passed" must know first."""
+        suite = self.suite
+        summary = suite.candidate.summary
+        note = suite.baseline_note
+        lines = [*([note] if note and not self.story.is_quiet else []), *not_judged(summary)]
+        lines += [text.removeprefix("⚠️ ") for text in judging_words(summary)[1:]]
+        return [*lines, *(facts.incompatible(suite.comparison) if suite.comparison is not None else [])]
+
+    def cases(self, detail: Detail) -> Iterator[Markdown]:
+        """Render what changed in cases that got worse, one of each cause first."""
+        comparison = self.suite.comparison
+        if comparison is None or not self.is_evaluated:
+            return
+        firsts = [cause.cases[0] for cause in self.suite.causes]
+        first_ids = {row.case_id for row in firsts}
+        others = (
+            [row for row in self.suite.regressed if row.case_id not in first_ids] if detail.is_whole else []
+        )
+        rows = [*firsts, *others][: detail.cases]
+        for row in rows:
+            command = self.report.reproduce_command(self.suite, row.case_id) if self.suite.suite_path else ""
+            yield from map(Markdown, in_full(row, comparison, command if detail.folded else "", detail))
+        with_behaviour, total = len(comparison.behaviour_changes), len(self.suite.regressed)
+        if detail.is_whole and len(rows) > with_behaviour >= DETAIL_LIMIT:
+            yield Markdown(
+                f"A comparison keeps how the behaviour changed of {with_behaviour:,} cases; both traces of "
+                "the others are in the evidence of the two runs."
+            )
+        if detail.is_whole and total > len(rows):
+            where = "`case_regressions` in `compare/baseline_delta.json`"
+            yield Markdown(f"… and {count(total - len(rows), 'more case')} that got worse: see {where}.")
+
+    @property
+    def also(self) -> Iterator[str]:
+        """What explains the decision and changes nothing about what to do."""
+        suite, story = self.suite, self.story
+        comparison = suite.comparison
+        if story.spent:
+            yield story.spent
+        yield from judging_words(suite.candidate.summary)[:1]
+        if comparison is not None and self.is_evaluated:
+            lists = {
+                "Improved": [row.case_id for row in comparison.case_regressions if row.improved],
+                "Passes less often": [f"{row.case_id}: {rates(row)} trials" for row in fallen(comparison)],
+            }
+            known = {*comparison.regressed_case_ids, *(name for row in story.groups for name in row.case_ids)}
+            lists["Fails as before"] = [
+                row["case_id"] for row in suite.failing if row["case_id"] not in known
+            ]
+            for label, ids in lists.items():
+                if ids:
+                    yield f"{label}: {named(ids, most=20)}."
+        if words := facts.curve(suite):
+            yield words
+
+    @property
+    def judges(self) -> list[facts.JudgeRow]:
+        return facts.judges(self.suite)
+
+    @property
+    def facts(self) -> list[facts.Fact]:
+        return list(facts.provenance(self.suite, self.report.tool_version))
+
+    def replay(self, detail: Detail) -> list[Markdown]:
+        """Render a replay of the run; nothing where none is known."""
+        replay = self.suite.replay
+        return [] if replay is None else list(map(Markdown, ["### Replay", *replay_blocks(replay, detail)]))
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A report, with what differs between its forms; a marker is the first line of a comment."""
+
+    report: EvaluationReport
+    marker: str = ""
+    is_decided: bool = True
+    elsewhere: str = ""
+    pointers: Sequence[Markdown] = ()
+
+    @cached_property
+    def sections(self) -> list[_Section]:
+        return [_Section(suite, self.report, self.pointers) for suite in self.report.worst_first]
+
+    def render(self, detail: Detail) -> str:
+        """Render at a level of detail, without empty lines beyond one."""
+        report = self.report
+        signs = {state: Markdown(sign) for state, sign in SIGNS.items()}
+        text = _template().render(
+            marker=Markdown(self.marker),
+            sign=signs[state_of(report)],
+            headline=overall(report),
+            title=report.title,
+            suites=self.sections,
+            shown=[
+                section
+                for section in self.sections[: max(detail.suites, len(self.sections) == 1)]
+                if detail.is_whole or len(self.sections) == 1 or not section.story.is_quiet
+            ],
+            is_decided=self.is_decided,
+            detail=detail,
+            elsewhere=self.elsewhere,
+            warnings=report.warnings,
+            rule_changes=report.rule_changes,
+            pointers=self.pointers if len(report.suites) > 1 else [],
+            signs=signs,
+            boxes=report.boxes,
+        )
+        return f"{_EMPTY_LINES.sub(chr(10) * 2, text).strip()}\n"
+
+
+_EMPTY_LINES = re.compile(r"[ \t]*\n(?:[ \t]*\n)+")
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_escaped,
     )
+    environment.filters |= {
+        "ids": _ids,
+        "name": _name,
+        "inline": lambda text: Markdown(prose(text, limit=_SHORTEST_SENTENCE, begins_line=False)),
+        "heading": lambda text: Markdown(plain(text, limit=120)),
+        "unbroken": lambda text: Markdown(text.replace(" ", "\u00a0")),
+        "diff": _diff,
+        "quoted": _quoted,
+    }
+    return environment.get_template("report.md.j2")
 
 
-def _sections(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
-    """Render what follows how a suite ended: figures, cases, what was found, and the rest folded."""
-    if not report.is_evaluated(suite):
-        return _sections_of_no_decision(suite, report, detail)
-    comparison, story = suite.comparison, story_of(suite)
-    failing = [row["case_id"] for row in suite.failing]
-    return [
-        suite_section.numbers_line(suite, detail),
-        _compared(suite, report, detail),
-        _not_judged(suite, report, detail),
-        suite_section.other_rules(suite, detail),
-        decision.findings(story, detail),
-        decision.blocking_cases(story, detail),
-        *cases.regressed(suite, partial(report.reproduce_command, suite), detail),
-        *cases.failing(suite, detail),
-        suite_section.case_set(comparison, failing, detail),
-        decision.notes(story, detail),
-        suite_section.notices(suite, detail),
-        *differing_replay(suite.replay, detail),
-        *judging_words(suite.candidate.summary),
-        *decision.other_cases(story, detail),
-        *suite_section.behind_a_click(suite, story, detail, tool_version=report.tool_version),
-    ]
+@jinja2.pass_context
+def _escaped(context: Context, value: object) -> Markup:
+    """Escape whatever is between braces as a sentence, unless it is markdown already."""
+    if isinstance(value, Markup):
+        return value
+    return Markdown(prose(str(value), limit=max(2 * context["detail"].quote, _SHORTEST_SENTENCE)))
 
 
-def _sections_of_no_decision(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> list[str]:
-    """Render what a run shows that nothing was decided on: its cases, and no change of them."""
-    alone = replace(suite, comparison=None)
-    return [
-        passing(suite.candidate.summary),
-        _compared(suite, report, detail),
-        _not_judged(suite, report, detail),
-        *cases.failing(alone, detail),
-        *judging_words(suite.candidate.summary),
-        *suite_section.figures_alone(alone, detail),
-        *suite_section.provenance(suite, detail, tool_version=report.tool_version),
-    ]
+@jinja2.pass_context
+def _name(context: Context, text: str) -> Markdown:
+    return Markdown(code_span(text, limit=context["detail"].quote))
 
 
-def _not_judged(suite: SuiteReport, report: EvaluationReport, detail: Detail) -> str:
-    """List the answers and fields that nothing looked at, which readers of "passed" must know of first."""
-    sentences = [prose(sentence, limit=2 * detail.quote) for sentence in not_judged(suite.candidate.summary)]
-    return alert("WARNING", sentences, boxes=report.boxes)
+@jinja2.pass_context
+def _ids(context: Context, case_ids: Sequence[str]) -> Markdown:
+    detail: Detail = context["detail"]
+    return Markdown(names(case_ids, most=max(detail.ids, 1), limit=detail.quote))
 
 
-def _suite_list(report: EvaluationReport, detail: Detail) -> str:
-    lines = []
-    for suite in report.worst_first[: detail.suite_lines]:
-        story = _story(suite, report)
-        slug = code_span(suite.slug, limit=detail.name)
-        lines.append(f"{story.sign} {slug}: {decision.escaped(story.sentence, detail)}")
-    hidden = len(report.suites) - len(lines)
-    if hidden:
-        lines.append(f"and {count(hidden, 'more suite')}, {detail.elsewhere}")
-    return bullets(lines)
+@jinja2.pass_context
+def _diff(context: Context, lines: Sequence[str]) -> Markdown:
+    return Markdown(fence("\n".join(lines), limit=8 * context["detail"].quote, language="diff"))
 
 
-def _story(suite: SuiteReport, report: EvaluationReport) -> Story:
-    return story_of(suite, is_evaluated=report.is_evaluated(suite))
+@jinja2.pass_context
+def _quoted(context: Context, text: str, state: State | None) -> Markdown:
+    """Set text in a coloured box, or as a quote where the platform has none; of nothing there is no box.
 
-
-def _cautions(report: EvaluationReport, detail: Detail) -> list[str]:
-    return [_rule_changes(report, detail), _warnings(report, detail)]
-
-
-def _rule_changes(report: EvaluationReport, detail: Detail) -> str:
-    """What the change makes of the rules, in a fold: it decided nothing here."""
-    changes = report.rule_changes
-    sentences = [prose(change, limit=2 * detail.quote) for change in changes.sentences[: detail.sentences]]
-    diffs = [fence("\n".join(lines), limit=8 * detail.quote, language="diff") for _, lines in changes.diffs]
-    return folded("New rules in this change hold once it is merged", [bullets(sentences), *diffs])
-
-
-def _warnings(report: EvaluationReport, detail: Detail) -> str:
-    lines = [f"⚠️ {prose(warning, limit=2 * detail.quote)}" for warning in report.warnings[: detail.sentences]]
-    hidden = len(report.warnings) - len(lines)
-    if hidden:
-        lines.append(f"and {count(hidden, 'more warning')}, {detail.elsewhere}")
-    return alert("WARNING", lines, boxes=report.boxes)
+    Where it passed, and where several suites have their own, it stays a paragraph.
+    """
+    inside = _EMPTY_LINES.sub("\n\n", text).strip()
+    kind = _BOXES.get(state) if state is not None else None
+    if kind is None or not inside:
+        return Markdown(inside)
+    first = [f"[!{kind}]"] if context["boxes"] else []
+    return Markdown("\n".join(f"> {line}".rstrip() for line in [*first, *inside.splitlines()]))

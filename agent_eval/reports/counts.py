@@ -10,6 +10,7 @@ from agent_eval.text.numbers import count, of_all, percent, verb
 
 if TYPE_CHECKING:
     from agent_eval.contracts import Comparison, ExecutionConfig, RunSummary, TrialChange, TrialCount
+    from agent_eval.contracts.run import ModelsUse
 
 
 def case_counts(summary: RunSummary) -> dict[Outcome, int]:
@@ -65,6 +66,11 @@ def not_judged(summary: RunSummary) -> list[str]:
         )
     for name, number in list(summary.fields_not_judged.items())[:_FIELDS_SHOWN]:
         sentences.append(f"No judge of the run looks at {name} of {count(number, 'case')}.")
+    for name, number in list(summary.nearly_forbidden.items())[:_FIELDS_SHOWN]:
+        sentences.append(
+            f"{name} was called in {count(number, 'case')}: its name ends as that of a forbidden tool, and "
+            "only the whole name is forbidden."
+        )
     more = len(summary.fields_not_judged) - _FIELDS_SHOWN
     return sentences + ([f"The same is true of {count(more, 'more field')}."] if more > 0 else [])
 
@@ -95,18 +101,15 @@ _OF_EVERY_RUN = frozenset({"replay_contract", "trajectory_step", "execution"})
 
 
 def judging_words(summary: RunSummary) -> list[str]:
-    """Say what judges that are models took and what kept replies saved; nothing without them.
+    """Say what models took that judge and that play users, and what kept replies saved; nothing without them.
 
     A further sentence warns where judge and agent are models of one family.
     """
+    users = [f"Simulated users: {_use(summary.simulating)}."] if summary.simulating is not None else []
     used = summary.judging
     if used is None:
-        return []
-    cost = f" for {used.cost_usd:.6g} USD" if used.cost_usd else ""
-    saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
-    replies = count(used.reused, "kept reply", "kept replies")
-    reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
-    words = [f"LLM judges: {count(used.calls, 'call')}{cost}{reused}."]
+        return users
+    words = [f"LLM judges: {_use(used)}.", *users]
     if used.scripted:
         verdicts = count(used.scripted, "verdict")
         words.append(f"{verdicts} {verb(used.scripted, 'is', 'are')} `scripted`: from a file, by no model.")
@@ -117,6 +120,15 @@ def judging_words(summary: RunSummary) -> list[str]:
             "kindly: name another with --judge-model."
         )
     return words
+
+
+def _use(used: ModelsUse) -> str:
+    cost = f" for {used.cost_usd:.6g} USD" if used.cost_usd else ""
+    unpriced = f" ({count(used.unpriced, 'call')} of unknown cost)" if used.unpriced else ""
+    saved = f", which saved {used.saved_usd:.6g} USD" if used.saved_usd else ""
+    replies = count(used.reused, "kept reply", "kept replies")
+    reused = f"; {replies} {verb(used.reused, 'was', 'were')} reused{saved}" if used.reused else ""
+    return f"{count(used.calls, 'call')}{cost}{unpriced}{reused}"
 
 
 def fallen(comparison: Comparison | None) -> list[TrialChange]:

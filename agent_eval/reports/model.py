@@ -122,6 +122,11 @@ class SuiteReport:
         rows = self.decision.cases or cases_of_earlier_version(self.decision)
         return sorted(rows, key=lambda row: _ANSWERS.index(row.answer))
 
+    @property
+    def blocking(self) -> list[JudgedCase]:
+        """The cases that broke, and those that are not settled."""
+        return [row for row in self.judged_cases if row.answer in ("broke", "open")]
+
     @cached_property
     def excused(self) -> frozenset[str]:
         """Ids of the regressed cases that do not count against the change."""
@@ -129,7 +134,9 @@ class SuiteReport:
         aside: set[str] = {*decision.waived_case_ids, *decision.quarantined_case_ids}
         answers: dict[str, CaseAnswer] = {row.case_id: row.answer for row in self.judged_cases}
         answers |= {each.case_id: "broke" for each in decision.safety if each.answer in ("blocks", "open")}
-        aside |= {name for name, answer in answers.items() if answer not in ("broke", "open")}
+        # Once enough cases broke, the others are not run again; they are no less to be looked at.
+        counts = {"broke", "open", *(["not-rerun"] if self.status is GateStatus.FAILED else [])}
+        aside |= {name for name, answer in answers.items() if answer not in counts}
         if decision.decided_by == "policy" and self.comparison is not None:
             # Those of which the policy says nothing fail at times on main as well.
             aside |= {name for name in self.comparison.regressed_case_ids if name not in answers}

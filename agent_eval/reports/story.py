@@ -1,29 +1,31 @@
-"""What a report on a suite says, as plain sentences: how it ended, what to do, what was found of each case.
+"""What a report on a suite says, computed once: headline, first sentence, to do, figures, cases, notes.
 
-Comment, page, terminal and log show the same story and only lay it out. Names stand in backticks; whatever
-shows a sentence escapes it (`text.escape.prose`, the page's template, `clean`).
+Comment, markdown, page and terminal only lay it out. Names stand in backticks; whatever shows a sentence
+escapes it (`text.escape.prose`, the page's template, `clean`).
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from agent_eval.contracts import GateDecision, GateStatus, Outcome
+from agent_eval.contracts import CaseRegression, GateDecision, GateStatus, Outcome
 from agent_eval.contracts.gate import CaseAnswer, JudgedCase
-from agent_eval.contracts.reruns import Reruns, Spending, TrialCounts
-from agent_eval.reports.causes import are_all_of, in_words
+from agent_eval.contracts.reruns import Spending, TrialCounts
+from agent_eval.contracts.verdict import EXECUTION, row_fault
+from agent_eval.errors import Fault
+from agent_eval.reports.blocks import NAMED, code, named
+from agent_eval.reports.causes import as_regression, causes_of, crashed, in_words
 from agent_eval.reports.counts import passing
 from agent_eval.reports.earlier import sentence_of_earlier_version
 from agent_eval.reports.model import EvaluationReport, SuiteReport
+from agent_eval.reports.remedies import to_do
+from agent_eval.reports.suite import case_sets, figures, notices_of, other_meaning
 from agent_eval.text.escape import one_line
-from agent_eval.text.numbers import count, of_all, verb
-
-NAMED = 3
-"""Most cases that a sentence names."""
-_NAME_LIMIT = 120
+from agent_eval.text.numbers import allowed, count, distance, of_all, percent, verb
 
 State = Literal["passed", "failed", "inconclusive", "error", "skipped"]
 """How a line of a report is coloured; its words and its sign say the same without colour."""
@@ -39,7 +41,7 @@ WORDS = {
     GateStatus.PASSED: "passed",
     GateStatus.FAILED: "failed",
     GateStatus.INCONCLUSIVE: "not settled",
-    GateStatus.NO_BASELINE: "no baseline",
+    GateStatus.NO_BASELINE: "not compared",
 }
 NOT_EVALUATED = "not evaluated"
 
@@ -56,6 +58,11 @@ _ANSWERS: dict[CaseAnswer, tuple[State, str]] = {
     "fails-on-main": ("skipped", "failing on main too"),
     "not-rerun": ("skipped", "not run again"),
 }
+_GREEN: dict[CaseAnswer, str] = {
+    "passes-again": "failed once and passed again",
+    "fails-on-main": "also [fails|fail] on main",
+    "not-rerun": "failed as often before",
+}
 _SAFETY: dict[str, State] = {
     "blocks": "failed",
     "open": "inconclusive",
@@ -63,6 +70,7 @@ _SAFETY: dict[str, State] = {
     "known-on-main": "skipped",
     "waived": "skipped",
 }
+_FIGURES = {"cost_usd": "cost", "latency_ms": "latency"}
 
 
 class Finding(NamedTuple):
@@ -86,6 +94,16 @@ class CaseRow(NamedTuple):
     reason: str
 
 
+class Group(NamedTuple):
+    """Cases that fail for one reason and did alike: a row of the table; counts or words of both sides."""
+
+    state: State
+    case_ids: Sequence[str]
+    why: str
+    now: str
+    main: str
+
+
 class RuleRow(NamedTuple):
     """A limit: whether it holds, and the sentence that says so."""
 
@@ -101,24 +119,37 @@ class Story:
     Attributes:
         state: How it ended; `error` where nothing could be decided.
         word: The same in a word or two.
-        sentence: How it ended and why: the first line everywhere.
+        headline: What happened, in a clause: all that an e-mail's subject shows.
+        sentence: How it ended and why, as the decision says it.
+        lead: The same below the headline, without what that has said; may be empty.
         why: The causes of what broke, in words; empty for none.
         to_do: What to do; empty for nothing.
+        figures: What moved over the whole run, a few words each.
+        groups: What fails and has to be looked at.
         cases: Cases that newly fail, those that block first.
         findings: Safety judges, the whole suite's reruns, a release's margin, cost and time.
+        sets: New, changed and removed cases, and where the two runs mean different things by "passed".
+        notes: What else a reader has to know.
         set_aside: Waivers, quarantine, and what of them has expired.
+        spent: What the reruns took; empty without.
     """
 
     state: State
     word: str
+    headline: str
     sentence: str
+    lead: str = ""
     why: str = ""
     to_do: str = ""
+    figures: Sequence[str] = ()
+    groups: Sequence[Group] = ()
     cases: Sequence[CaseRow] = ()
     findings: Sequence[Finding] = ()
+    sets: Sequence[Finding] = ()
     notes: Sequence[str] = ()
     set_aside: Sequence[str] = ()
-    rules: Sequence[RuleRow] = field(default_factory=list)
+    rules: Sequence[RuleRow] = ()
+    spent: str = ""
 
     @property
     def sign(self) -> str:
@@ -126,105 +157,84 @@ class Story:
         return SIGNS[self.state]
 
     @property
-    def blocking(self) -> list[CaseRow]:
-        """The cases that broke, and those that are not settled."""
-        return [row for row in self.cases if row.answer in ("broke", "open")]
+    def by_counts(self) -> list[tuple[State, Sequence[str], CaseRow]]:
+        """The cases that newly fail; those with the same answer and counts are one: state, ids, the first."""
+        alike: dict[tuple[str, ...], list[CaseRow]] = {}
+        for row in self.cases:
+            alike.setdefault((row.words, row.main, row.first, row.base, row.change), []).append(row)
+        return [(rows[0].state, [row.case_id for row in rows], rows[0]) for rows in alike.values()]
 
     @property
-    def others(self) -> dict[str, list[CaseRow]]:
-        """The cases that newly fail and do not block, by their answer."""
-        kinds: dict[str, list[CaseRow]] = {}
-        for row in self.cases:
-            if row.answer not in ("broke", "open"):
-                kinds.setdefault(row.words, []).append(row)
-        return kinds
+    def is_quiet(self) -> bool:
+        """Whether it passed and there is nothing to look at."""
+        return self.state == "passed" and not any((self.cases, self.findings, self.sets, self.set_aside))
 
 
-def code(name: str, *, limit: int = _NAME_LIMIT) -> str:
-    """Set a name in backticks, whatever it holds, for a sentence that is escaped where it is shown.
-
-    Example:
-        >>> code("a`b"), code("")
-        ('`a´b`', '`∅`')
-    """
-    return f"`{one_line(name, limit=limit).replace('`', '´').strip() or '∅'}`"
-
-
-def named(case_ids: Sequence[str], *, most: int = NAMED) -> str:
-    """List the first ids as code and the number of the others.
-
-    Example:
-        >>> named(["a", "b"]), named(["a", "b", "c", "d"], most=2)
-        ('`a` and `b`', '`a`, `b` and 2 more')
-    """
-    more = len(case_ids) - most
-    names = [code(case_id) for case_id in case_ids[:most]]
-    if more > 0:
-        return f"{', '.join(names)} and {more:,} more"
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
-def story_of(suite: SuiteReport, *, is_evaluated: bool = True) -> Story:
+def story_of(suite: SuiteReport, *, is_evaluated: bool = True, problem: str = "") -> Story:
     """Write what a report says of a suite.
 
-    Without `is_evaluated`, its decision cannot be relied on, and nothing is said of what got worse.
+    Without `is_evaluated`, its decision cannot be relied on, and nothing is said of what got worse; `problem`
+    says why, where it is not the suite's own.
     """
     decision = suite.decision
+    spending = suite.reruns.spent if suite.reruns is not None else Spending()
+    spent = f"Reruns took {spending_text(spending)}." if spending.trials else ""
     if not is_evaluated:
-        why = " ".join(decision.not_evaluated) or passing(suite.candidate.summary)
-        return Story(state="error", word=NOT_EVALUATED, sentence=why, notes=list(_reruns_took(suite.reruns)))
+        return _not_evaluated(suite, spent, problem)
     sentence = decision.sentence or sentence_of_earlier_version(decision)
     also = [Finding("failed", text) for text in decision.failures]
     # Each sentence is said once, where it is said first.
-    findings = _once([*also, *_findings(decision)], {sentence})
-    notes = [*decision.notes, *_new_cases(suite), *_reruns_took(suite.reruns)]
+    findings = {each.text: each for each in reversed([*also, *_findings(decision)]) if each.text != sentence}
+    notes = dict.fromkeys([*decision.notes, *_new_cases(suite), *notices_of(suite)])
     story = Story(
         state=_STATES[decision.gate_status],
         word=WORDS[decision.gate_status],
+        headline="",
         sentence=sentence,
+        figures=figures(suite),
         cases=[_case_row(row, is_old=not decision.sentence) for row in suite.judged_cases],
-        findings=findings,
-        notes=[note for note in notes if note not in {sentence, *(each.text for each in findings)}],
+        findings=list(reversed(findings.values())),
+        sets=[
+            *(Finding("inconclusive" if is_bad else "skipped", text) for is_bad, text in case_sets(suite)),
+            *(Finding("inconclusive", text) for text in other_meaning(suite)),
+        ],
+        notes=[note for note in notes if note != sentence and note not in findings],
         set_aside=list(_set_aside(decision)),
         rules=[
             RuleRow(
-                one_line(rule.rule, limit=_NAME_LIMIT).replace("_", " "),
+                one_line(rule.rule, limit=120).replace("_", " "),
                 "skipped" if not rule.applied else "passed" if rule.passed else "failed",
                 rule.message,
             )
             for rule in decision.rules
         ],
+        spent=spent,
     )
     why = in_words(suite.causes, code) if suite.worse and story.state != "passed" else ""
-    to_do = _to_do(suite, story)
-    return replace(story, why=why, to_do="" if _is_said(to_do, sentence) else to_do)
-
-
-def _once(findings: Sequence[Finding], known: set[str]) -> list[Finding]:
-    by_text: dict[str, Finding] = {}
-    for finding in findings:
-        if finding.text not in known:
-            by_text.setdefault(finding.text, finding)
-    return list(by_text.values())
+    story = replace(story, why=why, to_do=_unless_said(to_do(suite), sentence))
+    story = replace(story, headline=_headline(suite, story), groups=_groups(suite, story))
+    return replace(story, lead=_lead(story))
 
 
 def overall(report: EvaluationReport) -> str:
-    """Say in one sentence how a report ended; that of the suite where there is one."""
-    if report.not_evaluated:
-        return f"Not evaluated: {report.not_evaluated}"
+    """Say in a clause how a report ended; that of the suite where there is one."""
     if len(report.suites) == 1:
-        return story_of(report.suites[0]).sentence
-    worst = [suite for suite in report.suites if suite.status is report.status]
+        suite = report.suites[0]
+        story = story_of(suite, is_evaluated=report.is_evaluated(suite))
+        if suite.says_nothing or not report.not_evaluated:
+            return story.headline
+    if report.not_evaluated:
+        return f"Not evaluated: {clause(report.not_evaluated)}"
+    worst = [suite for suite in report.worst_first if suite.status is report.status]
     if report.status is GateStatus.PASSED:
-        return f"All {len(worst)} suites passed."
-    which = named([suite.slug for suite in worst])
-    share = of_all(len(worst), len(report.suites), "suite")
+        return f"All {len(worst)} suites passed"
     ended = {
         GateStatus.FAILED: "failed",
         GateStatus.INCONCLUSIVE: verb(len(worst), "is not settled", "are not settled"),
-        GateStatus.NO_BASELINE: verb(len(worst), "has no baseline", "have no baseline"),
+        GateStatus.NO_BASELINE: verb(len(worst), "is not compared", "are not compared"),
     }
-    return f"{share} {ended[report.status]}: {which}."
+    share = of_all(len(worst), len(report.suites), "suite")
+    return f"{share} {ended[report.status]}: {named([suite.slug for suite in worst])}"
 
 
 def state_of(report: EvaluationReport) -> State:
@@ -246,6 +256,137 @@ def spending_text(spending: Spending) -> str:
     return ", ".join(parts)
 
 
+def _unless_said(advice: str, sentence: str) -> str:
+    """Leave advice out that a sentence ends with already."""
+    begin = " ".join(advice.split()[:3]).rstrip(".,").casefold()
+    return "" if begin in sentence.casefold() else advice
+
+
+# The headline.
+
+
+def _headline(suite: SuiteReport, story: Story) -> str:
+    """Say what happened in a clause; the gate's own sentence where no clause is shorter."""
+    words = {"passed": _green, "failed": _red, "inconclusive": _open, "skipped": _not_compared}
+    return words[story.state](suite, story) or one_line(story.sentence.rstrip("."), limit=160)
+
+
+def _lead(story: Story) -> str:
+    """Say what the headline does not: which cases, and what a reader must know first."""
+    if story.state != "passed":
+        return "" if story.sentence.rstrip(".") == story.headline else story.sentence
+    before, nothing, _ = story.sentence.partition("Nothing broke")
+    if not nothing:
+        return "" if story.sentence.rstrip(".") == story.headline else story.sentence
+    names = {
+        form: named([row.case_id for row in story.cases if row.answer == answer])
+        for answer, form in _GREEN.items()
+        if answer != "fails-on-main"  # a note says in which of main's runs
+    }
+    return " ".join([before.strip(), *(f"{ids} {form}." for form, ids in names.items() if ids)]).strip()
+
+
+_END = re.compile(r"[.:] ")
+
+
+def clause(text: str, limit: int = 160) -> str:
+    """Cut a text to its first clause, without what ends it, to be read after other words."""
+    first = _END.split(text, maxsplit=1)[0].rstrip(".")
+    return one_line(re.sub(r"^(The|No|Nothing)\b", lambda word: word[0].lower(), first), limit=limit)
+
+
+def rest_of(text: str) -> str:
+    """Return what follows the first clause of a text; empty where nothing does."""
+    rest = "".join(_END.split(text, maxsplit=1)[1:])
+    return f"{rest[:1].upper()}{rest[1:]}"
+
+
+def _green(suite: SuiteReport, story: Story) -> str:
+    summary = suite.candidate.summary
+    numbers = Counter(row.answer for row in story.cases)
+    clauses = []
+    for answer, form in _GREEN.items():
+        if number := numbers[answer]:
+            words = re.sub(r"\[(.*?)\|(.*?)\]", r"\1" if number == 1 else r"\2", form)
+            clauses.append(f"{count(number, 'case')} {words}")
+    if numbers["broke"] or suite.worse:
+        return ""  # as many as a limit allows: the gate's sentence says so
+    improved = suite.comparison.overview.improved_cases if suite.comparison is not None else 0
+    clauses += [f"{improved:,} improved"] if improved else []
+    for figure in suite.decision.figures:
+        if figure.answer == "rose":
+            clauses.append(f"{_FIGURES[figure.name]} +{figure.ratio - 1:.0%}")
+    passes = f"{of_all(summary.passed_cases, summary.total_cases, 'case')} pass"
+    if suite.comparison is None:
+        return passes if summary.total_cases else ""
+    first = "none got worse" if not story.cases else "None got worse"
+    return "; ".join([first if story.cases else f"{passes}, {first}", *clauses])
+
+
+def _red(suite: SuiteReport, story: Story) -> str:
+    decision, total = suite.decision, suite.candidate.summary.total_cases
+    worse = [row.case_id for row in story.cases if row.answer == "broke"]
+    if not worse and decision.decided_by == "thresholds":
+        worse = [row.case_id for row in suite.worse]
+    if worse:
+        if crashed([row for row in suite.worse if row.case_id in worse]):
+            which = "all" if len(suite.worse) == total else f"{len(suite.worse):,} of"
+            return f"The agent crashes on {which} {count(total, 'case')}"
+        not_rerun = sum(row.answer == "not-rerun" for row in story.cases)
+        more = f"; {not_rerun:,} more newly {verb(not_rerun, 'fails', 'fail')}" if not_rerun else ""
+        return f"{_of_cases(len(worse), total)} regressed{more}"
+    unsafe = [finding for finding in decision.safety if finding.answer == "blocks"]
+    if unsafe:
+        cases = list(dict.fromkeys(finding.case_id for finding in unsafe))
+        where = named(cases) if len(cases) <= NAMED else count(len(cases), "case")
+        return f"Safety judge {code(unsafe[0].judge_id)} fails in {where}"
+    if decision.suite is not None and decision.suite.answer == "worse":
+        rates = [_share(side) for side in (decision.suite.base, decision.suite.change)]
+        return f"The suite got worse: {rates[0]} of its reruns pass on main, {rates[1]} here"
+    if decision.release is not None and decision.release.answer == "worse":
+        return f"{distance(decision.release.fall)} points fewer pass than in the last release"
+    for figure in decision.figures:
+        if figure.answer == "breaks-limit":
+            most = f", +{allowed(figure.limit)} allowed" if figure.limit is not None else ""
+            return f"{_FIGURES[figure.name].capitalize()} +{figure.ratio - 1:.0%}{most}"
+    for rule in decision.rules:
+        if rule.rule == "min_pass_rate" and not rule.passed and rule.value is not None:
+            alike = "; no case got worse" if suite.comparison is not None and not suite.worse else ""
+            return f"Too few pass: {percent(rule.value)}, {allowed(rule.threshold)} required{alike}"
+    return ""
+
+
+def _open(suite: SuiteReport, story: Story) -> str:
+    unsettled = [row for row in story.cases if row.answer == "open"]
+    if unsettled:
+        total = suite.candidate.summary.total_cases
+        return f"{_of_cases(len(unsettled), total)} {verb(len(unsettled), 'is', 'are')} not settled"
+    unsafe = [finding for finding in suite.decision.safety if finding.answer == "open"]
+    if unsafe:
+        return f"Safety judge {code(unsafe[0].judge_id)} cannot tell in {code(unsafe[0].case_id)}"
+    if suite.decision.suite is not None and suite.decision.suite.answer == "open":
+        return "Not settled whether the suite got worse"
+    if suite.decision.release is not None and suite.decision.release.answer == "open":
+        return "Not settled whether this passes less than the last release"
+    return ""
+
+
+def _of_cases(number: int, total: int) -> str:
+    """Count cases; of how many, only where the run is known beside the decision."""
+    return of_all(number, total, "case") if total else count(number, "case")
+
+
+def _not_compared(suite: SuiteReport, _story: Story) -> str:
+    return f"Not compared: {'every case is new or changed' if suite.nothing_shared else 'no baseline yet'}"
+
+
+def _share(counts: TrialCounts) -> str:
+    return percent(counts.passed / counts.trials) if counts.trials else "–"
+
+
+# The cases.
+
+
 def _case_row(row: JudgedCase, *, is_old: bool) -> CaseRow:
     state, words = _ANSWERS[row.answer]
     if is_old and row.answer == "fails-on-main":
@@ -258,12 +399,71 @@ def _counts(counts: TrialCounts | None) -> str:
     return f"{counts.passed:,}/{counts.trials:,}" if counts is not None and counts.trials else "–"
 
 
+def _groups(suite: SuiteReport, story: Story) -> list[Group]:
+    """Group what has to be looked at by cause and counts: what got worse, else what fails at all."""
+    if story.state == "passed":
+        return []
+    judged = {row.case_id: row for row in story.cases}
+    if suite.worse or suite.blocking:
+        known = {row.case_id for row in suite.worse}
+        rest = [row for row in story.cases if row.answer in ("broke", "open") and row.case_id not in known]
+        groups = _by_cause(suite.worse, lambda row: _of_regressed(row, judged.get(row.case_id)))
+        return groups + [Group(row.state, [row.case_id], "fails more often", *_sides(row)) for row in rest]
+    return _failing(suite)
+
+
+def _failing(suite: SuiteReport) -> list[Group]:
+    sets = suite.comparison.cases if suite.comparison is not None else None
+    before = dict.fromkeys(sets.new, "new") | dict.fromkeys(sets.changed, "changed") if sets else {}
+    before |= {row.case_id: row.baseline_outcome.value for row in suite.regressed}
+    before |= dict.fromkeys(suite.decision.quarantined_case_ids, "in quarantine")
+    otherwise = "failed" if sets else "–"
+
+    def alike(row: CaseRegression) -> tuple[State, str, str]:
+        return _state_of_case(row), row.candidate_outcome.value, before.get(row.case_id, otherwise)
+
+    return _by_cause([as_regression(row) for row in suite.failing], alike)
+
+
+def _state_of_case(row: CaseRegression) -> State:
+    return "failed" if row.candidate_outcome in (Outcome.FAILED, Outcome.ERROR) else "inconclusive"
+
+
+def _of_regressed(row: CaseRegression, judged: CaseRow | None) -> tuple[State, str, str]:
+    if judged is None:
+        return _state_of_case(row), row.candidate_outcome.value, row.baseline_outcome.value
+    return judged.state, *_sides(judged)
+
+
+def _sides(row: CaseRow) -> tuple[str, str]:
+    """Write the counts of the reruns, else of the first run; of an open case those of main's own runs."""
+    has_base = row.base != "–" and row.answer == "broke"
+    now, main = row.change if row.change != "–" else row.first, row.base if has_base else row.main
+    return now.replace("/", " of "), main.replace("/", " of ")
+
+
+def _by_cause(
+    rows: Sequence[CaseRegression], alike: Callable[[CaseRegression], tuple[State, str, str]]
+) -> list[Group]:
+    groups = []
+    for cause in causes_of(rows):
+        parts: dict[tuple[State, str, str], list[CaseRegression]] = {}
+        for row in cause.cases:
+            parts.setdefault(alike(row), []).append(row)
+        for (state, now, main), cases in parts.items():
+            why = replace(cause, cases=cases).words(code)
+            groups.append(Group(state, [row.case_id for row in cases], why, now, main))
+    return groups
+
+
+# What was found, and what does not count.
+
+
 def _findings(decision: GateDecision) -> Iterable[Finding]:
     order = list(_SAFETY)
     for each in sorted(decision.safety, key=lambda each: order.index(each.answer)):
         reason = one_line(each.reason, limit=400)
-        text = reason if reason.startswith("Safety:") else f"Safety: {reason}"
-        yield Finding(_SAFETY[each.answer], text)
+        yield Finding(_SAFETY[each.answer], reason if reason.startswith("Safety:") else f"Safety: {reason}")
     if decision.suite is not None:
         states: dict[str, State] = {"worse": "failed", "not-worse": "passed", "open": "inconclusive"}
         yield Finding(states[decision.suite.answer], decision.suite.reason)
@@ -306,104 +506,70 @@ def _new_cases(suite: SuiteReport) -> Iterable[str]:
         yield f"{new}: the base passes {verb(len(tried), 'it', 'none of them')}{' not' * (len(tried) == 1)}."
 
 
-def _reruns_took(reruns: Reruns | None) -> Iterable[str]:
-    if reruns is None or not reruns.spent.trials:
-        return
-    yield f"Reruns took {spending_text(reruns.spent)}."
+# Where nothing could be decided.
+
+_AT_FAULT: Mapping[Fault, tuple[str, str, str]] = {
+    Fault.JUDGE: (
+        "judge {judge} gave no verdict in {cases}",
+        "{reason}. Neither the agent's fault nor this change's.",
+        "Check the judge's key, address and quota, then run the job again.",
+    ),
+    Fault.AGENT: (
+        "the agent {crashes} {cases}",
+        "{reason}.",
+        "Check how the agent is started: it must run before it can be judged. The evidence has each error.",
+    ),
+    Fault.INFRASTRUCTURE: (
+        "the agent could not be reached in {cases}",
+        "{reason}. That says nothing of this change.",
+        "Check network, quotas and the agent's address, then run the job again.",
+    ),
+    Fault.ENVIRONMENT: (
+        "what surrounds the agent failed in {cases}",
+        "{reason}. That says nothing of this change.",
+        "Mend the set-up that the cases need, then run the job again.",
+    ),
+}
+"""By whose fault: the headline, the first sentence, and the remedy that fits."""
+_NOTHING_RECORDED = (
+    "nothing to judge is recorded in {cases}",
+    "{reason}.",
+    "Record traces in the suite, or name the agent to run: `agent`.",
+)
 
 
-# What to do.
-
-
-def _is_said(to_do: str, sentence: str) -> bool:
-    """Whether a sentence ends with the same advice already."""
-    begin = " ".join(to_do.split()[:3]).rstrip(".,").casefold()
-    return bool(begin) and begin in sentence.casefold()
-
-
-def _to_do(suite: SuiteReport, story: Story) -> str:
-    if story.state == "failed":
-        return _to_do_when_failed(suite, story)
-    if story.state == "inconclusive":
-        return _to_do_when_open(suite, story)
-    if story.state == "skipped":
-        if suite.nothing_shared:
-            return "Check that every case is meant to change: once merged, this run is the baseline."
-        return "Nothing: once this has run on main, changes are compared with that run."
-    return ""
-
-
-def _to_do_when_failed(suite: SuiteReport, story: Story) -> str:
-    decision = suite.decision
-    if suite.worse:
-        if are_all_of(suite.causes, "service"):
-            return "Check network, quotas and the machine, then run again."
-        if are_all_of(suite.causes, "judge"):
-            return "Mend the judge, then run again: what the agent did was not judged."
-        if all(row.candidate_outcome is Outcome.ERROR for row in suite.worse):
-            again = "with the command below" if suite.suite_path else "(`--case`)"
-            return f"Repeat one of them {again}, and read what the agent writes to stderr."
-        number = len(suite.worse)
-        what = verb(number, "it", "them")
-        if number > NAMED:
-            what = "the cause" if len(suite.causes) == 1 else f"the {len(suite.causes):,} causes"
-        repeats = ", and the command that repeats it, are" if suite.suite_path else " is"
-        return (
-            f"Fix {what}: what changed{repeats} below. Is the new behaviour right? "
-            "Change what the case expects, or have it waived."
-        )
-    blocking = [finding for finding in decision.safety if finding.answer == "blocks"]
-    if blocking:
-        return (
-            f"Read what the agent did in {code(blocking[0].case_id)}. If that is right, a waiver that names "
-            "case and judge lets it pass."
-        )
-    if decision.suite is not None and decision.suite.answer == "worse":
-        return "Look at what touches every case a little: model, prompt, tools. What fails now is below."
-    if decision.release is not None and decision.release.answer == "worse":
-        return "Look at what was merged since the last release: `agent-eval drift` shows since which run."
-    if any(figure.answer == "breaks-limit" for figure in decision.figures):
-        return "Find what takes longer or costs more, or change the limit in the policy."
-    broken = [rule.rule for rule in decision.rules if rule.applied and not rule.passed]
-    if story.blocking:
-        return "Fix the cases below."
-    limit = code(broken[0]) if broken else "the limit"
-    return f"Fix the failing cases below, or change {limit}."
-
-
-def _to_do_when_open(suite: SuiteReport, story: Story) -> str:
-    """Choose the remedy by what keeps the answer open; the record of the reruns knows."""
-    decision, reruns = suite.decision, suite.reruns
-    if not decision.sentence:
-        return ""  # an earlier version asked for what the gate no longer has
-    if story.blocking or (decision.suite is not None and decision.suite.answer == "open"):
-        return _to_do_about_reruns(reruns, [row.case_id for row in story.blocking])
-    if unsafe := [finding for finding in decision.safety if finding.answer == "open"]:
-        return f"Make {code(unsafe[0].judge_id)} able to judge what the agent did, then run the job again."
-    if decision.release is not None and decision.release.answer == "open":
-        return "Run the release with `trials: 4`, or with more cases."
-    if any(figure.answer == "open" for figure in decision.figures):
-        return "Run the job again."
-    return "Read the cases named here: who merges this accepts what it expects of them."
-
-
-def _to_do_about_reruns(reruns: Reruns | None, case_ids: Sequence[str]) -> str:
-    if reruns is None:
-        return "Run main again, then this change."
-    if reruns.altered:
-        return "Give each side a set-up of its own: nothing that one installs or writes may reach the other."
-    if reruns.base_problem is not None:
-        return "Mend the set-up that the base needs on main, then run this again."
-    if reruns.cut is not None:
-        return "Raise `limits.run.seconds` or `max-run-cost`, or run the job again."
-    if reruns.base_runs == "none":
-        return "Set `base-agent`, so that the base runs beside this change."
-    never = {row.case_id for row in (*reruns.cases, *reruns.late)}
-    if case_ids and never.isdisjoint(case_ids):
-        return "Run the job again."
-    return "Run main again, then this change: what fails there too is not this change's."
-
-
-def answers(story: Story) -> Mapping[str, int]:
-    """Count the cases that newly fail by their answer, in words."""
-    return Counter(row.words for row in story.cases)
+def _not_evaluated(suite: SuiteReport, spent: str, problem: str) -> Story:
+    summary = suite.candidate.summary
+    reason = " ".join(suite.decision.not_evaluated) or problem or passing(summary)
+    story = Story(
+        state="error",
+        word=NOT_EVALUATED,
+        headline=f"Not evaluated: {clause(reason)}",
+        sentence=reason,
+        lead=rest_of(reason),
+        groups=_failing(suite),
+        spent=spent,
+    )
+    lost = {row["case_id"]: fault for row in suite.failing if (fault := row_fault(row)) is not None}
+    if not suite.says_nothing or not lost:
+        return story
+    [(fault, number)] = Counter(lost.values()).most_common(1)
+    row = next(row for row in suite.failing if lost.get(row["case_id"]) is fault)
+    errors = [each for each in row["verdicts"] if each["outcome"] == Outcome.ERROR] or row["verdicts"]
+    first = min(errors, key=lambda each: each["judge_id"] != EXECUTION)
+    total = summary.total_cases
+    if number == len(suite.failing):
+        number = max(number, summary.error_cases)  # the failing cases at hand may be a bounded number
+    why = one_line(first["reason"].rstrip("."), limit=200)
+    words = {
+        "crashes": "crashes on" if first["failure"] == "agent_error" else "gives nothing to judge in",
+        "judge": code(first["judge_id"]),
+        "cases": f"all {count(number, 'case')}" if number == total else of_all(number, total, "case"),
+        "reason": why if "`" in why else code(why, limit=200),
+    }
+    has_agent = suite.execution is None or suite.execution.agent is not None
+    texts = _AT_FAULT[fault] if has_agent or fault is not Fault.AGENT else _NOTHING_RECORDED
+    headline, sentence, advice = (text.format(**words) for text in texts)
+    headline = f"Not evaluated: {headline}"
+    groups = sorted(story.groups, key=lambda group: group.case_ids[0] not in lost)
+    return replace(story, headline=headline, sentence=sentence, lead=sentence, to_do=advice, groups=groups)

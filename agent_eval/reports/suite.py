@@ -1,98 +1,114 @@
-"""Render one suite as markdown: its baseline, the change in numbers, the cases, the folded rest."""
+"""The facts of a suite, as sentences and rows: what it is compared with, figures, judges, runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from agent_eval.contracts import (
-    Cluster,
-    Comparison,
-    GateDecision,
-    Metric,
-    RunReference,
-    RunSummary,
-)
-from agent_eval.reports.blocks import (
-    AMOUNTS,
-    amount,
-    bullets,
-    folded,
-    names,
-    pair,
-    table,
-)
-from agent_eval.reports.cases import improved, less_often
+from agent_eval.contracts import Comparison, Metric, RunReference
+from agent_eval.reports.blocks import AMOUNTS, amount, code, named, pair
 from agent_eval.reports.counts import passing, redacted
-from agent_eval.reports.decision import limits
-from agent_eval.reports.detail import Detail
-from agent_eval.reports.model import SuiteReport, nothing_shared
-from agent_eval.reports.replay import replay_sentence
-from agent_eval.reports.story import Story, answers, story_of
-from agent_eval.text.escape import code_span, link, plain, prose
+from agent_eval.reports.model import BaselineInfo, SuiteReport
+from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count, percent, verb
 
 _SHA = 7
-NBSP = "\u00a0"
+_IDS = 10
+"""Ids that a sentence about the suite itself names."""
 
 
-def compared_with(suite: SuiteReport, head_sha: str | None, detail: Detail) -> str:
-    """Name the compared commits, the age of the baseline and how it was found; or say why there is none."""
-    note = prose(suite.baseline_note, limit=2 * detail.quote) if suite.baseline_note else ""
+class JudgeRow(NamedTuple):
+    """A judge over the whole run; its change is empty where it did not move."""
+
+    judge_id: str
+    passed: str
+    change: str
+
+
+class Fact(NamedTuple):
+    """A fact of this run, and of the one that it is compared with; `change` says how a figure moved."""
+
+    label: str
+    now: str
+    main: str = ""
+    change: str = ""
+
+
+def compared_with(suite: SuiteReport, head_sha: str | None) -> str:
+    """Name the two commits, or runs where these are unknown; empty without a comparison."""
     if suite.comparison is None:
-        return note
-    shares = "shares no unchanged case with" if suite.nothing_shared else "compared with"
-    commit = f"Commit {code_span(head_sha[:_SHA])}" if head_sha else "This run"
-    parts = [f"{commit} {shares}"]
-    baseline = suite.baseline
-    reference = suite.comparison.baseline
-    sha = (baseline.sha if baseline else None) or reference.git_commit
-    parts.append(code_span(sha[:_SHA]) if sha else f"run {code_span(reference.run_id, limit=detail.name)}")
-    if baseline:
-        if baseline.branch:
-            parts.append(f"on {plain(baseline.branch, limit=detail.name)}")
-        how = "given as a path" if baseline.how == "path" else baseline.how
-        facts = [plain(how, limit=detail.name)]
-        if baseline.age:
-            facts.append(f"{prose(baseline.age, limit=30)} old")
-        if baseline.run_url and detail.links:
-            name = f"run {plain(baseline.run_id, limit=30)}" if baseline.run_id else "its run"
-            facts.append(link(name, baseline.run_url))
-        parts.append(f"({', '.join(facts)})")
-    return f"{' '.join(parts)}. {note}".strip()
-
-
-def compared_runs(comparison: Comparison, detail: Detail) -> str:
-    """Name the runs that were compared, where it is unknown how the baseline was found."""
-    candidate, baseline = (
-        f"{code_span(run.run_id, limit=detail.name)}"
-        + (f" (commit {code_span(run.git_commit[:_SHA])})" if run.git_commit else "")
-        for run in (comparison.candidate, comparison.baseline)
-    )
-    return f"Run {candidate} compared with {baseline}."
-
-
-def case_set(comparison: Comparison | None, failing: Iterable[str], detail: Detail) -> str:
-    """List new, changed and removed cases: they are not compared, so a reader must know of them first."""
-    if comparison is None:
         return ""
-    sets = comparison.cases
-    failing_now = set(failing)
-    items = []
+    own, other = suite.comparison.candidate, suite.comparison.baseline
+    head, baseline = head_sha or own.git_commit, suite.baseline
+    sha = (baseline.sha if baseline else None) or other.git_commit
+    now = code(head[:_SHA]) if head else f"run {code(own.run_id)}"
+    then = code(sha[:_SHA]) if sha else f"run {code(other.run_id)}"
+    if baseline is not None and baseline.branch:
+        then = f"{code(baseline.branch)} {then}"
+    return f"{now} vs {then}"
+
+
+def how_found(baseline: BaselineInfo) -> str:
+    """Say how a baseline was found, and how old it is."""
+    how = "given as a path" if baseline.how == "path" else one_line(baseline.how, limit=120)
+    age = f", {one_line(baseline.age, limit=30)} old" if baseline.age else ""
+    return f"{how}{age}{f', run {baseline.run_id}' if baseline.run_id else ''}"
+
+
+def figures(suite: SuiteReport) -> list[str]:
+    """Write what moved over the whole run, a few words each; empty where nothing was compared."""
+    comparison = suite.comparison
+    if comparison is None or suite.nothing_shared:
+        return []
+    trials = comparison.trials
+    rate = comparison.metrics.get("pass_rate")
+    words = []
+    if trials is not None:
+        before, now = trials.baseline.pass_rate, trials.candidate.pass_rate
+        moved = Metric(name="trials", baseline=before, candidate=now, delta=now - before)
+        words.append(f"trials passed {_moved(moved)}")
+    elif rate is not None:
+        words.append(f"pass rate {_moved(rate)}")
+    # A case that broke may pass in the first run, so that the comparison alone would not count it.
+    broke = [row for row in suite.judged_cases if row.answer == "broke"]
+    words.append(f"{len(broke) or len(suite.worse):,} regressed")
+    words.append(f"{comparison.overview.improved_cases:,} improved")
+    words += [
+        f"cost {_ratio(metric)}"
+        for metric in comparison.behaviour.shifts
+        if metric.name == "cost_usd" and metric.baseline and metric.candidate is not None
+    ]
+    if comparison.cases.new or comparison.cases.changed:
+        words.append(f"whole suite: {passing(comparison.candidate.summary).rstrip('.')}")
+    return words
+
+
+def _moved(metric: Metric) -> str:
+    before, now, _ = pair(metric)
+    return now if before == now else f"{before.removesuffix('%')} → {now}"
+
+
+def _ratio(metric: Metric) -> str:
+    change = (metric.candidate or 0.0) / (metric.baseline or 1.0) - 1
+    return f"{'+' if change >= 0 else '−'}{abs(change):.0%}"
+
+
+def case_sets(suite: SuiteReport) -> list[tuple[bool, str]]:
+    """List new, changed and removed cases, none of them compared, each with whether it may hide a failure."""
+    if suite.comparison is None:
+        return []
+    sets, failing = suite.comparison.cases, {row["case_id"] for row in suite.failing}
+    lines = []
     for word, ids in (("new", sets.new), ("changed", sets.changed)):
         if ids:
-            listed = names(ids, most=detail.ids, limit=detail.name)
-            items.append(f"{len(ids):,} {word}: {listed}{_of_which_fail(ids, failing_now)}")
-    if sets.removed_failing:
-        listed = names(sets.removed_failing, most=detail.ids, limit=detail.name)
-        items.append(f"⚠️ {len(sets.removed_failing):,} **removed that failed in the baseline**: {listed}")
+            number = sum(case_id in failing for case_id in ids)
+            fail = f" ({number:,} {verb(number, 'does', 'do')} not pass)" if number else ""
+            lines.append((bool(number), f"{len(ids):,} {word}, not compared: {named(ids, most=_IDS)}{fail}"))
     passed_before = sorted(set(sets.removed) - set(sets.removed_failing))
-    if passed_before:
-        items.append(
-            f"⚠️ {len(passed_before):,} removed: {names(passed_before, most=detail.ids, limit=detail.name)}"
-        )
-    if not items:
-        return ""
-    return f"**The suite itself changed** (these cases are not compared):\n\n{bullets(items)}"
+    for words, ids in (("removed that failed on main", sets.removed_failing), ("removed", passed_before)):
+        if ids:
+            lines.append((True, f"{len(ids):,} {words}: {named(ids, most=_IDS)}"))
+    return lines
 
 
 def other_meaning(suite: SuiteReport) -> list[str]:
@@ -100,27 +116,8 @@ def other_meaning(suite: SuiteReport) -> list[str]:
     if suite.comparison is None:
         return []
     # A policy counts trials: the number that each run has of them changes nothing about what it says.
-    checks = _MEANING[:1] if suite.decision.decided_by == "policy" else _MEANING
-    meaning = _messages_of(suite.comparison, checks)
+    meaning = _messages_of(suite.comparison, _MEANING[: 1 if suite.decision.decided_by == "policy" else 2])
     return [notice for notice in suite.comparison.behaviour.notices if _key(notice) in meaning]
-
-
-def other_rules(suite: SuiteReport, detail: Detail) -> str:
-    """List where the two runs mean different things by "passed"."""
-    listed = other_meaning(suite)
-    return bullets(f"⚠️ {prose(notice, limit=detail.quote + 60)}" for notice in listed[: detail.sentences])
-
-
-_MEANING = ("case_policy_match", "trial_count_match")
-"""Conditions that change what "passed" means where they do not hold."""
-
-
-def _messages_of(comparison: Comparison, checks: tuple[str, ...]) -> set[str]:
-    return {_key(check.message) for check in comparison.compatibility.failures if check.name in checks}
-
-
-def _key(sentence: str) -> str:
-    return sentence.rstrip(".").casefold()
 
 
 def notices_of(suite: SuiteReport) -> list[str]:
@@ -137,230 +134,106 @@ def notices_of(suite: SuiteReport) -> list[str]:
     ]
 
 
+_MEANING = ("case_policy_match", "trial_count_match")
+"""Conditions that change what "passed" means where they do not hold."""
 _AMOUNTS = tuple(f"{words.capitalize()} " for words in AMOUNTS.values())
 
 
-def notices(suite: SuiteReport, detail: Detail) -> str:
-    """List what moved over the whole run: the model, the judges."""
-    lines = bullets(prose(each, limit=detail.quote + 60) for each in notices_of(suite)[: detail.sentences])
-    return f"**Over the whole run:**\n\n{lines}" if lines else ""
+def _messages_of(comparison: Comparison, checks: Sequence[str]) -> set[str]:
+    return {_key(check.message) for check in comparison.compatibility.failures if check.name in checks}
 
 
-def numbers_line(suite: SuiteReport, detail: Detail) -> str:
-    """Write the change on one line: cases by how they changed, the rates before and now, the cost."""
-    comparison = suite.comparison
-    if comparison is None or nothing_shared(comparison):
-        return ""
-    rows = _rates(comparison)
-    # At a level without commands only the most important rate has room.
-    parts = [
-        f"{label[:1].lower()}{label[1:]} {now}" for label, _, now in (rows if detail.commands else rows[:1])
-    ]
-    parts += _changed_cases(suite, comparison)
-    parts += _cost(comparison)
-    if comparison.cases.new or comparison.cases.changed:
-        parts.append(f"whole suite {passing(comparison.candidate.summary).rstrip('.')}")
-    return " · ".join(parts)
+def _key(sentence: str) -> str:
+    return sentence.rstrip(".").casefold()
 
 
-def _changed_cases(suite: SuiteReport, comparison: Comparison) -> list[str]:
-    """Count the cases that newly fail by their answer, and those that improved."""
-    story = story_of(suite)
-    is_by_policy = suite.decision.decided_by == "policy"
-    numbers = dict(answers(story)) if story.cases or is_by_policy else {"regressed": len(suite.worse)}
-    numbers["waived"] = len(suite.decision.waived_case_ids)
-    numbers["improved"] = comparison.overview.improved_cases
-    return [f"**{number:,}** {word}" for word, number in numbers.items() if number or word == "regressed"]
-
-
-def _cost(comparison: Comparison) -> list[str]:
-    for metric in comparison.behaviour.shifts:
-        if metric.name == "cost_usd" and metric.baseline and metric.candidate is not None:
-            before = amount(metric.name, metric.baseline).removesuffix(" USD")
-            return [f"cost {before} → {amount(metric.name, metric.candidate)}".replace(" ", NBSP)]
-    return []
-
-
-def _rates(comparison: Comparison) -> list[tuple[str, str, str]]:
-    """List the rates of the run as label, change, and both values; those of trials first where there are."""
-    rows = []
-    labels = [("Pass rate", "pass_rate"), ("Hard fails", "hard_fail_rate")]
-    trials = comparison.trials
-    if trials is not None:
-        before, now = trials.baseline.pass_rate, trials.candidate.pass_rate
-        metric = Metric(name="trials", baseline=before, candidate=now, delta=now - before)
-        rows.append(("Trials passed", *_moved(metric)))
-        labels[0] = ("Cases passed", "pass_rate")
-    return rows + [
-        (label, *_moved(comparison.metrics[key])) for label, key in labels if key in comparison.metrics
-    ]
-
-
-def rates_table(comparison: Comparison | None) -> str:
-    """Render the rates of the run before and now as a table."""
-    if comparison is None or nothing_shared(comparison):
-        return ""
-    rows = [(label.replace(" ", NBSP), change, both) for label, change, both in _rates(comparison)]
-    return table(("", "Change", "Was → now"), (":--", "--:", ":--"), rows)
-
-
-def _judges_that_moved(comparison: Comparison, detail: Detail) -> str:
-    # Names are long and a phone is narrow, so these do not go into the table.
-    moved = [metric for metric in comparison.judge_metrics.values() if metric.delta]
-    moved.sort(key=lambda metric: (metric.delta or 0.0, metric.name))
-    changes = []
-    for metric in moved[: detail.judges]:
-        change, both = _moved(metric)
-        changes.append(f"{code_span(metric.name, limit=detail.name)} {change} ({both})")
-    if len(moved) > len(changes):
-        changes.append(f"{count(len(moved) - len(changes), 'more judge')}")
-    return f"Judges that moved: {', '.join(changes)}." if changes else ""
-
-
-def _moved(metric: Metric) -> tuple[str, str]:
-    before, now, difference = pair(metric)
-    # On a phone a row has some thirty characters: the unit once is enough, and no line break before it.
-    return difference.replace(" ", NBSP), f"{before.removesuffix('%')} → {now}".replace(" ", NBSP)
-
-
-def behind_a_click(suite: SuiteReport, story: Story, detail: Detail, *, tool_version: str = "") -> list[str]:
-    """Render everything that a reader may want next, each part folded."""
-    comparison = suite.comparison
-    blocks = []
-    if comparison is not None:
-        blocks.append(folded("Failures that cases share", [_shared_failures(suite, detail)]))
-        better = [row for row in comparison.case_regressions if row.improved]
-        blocks.append(improved(better, comparison, detail))
-        blocks.append(less_often(suite, detail))
-    if detail.folded:
-        blocks.append(folded("Limits", [limits(story, detail)]))
-        blocks.append(folded("Rates and judges", _figures(suite, detail)))
-        blocks += provenance(suite, detail, tool_version=tool_version)
-    return blocks
-
-
-def provenance(suite: SuiteReport, detail: Detail, *, tool_version: str = "") -> list[str]:
-    """Render which runs and files a report is about, folded; nothing at a level without folded parts."""
-    if not detail.folded:
-        return []
-    rows = [("Suite", code_span(suite.suite_path, limit=detail.name))] if suite.suite_path else []
-    rows += _provenance(suite.candidate, suite.comparison, suite.decision, detail)
-    hidden = redacted(suite.execution) if suite.execution is not None else ""
-    rows += [("Redaction", hidden)] if hidden else []
-    rows += [("Replay", replay_sentence(suite.replay))] if suite.replay is not None else []
-    rows += [("agent-eval", code_span(tool_version, limit=40))] if tool_version else []
-    return [folded("Provenance", [bullets(f"{label}: {value}" for label, value in rows)])]
-
-
-def figures_alone(suite: SuiteReport, detail: Detail) -> list[str]:
-    """Render what each judge counted in a run that is compared with nothing, folded."""
-    return [folded("Rates and judges", _figures(suite, detail))] if detail.folded else []
-
-
-def _figures(suite: SuiteReport, detail: Detail) -> list[str]:
-    moved = _judges_that_moved(suite.comparison, detail) if suite.comparison is not None else ""
-    judges = _judges(suite.candidate, detail)
-    return [rates_table(suite.comparison), moved, judges, curve(suite.candidate.summary)]
-
-
-def _shared_failures(suite: SuiteReport, detail: Detail) -> str:
-    """List failures that several cases share; those of regressed cases are said where these are."""
-    comparison = suite.comparison
-    if comparison is None or suite.causes:
-        return ""
-    shared = [cluster for cluster in comparison.triage.top_clusters if cluster.candidate_count > 1]
-    return bullets(_cluster(cluster, detail) for cluster in shared[: detail.clusters])
-
-
-def _of_which_fail(ids: Sequence[str], failing_now: set[str]) -> str:
-    number = sum(case_id in failing_now for case_id in ids)
-    return f" (**{number:,} {verb(number, 'does', 'do')} not pass**)" if number else ""
-
-
-def _cluster(cluster: Cluster, detail: Detail) -> str:
-    line = (
-        f"{code_span(cluster.judge_id, limit=detail.name)}: "
-        f"{code_span(cluster.reason, limit=detail.quote)} — "
-        f"{count(cluster.candidate_count, 'case')}, {cluster.baseline_count:,} before"
-    )
-    if cluster.suggested_fix:
-        line += f". Hint: {prose(cluster.suggested_fix, limit=2 * detail.quote)}"
-    return line
-
-
-def _judges(candidate: RunReference, detail: Detail) -> str:
-    counts = sorted(candidate.summary.judge_counts.items())
-    rows = [
-        (
-            code_span(judge_id, limit=detail.name),
-            f"{percent(number.passed / number.judged)} of {number.judged:,}" if number.judged else "–",
-            f"{number.failed + number.error:,}",
-        )
-        for judge_id, number in counts[: detail.judges]
-    ]
-    if not rows:
-        return ""
-    hidden = len(counts) - len(rows)
-    rendered = table(("Judge", "Passed", "Failed"), (":--", "--:", "--:"), rows)
-    return f"{rendered}\n\nand {count(hidden, 'more judge')}" if hidden else rendered
-
-
-def _provenance(
-    candidate: RunReference, comparison: Comparison | None, decision: GateDecision | None, detail: Detail
-) -> list[tuple[str, str]]:
-    rows = _run_rows("Candidate", candidate, detail)
-    if comparison is not None:
-        rows += _run_rows("Baseline", comparison.baseline, detail)
-        rows += _shift_rows(comparison.behaviour.shifts)
-    if decision is not None:
-        runs = decision.main_runs
-        if runs:
-            rows.append((f"Held against {count(len(runs), 'run')} of main", names(runs, most=20, limit=60)))
-        for label, digest in (
-            ("Comparison", decision.comparison_sha256),
-            ("Reruns", decision.reruns_sha256),
-            ("Counts of main's runs", decision.history_sha256),
-        ):
-            rows += [(label, code_span(digest, limit=64))] if digest else []
-    return rows
-
-
-def _run_rows(label: str, run: RunReference, detail: Detail) -> list[tuple[str, str]]:
-    rows = [(f"{label} run", code_span(run.run_id, limit=detail.name))]
-    if run.started_at:
-        rows.append((f"{label} started", code_span(run.started_at, limit=40)))
-    if run.git_commit:
-        rows.append((f"{label} commit", code_span(run.git_commit, limit=64)))
-    for what, value in (("agent", run.agent_version), ("model", run.model)):
-        if value != "unknown":
-            rows.append((f"{label} {what}", code_span(value, limit=detail.name)))
-    if run.manifest_sha256:
-        rows.append((f"{label} evidence", code_span(run.manifest_sha256, limit=64)))
-    return rows
-
-
-def _shift_rows(shifts: Sequence[Metric]) -> list[tuple[str, str]]:
+def incompatible(comparison: Comparison) -> list[str]:
+    """Say in which conditions the two runs differ that no notice has named."""
+    stated = {_key(notice) for notice in comparison.behaviour.notices}
     return [
-        (
-            AMOUNTS[metric.name].capitalize(),
-            f"{amount(metric.name, metric.baseline)} → {amount(metric.name, metric.candidate)}",
-        )
-        for metric in shifts
-        if metric.name in AMOUNTS
+        check.message
+        for check in comparison.compatibility.failures
+        if check.name not in _SAID_BY_NAME and _key(check.message) not in stated
     ]
 
 
-_POINTS_SHOWN = 8
+_SAID_BY_NAME = ("case_id_set_match", "case_definition_match")
+"""Which cases are new, changed or gone is said by name."""
 
 
-def curve(summary: RunSummary) -> str:
-    """Render how often all of k trials pass, and how often one of them does; empty with single trials."""
+def judges(suite: SuiteReport) -> list[JudgeRow]:
+    """Count for each judge what it passed of what it could judge, and how that moved."""
+    comparison = suite.comparison
+    rows = []
+    for judge_id, counts in sorted(suite.candidate.summary.judge_counts.items()):
+        if not counts.judged and not counts.error:
+            continue  # it had nothing to judge
+        metric = comparison.judge_metrics.get(judge_id) if comparison is not None else None
+        passed = f"{percent(counts.passed / counts.judged)} of {counts.judged:,}" if counts.judged else "–"
+        moved = pair(metric)[2] if metric is not None and metric.delta else ""
+        rows.append(JudgeRow(judge_id, passed, moved))
+    return rows
+
+
+def curve(suite: SuiteReport) -> str:
+    """Say how often all of k trials pass; empty with single trials."""
+    summary = suite.candidate.summary
     if summary.flaky_cases is None:
         return ""
-    rows: Sequence[tuple[str, ...]] = [
-        (f"{point.k}", percent(point.pass_hat_k), percent(point.pass_at_k))
-        for point in summary.pass_curve[:_POINTS_SHOWN]
-    ]
-    header = ("k", "All pass", "One passes")
     flaky = f"{count(summary.flaky_cases, 'case')} gave different results in different trials."
-    return "\n\n".join(filter(None, [flaky, table(header, ("--:", "--:", "--:"), rows) if rows else ""]))
+    steps = [f"{point.k}: {percent(point.pass_hat_k)}" for point in summary.pass_curve[:8]]
+    return f"{flaky} All of k trials pass: {', '.join(steps)}." if steps else flaky
+
+
+def provenance(suite: SuiteReport, tool_version: str = "") -> Iterator[Fact]:
+    """List which runs and files a report is about, and the figures of both runs."""
+    comparison, decision = suite.comparison, suite.decision
+    other = comparison.baseline if comparison is not None else None
+    for label, name in (
+        ("Run", "run_id"),
+        ("Started", "started_at"),
+        ("Commit", "git_commit"),
+        ("Agent", "agent_version"),
+        ("Model", "model"),
+        ("Evidence", "manifest_sha256"),
+    ):
+        values = [_known(run, name) for run in (suite.candidate, other)]
+        if any(values):
+            yield Fact(label, *values)
+    yield Fact("Result", *(passing(run.summary).rstrip(".") for run in (suite.candidate, other) if run))
+    if comparison is not None:
+        yield from _moves(comparison)
+    files = {
+        "Suite": suite.suite_path,
+        "Baseline": how_found(suite.baseline) if suite.baseline is not None else "",
+        "Main's runs": ", ".join(decision.main_runs[:20]),
+        "Comparison": decision.comparison_sha256,
+        "Reruns": decision.reruns_sha256,
+        "Counts of main's runs": decision.history_sha256,
+        "Redacted": redacted(suite.execution) if suite.execution is not None else "",
+        "agent-eval": tool_version,
+    }
+    yield from (Fact(label, value) for label, value in files.items() if value)
+
+
+def _moves(comparison: Comparison) -> Iterator[Fact]:
+    """List the rates of the cases that both runs have, and what both took, with how they moved."""
+    if comparison.overview.compared_cases:
+        rates = {
+            "Pass rate, of compared cases": "pass_rate",
+            "Hard fails, of compared cases": "hard_fail_rate",
+        }
+        for label, name in rates.items():
+            if name in comparison.metrics:
+                before, now, moved = pair(comparison.metrics[name])
+                yield Fact(label, now, before, moved)
+    for metric in comparison.behaviour.shifts:
+        if metric.name in AMOUNTS:
+            now, before = (amount(metric.name, value) for value in (metric.candidate, metric.baseline))
+            ratio = _ratio(metric) if metric.baseline and metric.candidate is not None else ""
+            yield Fact(AMOUNTS[metric.name].capitalize(), now, before, ratio)
+
+
+def _known(run: RunReference | None, name: str) -> str:
+    value = getattr(run, name) if run is not None else None
+    return "" if value in (None, "unknown") else str(value)

@@ -27,8 +27,8 @@ _TRIALS_SHOWN = 8
 GREEN, RED, YELLOW, BOLD, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[1m", "\x1b[0m"
 
 
-Failing = Sequence[tuple["CaseResultRow", str]]
-"""Results of cases that did not pass, each with the path of its trajectory."""
+Failing = Sequence[tuple["CaseResultRow", str, *tuple[str, ...]]]
+"""Results of cases that did not pass, each with the path of its trajectory and the lines of a traceback."""
 
 
 def run_text(
@@ -40,7 +40,7 @@ def run_text(
     execution: ExecutionConfig | None = None,
 ) -> str:
     """Render the result of `run`: the cases that fail and why, the totals, where the evidence is."""
-    lines = [line for row, path in failing for line in _failing_case(row, path, colour)]
+    lines = [line for case in failing for line in _failing_case(*case, colour=colour)]
     more = summary.total_cases - summary.passed_cases - len(failing)
     lines += [f"and {more:,} more; --verbose lists them"] if failing and more else []
     lines += [painted(passing(summary), BOLD, colour)]
@@ -58,18 +58,16 @@ def run_text(
     if summary.flaky_cases is not None:
         lines.append(f"{count(summary.flaky_cases, 'case')} {verb(summary.flaky_cases, 'is', 'are')} flaky.")
     lines += wrapped(map(clean, judging_words(summary)))
-    lines += [_curve(summary.pass_curve)] if summary.pass_curve else []
+    lines += wrapped([_curve(summary.pass_curve)], rest="  ") if summary.pass_curve else []
     lines += filter(None, [redacted(execution) if execution is not None else ""])
     lines.append(f"Evidence: {shown_name(pack, 1000)}")
     return joined(lines)
 
 
-def _failing_case(row: CaseResultRow, path: str, colour: bool) -> list[str]:
-    """Write a case that did not pass on one line with its reason, and its trajectory on the next."""
+def _failing_case(row: CaseResultRow, path: str, *traceback: str, colour: bool) -> list[str]:
+    """Write a case that did not pass on one line with its reason, then its trajectory and its traceback."""
     from agent_eval.contracts.verdict import EXECUTION
 
-    is_open = row["outcome"] in ("inconclusive", "skipped")
-    word = painted(_WORDS.get(row["outcome"], "FAILED"), YELLOW if is_open else RED, colour)
     # A crash of the agent explains more than a judge's complaint of the missing output.
     objections = sorted(
         (verdict for verdict in row["verdicts"] if verdict["outcome"] == row["outcome"]),
@@ -80,7 +78,13 @@ def _failing_case(row: CaseResultRow, path: str, colour: bool) -> list[str]:
         for verdict in objections[:1]
     )
     more = f" (and {count(len(objections) - 1, 'more judge')})" if len(objections) > 1 else ""
-    return [f"{word} {shown_name(row['case_id'], 70)}{why}{more}", f"  {shown_name(path, 1000)}"]
+    text = f"{shown_name(row['case_id'], 70)}{why}{more}"
+    word = _WORDS.get(row["outcome"], "FAILED")
+    first, *rest = wrapped([text], first=" " * len(word) + " ", rest="  ")
+    is_open = row["outcome"] in ("inconclusive", "skipped")
+    sign = painted(word, YELLOW if is_open else RED, colour)
+    indented = [f"    {line}" for line in traceback]
+    return [f"{sign}{first[len(word) :]}", *rest, f"  {shown_name(path, 1000)}", *indented]
 
 
 _WORDS = {"error": "ERROR", "inconclusive": "UNSURE", "skipped": "SKIPPED"}
@@ -96,7 +100,7 @@ def stability_text(report: StabilityReport, path: str | None, *, colour: bool = 
     )
     lines = [painted(first, RED if flaky else GREEN, colour)]
     lines += wrapped(map(clean, report.notes))
-    lines += [_curve(report.pass_curve)] if report.pass_curve else []
+    lines += wrapped([_curve(report.pass_curve)], rest="  ") if report.pass_curve else []
     rows = sorted(
         (case for case in report.case_stability if case.flaky),
         key=lambda case: (-case.flake_score, case.case_id),
@@ -119,11 +123,16 @@ def _curve(curve: Sequence[PassCurve]) -> str:
 
 
 def wrapped(paragraphs: Iterable[str], *, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
-    """Break paragraphs into lines, with an indent for the first and one for the rest."""
+    """Break paragraphs into lines between words, with an indent for the first and one for the rest."""
     lines: list[str] = []
     for paragraph in paragraphs:
         lines += textwrap.wrap(
-            paragraph, width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+            paragraph,
+            width - 2,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+            break_long_words=False,
         )
     return lines
 
@@ -172,7 +181,7 @@ _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 
 def _missing_variable(failing: Failing) -> list[str]:
     """Say how an agent gets an environment variable, where it crashed with the name of one."""
-    for row, _ in failing:
+    for row, *_ in failing:
         for verdict in row["verdicts"]:
             name = _VARIABLE.search(verdict["reason"])
             if verdict["failure"] == "agent_error" and name:
@@ -201,9 +210,18 @@ def _effort(progress: RunProgress) -> list[str]:
     if number := progress.retries:
         sentences.append(f"{count(number, 'request')} {verb(number, 'was', 'were')} sent again.")
     if progress.cost_usd:
-        unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known"
-        sentences.append(f"Spent: ${progress.cost_usd:,.4f}{unknown if progress.unknown_cost else ''}.")
-    return [" ".join(sentences)] if sentences else []
+        unknown = f", and what {count(progress.unknown_cost, 'trial')} cost is not known in full"
+        sentences.append(f"Spent: {_spent(progress)}{unknown if progress.unknown_cost else ''}.")
+    return [*([" ".join(sentences)] if sentences else []), *progress.notes]
+
+
+def _spent(progress: RunProgress) -> str:
+    """Write what a run cost, and by whom it was spent where that is not the agent alone."""
+    costs = progress.costs
+    parts = {"agent": costs.agent, "LLM judges": costs.judges, "simulated users": costs.simulated_users}
+    known = [f"{who} ${cost:,.4f}" for who, cost in parts.items() if cost]
+    of_each = f" ({', '.join(known)})" if costs.judges or costs.simulated_users else ""
+    return f"${progress.cost_usd:,.4f}{of_each}"
 
 
 _BAR = 24

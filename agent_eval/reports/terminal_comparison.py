@@ -8,7 +8,7 @@ from agent_eval.contracts import Comparison, GateDecision, Metric, RunReference,
 from agent_eval.reports.blocks import pair
 from agent_eval.reports.counts import fallen, rates
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import CaseRow, State, Story, story_of
+from agent_eval.reports.story import Finding, State, Story, story_of
 from agent_eval.reports.terminal import (
     CASES_SHOWN,
     GREEN,
@@ -125,11 +125,17 @@ def _less_often(comparison: Comparison) -> list[str]:
 
 
 def gate_text(
-    decision: GateDecision, path: str, *, comparison: Comparison | None = None, colour: bool = False
+    decision: GateDecision,
+    path: str,
+    *,
+    comparison: Comparison | None = None,
+    colour: bool = False,
+    verbose: bool = False,
 ) -> str:
-    """Render the result of `gate`: how it ended, cases, findings, limits, and a regressed conversation.
+    """Render the result of `gate` as the comment has it: how it ended, why, what to do, the cases.
 
-    `comparison` is the one that it was made on; None for a run alone.
+    `comparison` is the one that it was made on; None for a run alone. With `verbose`, the counts and limits
+    that it rests on, and a regressed conversation.
     """
     # Of a run of which the decision alone is at hand, nothing is shown.
     run_id = decision.candidate_run_id
@@ -138,40 +144,59 @@ def gate_text(
         run = comparison.candidate
     suite = SuiteReport(slug="", suite_path="", decision=decision, candidate=run, comparison=comparison)
     story = story_of(suite, is_evaluated=not decision.not_evaluated)
-    first = wrapped([clean(f"{story.sign} {story.sentence}")], rest="  ")
-    lines = [painted(line, _COLOURS[story.state], colour) for line in first] + _story(story)
-    reasons = {story.sentence, *(finding.text for finding in story.findings)}
-    for rule in (rule for rule in story.rules if rule.state != "failed" or rule.text not in reasons):
-        lines += wrapped([clean(rule.text, limit=300)], first=f"  {_MARKS[rule.state]} ", rest="     ")
-    if not decision.passed and comparison is not None:
-        worse = set(comparison.regressed_case_ids)
-        change = next((each for each in comparison.conversations if each.case_id in worse), None)
-        if change is not None:
-            lines += [f"  {shown_name(change.case_id, 70)}", *conversation_lines(change)]
+    first = wrapped([clean(f"{story.sign} {story.headline}")], rest="  ")
+    to_do = f"To do: {story.to_do}" if story.to_do else ""
+    paragraphs = map(clean, filter(None, [story.lead, story.why, to_do]))
+    lines = [painted(line, _COLOURS[story.state], colour) for line in first]
+    lines += wrapped(paragraphs, first="  ", rest="  ")
+    lines += _groups(story)
+    lines += _findings([*story.findings, *(Finding("skipped", note) for note in story.notes[:_NOTES_SHOWN])])
+    lines += _findings([Finding("skipped", text) for text in story.set_aside[:_NOTES_SHOWN]])
+    if verbose:
+        lines += _statistics(story)
+        if comparison is not None and not decision.passed:
+            lines += _conversation(comparison)
     return joined([*lines, f"Decision: {shown_name(path, 1000)}"])
 
 
-def _story(story: Story) -> list[str]:
-    """Write what follows the first sentence: why, what to do, the cases, what was found, the notes."""
-    to_do = f"To do: {story.to_do}" if story.to_do else ""
-    lines = wrapped(map(clean, filter(None, [story.why, to_do])), first="  ", rest="  ")
-    lines += _cases(story.cases, story.sentence)
-    for finding in story.findings:
-        lines += wrapped([clean(finding.text, limit=600)], first=f"  {_MARKS[finding.state]} ", rest="     ")
-    notes = [clean(note, limit=600) for note in [*story.notes, *story.set_aside][:_NOTES_SHOWN]]
-    return lines + wrapped(filter(None, notes), first="  -- ", rest="     ")
-
-
-def _cases(rows: Sequence[CaseRow], sentence: str) -> list[str]:
-    """List the cases that newly fail, those that block with why, each with its counts."""
+def _groups(story: Story) -> list[str]:
+    """Write the cases to look at, those that fail alike in one line."""
     lines = []
-    for row in rows[:CASES_SHOWN]:
-        again = f"; run again: base {row.base}, change {row.change}" if row.change != "–" else ""
-        counts = f"main {row.main}, first run {row.first}{again}"
-        text = f"{shown_name(row.case_id, 60)}, {row.words}: {counts}"
-        lines += wrapped([text], first=f"  {_MARKS[row.state]} ", rest="     ")
-        if row.answer == "open" and row.reason != sentence:
-            lines += wrapped([clean(row.reason, limit=300)], first="     ", rest="     ")
-    if len(rows) > CASES_SHOWN:
-        lines.append(f"  and {len(rows) - CASES_SHOWN:,} more")
+    for group in story.groups[:CASES_SHOWN]:
+        text = f"{_ids(group.case_ids)}: {clean(group.why, limit=300)} (now {group.now}, main {group.main})"
+        lines += wrapped([text], first=f"  {_MARKS[group.state]} ", rest="     ")
+    if len(story.groups) > CASES_SHOWN:
+        lines.append(f"  and {len(story.groups) - CASES_SHOWN:,} more kinds of failure")
     return lines
+
+
+def _ids(case_ids: Sequence[str]) -> str:
+    names = ", ".join(shown_name(case_id, 60) for case_id in case_ids[:_IDS_SHOWN])
+    more = len(case_ids) - _IDS_SHOWN
+    return f"{names} and {more:,} more" if more > 0 else names
+
+
+def _findings(findings: Sequence[Finding]) -> list[str]:
+    lines = []
+    for finding in findings:
+        lines += wrapped([clean(finding.text, limit=600)], first=f"  {_MARKS[finding.state]} ", rest="     ")
+    return lines
+
+
+def _statistics(story: Story) -> list[str]:
+    """Write the counts of the cases that newly fail, and the limits."""
+    rows = [
+        f"{_ids(case_ids)}, {row.words}: main {row.main}, first run {row.first}, run again: main {row.base}, "
+        f"here {row.change}"
+        for _, case_ids, row in story.by_counts[:CASES_SHOWN]
+    ]
+    lines = wrapped(rows, first="  -- ", rest="     ")
+    return lines + _findings(
+        [Finding(rule.state, rule.text) for rule in story.rules if rule.state != "failed"]
+    )
+
+
+def _conversation(comparison: Comparison) -> list[str]:
+    worse = set(comparison.regressed_case_ids)
+    change = next((each for each in comparison.conversations if each.case_id in worse), None)
+    return [] if change is None else [f"  {shown_name(change.case_id, 70)}", *conversation_lines(change)]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from agent_eval.contracts.verdict import advisory_in
-from agent_eval.reports.terminal import BOLD, GREEN, RED, painted, shown_name
+from agent_eval.reports.terminal import BOLD, GREEN, RED, YELLOW, painted, shown_name
 from agent_eval.text.escape import clean
 from agent_eval.text.numbers import count
 
@@ -45,12 +45,35 @@ def trajectory_text(
         lines += [
             f"     {line}" for verdict in at_event.get(event.idx, ()) for line in _verdict(verdict, colour)
         ]
+    lines += [f"     {line}" for line in traceback_lines(case.metadata)]
     lines += [f"  {line}" for verdict in loose for line in _verdict(verdict, colour)]
     lines += [line for verdict in verdicts for line in _criteria(verdict, colour)]
     for advice in advisory_in(verdicts):
         words = f"{advice.judge_id} {advice.outcome}, advisory: {advice.reason}"
         lines.append(f"     {clean(words, limit=VALUE_LIMIT)}")
     return lines
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+_LINES_OF_A_TRACEBACK = 12
+
+
+def traceback_lines(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the end of the traceback with which the agent's last attempt ended; nothing without one."""
+    history = metadata.get("attempt_history")
+    last = history[-1] if isinstance(history, list) and history else None
+    artifacts = last.get("artifacts") if isinstance(last, Mapping) and last.get("failure") else None
+    for text in artifacts.values() if isinstance(artifacts, Mapping) else ():
+        if isinstance(text, str) and _TRACEBACK in text:
+            lines = text[text.rindex(_TRACEBACK) :].splitlines()
+            if len(lines) > _LINES_OF_A_TRACEBACK:
+                lines = [lines[0], "...", *lines[-_LINES_OF_A_TRACEBACK:]]
+            indents = (min(len(line) - len(line.lstrip()), 8) for line in lines)
+            return [
+                " " * indent + clean(line, limit=VALUE_LIMIT)
+                for indent, line in zip(indents, lines, strict=True)
+            ]
+    return []
 
 
 def trial_row(row: CaseResultRow, number: int) -> dict[str, Any]:
@@ -121,10 +144,12 @@ def _value(value: Any) -> str:
 
 def _verdict(verdict: VerdictRow, colour: bool) -> list[str]:
     """Write a verdict on a line, and below it the end of what a judge that failed wrote to standard error."""
-    passed = verdict["outcome"] == "passed"
-    mark = painted(_MARK.get(verdict["outcome"], "NO"), _COLOUR[passed], colour)
+    outcome = verdict["outcome"]
+    mark = _MARK.get(outcome, "NO")
+    if outcome != "skipped":
+        mark = painted(mark, _COLOUR.get(outcome, RED), colour)
     line = f"{mark} {shown_name(verdict['judge_id'], 40)}: {clean(verdict['reason'], limit=VALUE_LIMIT)}"
-    stderr = verdict["evidence"].get("stderr") if verdict["outcome"] == "error" else None
+    stderr = verdict["evidence"].get("stderr") if outcome == "error" else None
     if not isinstance(stderr, str):
         return [line]
     parts = [part for part in clean(stderr, limit=VALUE_LIMIT, multiline=True).splitlines() if part.strip()]
@@ -153,7 +178,7 @@ WHOSE = {
 }
 """Whose fault it is that a trial has no result, by the name of the fault."""
 
-_COLOUR = {True: GREEN, False: RED}
+_COLOUR = {"passed": GREEN, "inconclusive": YELLOW}
 _CRITERIA_SHOWN = 20
 
 
@@ -171,7 +196,7 @@ def _criteria(verdict: VerdictRow, colour: bool) -> list[str]:
 
 def _criterion(row: Mapping[str, Any], colour: bool) -> str:
     outcome = str(row.get("outcome"))
-    mark = painted("ok" if outcome == "passed" else "NO", _COLOUR[outcome == "passed"], colour)
+    mark = painted("ok" if outcome == "passed" else "NO", _COLOUR.get(outcome, RED), colour)
     words = f"{row.get('criterion')} {outcome}" + (", advisory" if row.get("advisory") else "")
     finding = f"{words} ({row.get('agreement')} votes): {row.get('reason')}"
     return f"     {mark} {clean(finding, limit=VALUE_LIMIT)}"

@@ -144,7 +144,7 @@ def _quoted(text: str | None, detail: Detail) -> str:
 
 
 def _did(actions: Sequence[str], detail: Detail) -> str:
-    codes = [code_span(action, limit=detail.name) for action in actions[:_ACTIONS_SHOWN]]
+    codes = [code_span(action, limit=detail.quote) for action in actions[:_ACTIONS_SHOWN]]
     hidden = len(actions) - len(codes)
     return ", ".join([*codes, *([f"and {hidden} more"] if hidden else [])]) or _NOTHING
 

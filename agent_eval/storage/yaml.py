@@ -32,6 +32,9 @@ _LONGEST_INTEGER = 40
 _STRING_TAGS = ("tag:yaml.org,2002:str", "!")
 _COLLECTION_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq", "!")
 
+_MOST_REPEATED = 16 << 20
+"""What all aliases of a document may repeat: each value weighs 16, and a character 1."""
+
 _FIX_SYNTAX = "Fix the YAML at this place; check indentation, quotes and control characters."
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -41,8 +44,8 @@ def read_yaml(path: Path, *, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Read a YAML file and return its value as plain JSON data.
 
     Raises:
-        InvalidInput: As `json.read_json`; also for anchors, aliases, merge keys, tags, keys that are not
-            text, several documents. Names file, line, column and remedy.
+        InvalidInput: As `json.read_json`; also for merge keys, tags, keys that are not text, several
+            documents, and aliases that repeat too much. Names file, line, column and remedy.
         StorageError: The disk failed.
     """
     return parse_yaml(read_bytes(path, max_bytes=limits.max_bytes), source=str(path), limits=limits)
@@ -101,6 +104,8 @@ class _Reader:
     def __init__(self, events: Iterator[Any], max_depth: int) -> None:
         self._events = events
         self._max_depth = max_depth
+        self._anchored: dict[str, Any] = {}
+        self._repeated = 0
 
     def document(self) -> Any:
         next(self._events)  # the start of the stream
@@ -114,7 +119,14 @@ class _Reader:
         return value
 
     def _value(self, event: Any, depth: int) -> Any:
-        _refuse_references(event)
+        if isinstance(event, yaml.AliasEvent):
+            return self._again(event, depth)
+        value = self._stated(event, depth)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = value
+        return value
+
+    def _stated(self, event: Any, depth: int) -> Any:
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event)
         _refuse_tags(event, _COLLECTION_TAGS)
@@ -124,21 +136,35 @@ class _Reader:
             return [self._value(item, depth + 1) for item in self._until(yaml.SequenceEndEvent)]
         members: dict[str, Any] = {}
         for key in self._until(yaml.MappingEndEvent):
-            _refuse_references(key)
             _refuse_as_key(key, members)
+            if key.anchor is not None:
+                self._anchored[key.anchor] = key.value
             members[key.value] = self._value(next(self._events), depth + 1)
         return members
+
+    def _again(self, event: Any, depth: int) -> Any:
+        """Return a copy of what an anchor names, for an alias: readers may change one and not the other."""
+        if event.anchor not in self._anchored:
+            remedy = "Write the anchor, such as `&name`, at a whole value before its aliases."
+            raise _Refused(event, f"no anchor {event.anchor[:80]!r} before it", remedy)
+        return self._copied(self._anchored[event.anchor], event, depth)
+
+    def _copied(self, value: Any, event: Any, depth: int) -> Any:
+        texts = (value,) if isinstance(value, str) else value if isinstance(value, dict) else ()
+        self._repeated += 16 + sum(map(len, texts))
+        if self._repeated > _MOST_REPEATED:
+            raise _Refused(event, "aliases repeat more than is read", "Use fewer of them.")
+        if not isinstance(value, list | dict):
+            return value
+        if depth == self._max_depth:
+            raise _Refused(event, f"nested deeper than {self._max_depth} levels", "Flatten the data.")
+        if isinstance(value, list):
+            return [self._copied(item, event, depth + 1) for item in value]
+        return {name: self._copied(item, event, depth + 1) for name, item in value.items()}
 
     def _until(self, end: type[yaml.Event]) -> Iterator[Any]:
         while not isinstance(event := next(self._events), end):
             yield event
-
-
-def _refuse_references(event: Any) -> None:
-    if isinstance(event, yaml.AliasEvent):
-        raise _Refused(event, "aliases are not supported", "Write the value out.")
-    if event.anchor is not None:
-        raise _Refused(event, "anchors are not supported", "Write the value out where it is needed.")
 
 
 def _refuse_tags(event: Any, allowed: tuple[str, ...]) -> None:

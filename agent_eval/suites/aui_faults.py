@@ -21,7 +21,6 @@ from agent_eval.contracts.aui import (
     own_fields,
 )
 from agent_eval.suites.problems import Problem, json_path, problems_of_details, short_json
-from agent_eval.text.numbers import count, verb
 from agent_eval.text.spelling import nearest
 
 KEY_VARIABLE = "AUI_API_KEY"
@@ -34,13 +33,6 @@ _FIELDS = {
     "test": frozenset(AuiTest.model_fields),
     "turn": frozenset(AuiTurn.model_fields),
 }
-
-_OF_FIRST_API = {
-    **dict.fromkeys(("tool_used", "tool_not_used", "escalated", "not_escalated"), "workflows"),
-    **dict.fromkeys(("param_equals", "param_exists", "param_not_exists"), "parameters"),
-    "integration_called": "integrations",
-}
-"""Strict evaluations of what the later AUI API (v3) does not record."""
 
 
 def key_reference(text: str) -> str | None:
@@ -97,8 +89,19 @@ def warnings(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 'Write "auto" to have the user simulated.',
                 f"{place}.user",
             )
-    places: list[str] = []
-    parts: set[str] = set()
+    for place, value, what in (
+        ("model", payload, "a model"),
+        *(
+            (f"tests[{number}].systemPrompt", test, "a system prompt")
+            for number, test in enumerate(payload["tests"])
+        ),
+    ):
+        if value.get(place.rpartition(".")[2]):
+            yield Problem(
+                f"the AUI API has no field for {what}, so an AUI agent, which is the default, refuses it",
+                "Leave it out, or name another agent with --agent.",
+                place,
+            )
     for place, test, evaluation in _evaluations(payload):
         before, turns = evaluation.get("beforeTurn"), max(len(test["turns"]), PADDED_TURNS)
         if before == 1:
@@ -113,17 +116,6 @@ def warnings(payload: Mapping[str, Any]) -> Iterator[Problem]:
                 "Leave it out to mean them all.",
                 f"{place}.beforeTurn",
             )
-        if part := _OF_FIRST_API.get(str(evaluation.get("strict"))):
-            places.append(place)
-            parts.add(part)
-    if places:
-        words = f"{count(len(places), 'evaluation')} from here on {verb(len(places), 'rests', 'rest')} on"
-        yield Problem(
-            f"{words} {', '.join(sorted(parts))}, which the later AUI API does not record: with "
-            "--agent aui-v3:ID they are errors",
-            "Keep to the first API, which is the default, or have a model judge them.",
-            places[0],
-        )
 
 
 def _refused(payload: Mapping[str, Any]) -> Iterator[Problem]:

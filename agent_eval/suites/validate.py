@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,9 @@ from agent_eval.suites.document import (
 from agent_eval.suites.migrate import VERSIONS_OF_OLD_NAMES, old_names
 from agent_eval.suites.problems import Problem, short_json
 from agent_eval.suites.reader import open_document
+
+Check = tuple[bool, Finding]
+"""What a check finds in a case, and whether it is an error or a warning."""
 
 SCHEMA_OF_EDITORS = "$schema"
 """The field of a file's top in which editors look for its JSON Schema."""
@@ -89,6 +92,7 @@ def validate_suite(
     strict: bool = False,
     require_version: str | None = None,
     key_variables: Collection[str] = (KEY_VARIABLE,),
+    check: Callable[[Case], Iterable[Check]] | None = None,
 ) -> ValidationReport:
     """Check a whole suite.
 
@@ -97,6 +101,7 @@ def validate_suite(
             ignored, and the latter is a warning.
         require_version: Schema version that the suite must name.
         key_variables: Environment variables that a suite of conversations may name for its key.
+        check: What else to look for in each case.
 
     Raises:
         InvalidInput: Missing, empty, or malformed, so that the suite cannot be checked.
@@ -115,7 +120,7 @@ def validate_suite(
         add(*placed([wrong], place))
     if header is not None and strict:
         report.add_errors(*placed(_unknown(header, {SCHEMA_OF_EDITORS}), place))
-    _check_cases(document, report, strict=strict)
+    _check_cases(document, report, check, strict=strict)
     return report
 
 
@@ -151,7 +156,13 @@ def _wrong_version(
     return None
 
 
-def _check_cases(document: Document, report: ValidationReport, *, strict: bool) -> None:
+def _check_cases(
+    document: Document,
+    report: ValidationReport,
+    check: Callable[[Case], Iterable[Check]] | None,
+    *,
+    strict: bool,
+) -> None:
     places: dict[str, Place] = {}
     is_current = states_current_version(report.schema_version)
     has_old_names = report.schema_version in VERSIONS_OF_OLD_NAMES
@@ -168,8 +179,12 @@ def _check_cases(document: Document, report: ValidationReport, *, strict: bool) 
             if first is not place:
                 report.add_errors(duplicate_problem(case_id, first, place))
         if case is not None:
+            for is_error, finding in check(case) if check is not None else ():
+                add = report.add_errors if is_error else report.add_warnings
+                add(*placed([finding], place, case_id))
             if not has_old_names:
                 report.add_warnings(*placed(_old_names(raw_case.raw), place, case_id))
+            report.add_warnings(*placed(_unread_criteria(case), place, case_id))
             if strict:
                 # Its misspelt keys are a part of those that are unknown.
                 known = {problem.field for problem in misspelt}
@@ -186,6 +201,16 @@ def _unknown(model: SuiteHeader | Case, but: Container[str]) -> Iterator[Finding
         if name not in but:
             remedy = "Remove it, correct its spelling, or keep it under metadata."
             yield name, f"{name} is not a field of the schema", remedy
+
+
+def _unread_criteria(case: Case) -> Iterator[Finding]:
+    """Yield criteria in a form that the judge which reads them refuses."""
+    criteria = case.metadata.get("llm", [])
+    if not isinstance(criteria, list) or not all(
+        isinstance(each, dict) and isinstance(each.get("criterion"), str) for each in criteria
+    ):
+        words = "metadata.llm is no list of criteria, so the judge llm refuses the case"
+        yield "metadata.llm", words, 'Write it as [{"criterion": "..."}].'
 
 
 def _old_names(raw: Mapping[str, Any]) -> Iterator[Finding]:

@@ -62,10 +62,11 @@ def plain(text: str, *, limit: int = 120) -> str:
     return code_span(text, limit=limit)
 
 
-def prose(text: str, *, limit: int = 400) -> str:
+def prose(text: str, *, limit: int = 400, begins_line: bool = True) -> str:
     """Write a sentence that may quote hostile text: inert words stay words, the rest becomes code.
 
     What `text` sets in backticks is shown as code. After `limit` characters it is cut, which `…` marks.
+    Unless it `begins_line`, a number may be first, which elsewhere could open a list.
     """
     pieces: list[str] = []
     loose: list[str] = []
@@ -79,7 +80,7 @@ def prose(text: str, *, limit: int = 400) -> str:
         if code:
             close()
             pieces.append(f"{opening}{code_span(code, limit=limit)}{closing}")
-        elif _stays_a_word(word, first=not pieces and not loose):
+        elif _stays_a_word(word, first=begins_line and not pieces and not loose):
             close()
             pieces.append(word.replace("&", "&amp;"))
         else:

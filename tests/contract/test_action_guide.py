@@ -1,4 +1,4 @@
-"""The guides to the action show the workflows, the inputs and the outputs that there are."""
+"""The guides to the action show the workflows that there are."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from agent_eval.ci.config import OUTPUTS
-from agent_eval.ci.platforms.github import ACTION_INPUTS
-from agent_eval.config.options import Option
-
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 
@@ -23,39 +19,12 @@ def workflow() -> str:
     return f"```yaml\n{bundled}```\n"
 
 
-def agent_workflow() -> str:
-    return f"```yaml\n{(ROOT / 'ci-templates' / 'github-agent.yml').read_text(encoding='utf-8')}```\n"
-
-
-def attest_workflow() -> str:
-    return f"```yaml\n{(ROOT / 'ci-templates' / 'github-attest.yml').read_text(encoding='utf-8')}```\n"
-
-
 def fork_workflow() -> str:
     return f"```yaml\n{(ROOT / 'ci-templates' / 'github-fork.yml').read_text(encoding='utf-8')}```\n"
 
 
-def inputs() -> str:
-    rows = [f"| `{row.name}` | {_default(row)} | {row.help} |" for row in ACTION_INPUTS]
-    return "\n".join(["| Input | Default | |", "| :-- | :-- | :-- |", *rows]) + "\n"
-
-
-def outputs() -> str:
-    rows = [f"| `{row.name}` | {row.description} |" for row in OUTPUTS]
-    return "\n".join(["| Output | |", "| :-- | :-- |", *rows]) + "\n"
-
-
-def _default(row: Option) -> str:
-    default = row.default or row.action_default
-    return f"`{default}`" if default else "required" if row.required else ""
-
-
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "workflow": ("github-action.md", workflow),
-    "inputs": ("github-action.md", inputs),
-    "outputs": ("github-action.md", outputs),
-    "agent workflow": ("agents-in-ci.md", agent_workflow),
-    "attest workflow": ("audit.md", attest_workflow),
     "fork workflow": ("github-forks.md", fork_workflow),
 }
 """By the comment that stands before it: the guide, and what it shows."""
@@ -66,7 +35,7 @@ def test_guide__shows_what_there_is(name: str) -> None:
     guide, shown = PARTS[name]
     text = (GUIDES / guide).read_text(encoding="utf-8")
     part = re.compile(
-        rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\nThe suites need|\n\| Permission |\Z)",
+        rf"(<!-- {name} -->\n)(.*?)(?=\n## |\nEvery action is|\Z)",
         re.DOTALL,
     )
     if os.environ.get("UPDATE_GOLDEN") == "1":

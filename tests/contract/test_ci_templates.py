@@ -330,7 +330,7 @@ def test_nothing_that_starts_the_job_softens_its_exit_code() -> None:
 
 
 def test_the_page_has_a_row_for_each_exit_code() -> None:
-    text = (ROOT / "docs" / "guides" / "outside-ci.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "guides" / "errors.md").read_text(encoding="utf-8")
     part = text.partition("## Exit codes\n")[2].partition("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")]
     heads, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")] for line in lines]

@@ -17,10 +17,9 @@ from agent_eval.contracts import GateStatus, Thresholds
 from agent_eval.gate.decide import decide
 from agent_eval.gate.limits import ABSOLUTE, Measured, apply_limits
 from agent_eval.gate.policy_file import parse_thresholds
-from agent_eval.reports.detail import COMMENT
+from agent_eval.reports.comment import render_markdown
 from agent_eval.reports.model import SuiteReport
-from agent_eval.reports.story import SIGNS, story_of
-from agent_eval.reports.suite import behind_a_click
+from agent_eval.reports.story import story_of
 from agent_eval.text.escape import prose
 from tests.unit.comparison.views import view
 
@@ -75,10 +74,10 @@ def test_a_report_shows_every_limit_with_its_sentence() -> None:
         slug="a", suite_path="a.json", decision=decision, candidate=found.candidate, comparison=found
     )
     story = story_of(suite)
-    shown = "\n".join(behind_a_click(suite, story, COMMENT[0]))
+    shown = render_markdown(found, decision, title="Nightly")
     assert len(story.rules) == len(EXAMPLES)
     for rule in story.rules:
-        assert f"{SIGNS[rule.state]} {prose(rule.text)}" in shown
+        assert prose(rule.text.rstrip("."), begins_line=False) in shown
 
 
 def written(option: Option) -> str:

@@ -13,6 +13,7 @@ import yaml
 
 from agent_eval.contracts import Case, ContentPart, Event, TokenUsage, Trace
 from agent_eval.contracts.event import EVENT_TYPES
+from agent_eval.gate.sentences import SENTENCES
 from agent_eval.importers.catalog import FORMATS
 from agent_eval.judges import DEFAULT_JUDGES, JUDGES, JudgeConfig
 from agent_eval.judges.catalog import known_judges, load_judges
@@ -146,3 +147,30 @@ def test_the_lines_of_a_judge_work(fear: str, tmp_path: Path) -> None:
 def test_every_format_that_is_imported_is_named() -> None:
     guide = (GUIDES / "importing.md").read_text(encoding="utf-8")
     assert [entry.name for entry in FORMATS if f"`{entry.name}`" not in guide] == []
+
+
+OF_LIMITS = (
+    r"\d+ cases? regressed, above max_regressed_cases \d+\.",
+    r"\d+ of \d+ passed \(\S+%\): an agent that keeps min_pass_rate \d+% passes so few in .+ of runs\.",
+    "Not evaluated",
+)
+"""What limits say, and a job that decided nothing."""
+
+
+def pattern_of(sentence: str) -> str:
+    """What a sentence can be, in either form, with any values."""
+    made = []
+    for part in re.split(r"(\[[^\]]*\]|\{\w+\})", sentence.replace("`", "")):
+        if part.startswith("["):
+            made.append(f"(?:{'|'.join(map(pattern_of, part[1:-1].split('|')))})")
+        else:
+            made.append(".+?" if part.startswith("{") else re.escape(part))
+    return "".join(made)
+
+
+def test_the_page_for_who_was_blocked_has_the_comments_own_sentences() -> None:
+    page = (GUIDES / "why-blocked.md").read_text(encoding="utf-8")
+    said = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(said) >= 13
+    sentences = [*OF_LIMITS, *map(pattern_of, SENTENCES.values())]
+    assert [cell for cell in said if not any(re.fullmatch(each, cell) for each in sentences)] == []

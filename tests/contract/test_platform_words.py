@@ -34,7 +34,7 @@ ALLOWED = {
     "demo/support_agent.py": "the story of the demonstration",
     "config/gone.py": "the variables that an action gave its inputs in",
     "config/rows/commands.py": "the choices of `init --ci`",
-    "importers/copilot_cli.py": "the name of the tool whose sessions it reads",
+    "importers/agent_sessions.py": "the name of a tool whose sessions it reads",
     "storage/redaction_rules.py": "the shapes of the tokens that vendors give",
 }
 """Files that may, and why."""

@@ -18,11 +18,14 @@ from cmarkgfm.cmark import Options
 
 from agent_eval.ci.config import INPUTS, OUTPUTS
 from agent_eval.cli.main import COMMANDS
-from agent_eval.judges.catalog import JUDGES
-from tests.extent import unavailable
+from tests.browser import chromium
+from tests.extent import WHOLE_JOB, unavailable
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+SOURCES = [path for path in sorted(DOCS.rglob("*.md")) if path.parent.name != "decisions"]
+"""What people wrote of the site; decisions are read in the repository."""
+AXE = ROOT / ".ci" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 COUNTED = ("table", "tr", "li", "pre", "h2", "h3")
 """Elements of which a page has as many on the site as on GitHub."""
 
@@ -82,8 +85,6 @@ class Page(HTMLParser):
 def page_of(site: Path, source: Path) -> str:
     """The text of a page on the site, without navigation."""
     path = (site / source.relative_to(DOCS)).with_suffix(".html")
-    if source.name == "README.md":
-        path = path.with_name("index.html")
     article = re.search(r"<article.*?</article>", path.read_text(encoding="utf-8"), re.DOTALL)
     assert article is not None
     return article[0]
@@ -91,7 +92,7 @@ def page_of(site: Path, source: Path) -> str:
 
 def test_nothing_is_loaded_from_outside(site: Path) -> None:
     pages = list(site.rglob("*.html"))
-    assert len(pages) > 40
+    assert len(pages) >= 35
     for path in pages:
         text = path.read_text(encoding="utf-8")
         outside = [address for address in Page(text).loads if re.match(r"(?:https?:)?//", address)]
@@ -101,7 +102,7 @@ def test_nothing_is_loaded_from_outside(site: Path) -> None:
 
 
 def test_a_page_has_on_the_site_what_it_has_on_github(site: Path) -> None:
-    for source in DOCS.rglob("*.md"):
+    for source in SOURCES:
         markdown = source.read_text(encoding="utf-8")
         expected = Page(cmarkgfm.github_flavored_markdown_to_html(markdown, Options.CMARK_OPT_UNSAFE))
         shown = re.sub(r'<div class="highlight">', "", page_of(site, source))
@@ -111,20 +112,36 @@ def test_a_page_has_on_the_site_what_it_has_on_github(site: Path) -> None:
 def test_every_page_can_be_reached_from_the_first(site: Path) -> None:
     text = (site / "index.html").read_text(encoding="utf-8")
     navigation = "".join(re.findall(r"<nav.*?</nav>", text, re.DOTALL))
-    pages = [path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")]
-    shown = [page.replace("README.md", "index.md") for page in pages if page != "index.md"]
+    pages = [path.relative_to(DOCS).as_posix() for path in SOURCES if path.name != "index.md"]
     missing = [
-        page
-        for page in (*shown, *generated())
-        if f'href="{page.removesuffix(".md")}.html"' not in navigation and not page.startswith("decisions/")
+        page for page in (*pages, *generated()) if f'href="{page.removesuffix(".md")}.html"' not in navigation
     ]
     assert missing == []
+    assert not (site / "decisions").exists()
 
 
 def test_what_assistants_read_first_is_there_and_names_every_guide(site: Path) -> None:
     assert (site / "llms.txt").read_text(encoding="utf-8") == reference_pages().overview()
     for page in re.findall(r"\]\(([^)#]+)", reference_pages().overview()):
         assert (site / page).is_file(), page
+
+
+@WHOLE_JOB
+def test_axe_finds_nothing_on_a_page(site: Path, browser: str) -> None:
+    if not AXE.exists():
+        unavailable("without axe-core (make oracles)")
+    axe, run = AXE.read_text("utf-8"), "axe.run(document.querySelector('article'))"
+    found = {}
+    with chromium() as opened:
+        for number, page in enumerate(sorted(site.rglob("*.html"))):
+            if page.name == "404.html":
+                continue
+            opened.open(page.as_uri(), width=900, dark=number % 2 == 1)
+            opened.value(f"{axe}; 0")
+            rules = [(each["id"], each["nodes"][0]["html"][:120]) for each in opened.value(run)["violations"]]
+            found[page.name] = rules
+    assert {page: rules for page, rules in found.items() if rules} == {}
+    assert len(found) >= 35
 
 
 def test_the_list_for_assistants_has_a_title_a_summary_and_every_guide() -> None:
@@ -138,12 +155,11 @@ def test_the_references_name_everything_that_there_is() -> None:
     pages = generated()
     for row in (*INPUTS, *OUTPUTS):
         assert f"| `{row.name}` |" in pages["reference/inputs.md"]
-    for judge in JUDGES:
-        assert f"\n## {judge}\n" in pages["reference/judges.md"]
     for schema in (ROOT / "agent_eval" / "schemas").glob("*.json"):
         assert f"\n## {schema.name}\n" in pages["reference/schemas.md"]
     for name in ("run.run_suite", "run_agent.run_agent", "compare.compare_packs", "gate.decide_on"):
-        assert f"{{#agent_eval.operations.{name}}}" in pages["reference/python.md"]
+        assert f"| `{name}` | " in pages["reference/python.md"]
+    assert "{#agent_eval.judges.BaseJudge}" in pages["reference/python.md"]
     commands = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
     assert [name for name in COMMANDS if f"\n## agent-eval {name}" not in commands] == []
 

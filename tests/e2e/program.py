@@ -200,11 +200,12 @@ def _text(printed: bytes) -> str:
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the tests without what CI adds to it, the clock pinned."""
+    """The environment of the tests without what CI adds, and what looks like an agent's; the clock pinned."""
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("GITHUB_", "INPUT_", "AGENT_EVAL_", "SOURCE_DATE"))
+        and not name.endswith(("_MODEL", "_KEY", "_URL"))
     }
     # Bytecode of agent_eval would be written under the file size limit of some tests.
     kept["PYTHONDONTWRITEBYTECODE"] = "1"

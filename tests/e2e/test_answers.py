@@ -93,6 +93,20 @@ def test_a_field_that_no_named_judge_looks_at_is_said(tmp_path: Path) -> None:
     assert "fields_not_judged" not in summary(path)
 
 
+def test_a_call_whose_name_ends_as_that_of_a_forbidden_tool_is_warned_of(tmp_path: Path) -> None:
+    path = write(tmp_path / "suite.json", output="Done.", expected=None, policy={"forbidden_tools": ["pay"]})
+    suite = json.loads(path.read_text())
+    for kind, idx in (("tool_call", 1), ("tool_result", 2)):
+        event = {"idx": idx, "actor": "agent", "type": kind, "tool": "mcp__bank__pay", "input": {}}
+        suite["cases"][0]["trace"].append(event)
+    path.write_text(json.dumps(suite))
+    assert summary(path)["nearly_forbidden"] == {"mcp__bank__pay": 1}
+    said = " ".join(run(path, "--format", "text").out.split())
+    assert "mcp__bank__pay was called in 1 case: its name ends as that of a forbidden tool" in said
+    verified = agent_eval("pack", "verify", "--run", str(path.with_suffix("")), cwd=tmp_path)
+    assert verified.code == 0, verified
+
+
 def test_a_suite_that_expects_nothing_yet_says_so_with_what_to_add(tmp_path: Path) -> None:
     call = {"idx": 0, "actor": "agent", "type": "tool_call", "tool": "pay", "input": {}, "call_id": "1"}
     paid = {"idx": 1, "actor": "tool", "type": "tool_result", "tool": "pay", "output": 1, "call_id": "1"}

@@ -116,6 +116,21 @@ def test_agent__that_crashes_on_a_case_is_an_error_there_and_never_a_pass(
     assert "out of ideas" in comment
 
 
+def test_agent__that_crashes_in_every_case_that_main_passes_is_this_changes(
+    runner: Runner, github: FakeGitHub
+) -> None:
+    write(runner)
+    runner.upload(runner.push(agent_command=COMMAND), 400)
+    write(runner, "import openai_of_another_name")
+    step = runner.pull_request(agent_command=COMMAND)
+    assert (step.code, step.outcome) == (1, "failed")
+    [comment] = github.bodies(PULL)
+    assert comment.splitlines()[2] == "## ❌ The agent crashes on all 4 cases · agent-eval"
+    assert "ModuleNotFoundError" in comment.partition("| Case")[0]
+    assert "**To do:** Install `openai_of_another_name` in `setup`" in comment
+    assert comment.partition("<details")[0].count("\n| ❌ ") == 1
+
+
 def test_program__that_does_not_exist_cannot_be_evaluated(runner: Runner, github: FakeGitHub) -> None:
     write(runner)
     step = runner.pull_request(agent_command="no-such-program")
@@ -326,9 +341,9 @@ def test_service__that_is_never_there_is_not_evaluated(runner: Runner, github: F
     with FakeOpenAi(Said(status=503, headers={"Retry-After": "3600"})) as model:
         step = runner.pull_request(agent_openai_base_url=model.base_url, agent_model="small")
     assert (step.code, step.outcome) == (4, "error")
-    assert (
-        "No case of `suite.json` could be judged: the agent answered with HTTP 503" in github.bodies(PULL)[0]
-    )
+    [comment] = github.bodies(PULL)
+    assert "Not evaluated: the agent could not be reached in all 2 cases" in comment
+    assert "the agent answered with HTTP 503" in comment.partition("<details")[0]
     assert unzipped(step.archive)
 
 

@@ -29,7 +29,7 @@ def test_wrong_settings__are_refused_before_anything_happens(
     assert (step.code, step.outcome) == (2, "error")
     assert step.outputs["passed"] == "false"
     assert any(said in line for line in step.annotations)
-    assert "not evaluated" in step.summary
+    assert "Not evaluated: " in step.summary
     assert said in step.summary
     assert not (runner.workspace / "agent-eval-out").exists()
     assert not github.downloads
@@ -59,7 +59,7 @@ def test_wrong_settings__replace_what_an_earlier_run_said(
     (runner.workspace / "agent-eval.yml").write_text(file)
     assert runner.pull_request(run_id=501, **inputs).code == 2
     [comment] = github.bodies(PULL)
-    assert "not evaluated" in comment
+    assert "Not evaluated: " in comment
 
 
 def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_request(
@@ -69,8 +69,8 @@ def test_wrong_settings__in_a_file_that_cannot_be_read_are_said_on_the_pull_requ
     (runner.workspace / "agent-eval.yml").write_text("ci: [\n")
     step = runner.pull_request()
     assert step.code == 2
-    assert "not evaluated" in step.summary
-    assert "not evaluated" in github.bodies(PULL)[0]
+    assert "Not evaluated: " in step.summary
+    assert "Not evaluated: " in github.bodies(PULL)[0]
 
 
 def test_variable__that_is_almost_one_of_ours_is_pointed_out(runner: Runner) -> None:
@@ -167,7 +167,7 @@ def test_wrong_input__is_said_on_the_pull_request_too(
     assert (step.code, step.outcome) == (2, "error")
     assert step.outputs["passed"] == "false"
     assert any(said in line for line in step.annotations)
-    assert "not evaluated" in step.summary
+    assert "Not evaluated: " in step.summary
     assert said in github.bodies(PULL)[0]
     assert not (runner.workspace / "agent-eval-out").exists()
 
@@ -204,7 +204,7 @@ def test_nothing_to_judge__is_no_pass(runner: Runner, github: FakeGitHub) -> Non
     step = runner.pull_request(judges="regex", min_pass_rate="0")
     assert step.code == 4
     assert step.outputs["passed"] == "false"
-    assert "Nothing was judged (4 cases), and that is no pass." in github.bodies(PULL)[0]
+    assert "Not evaluated: nothing was judged (4 cases), and that is no pass" in github.bodies(PULL)[0]
 
 
 def test_files_of_the_runner__that_cannot_be_written_are_warnings(runner: Runner, github: FakeGitHub) -> None:
@@ -240,12 +240,12 @@ def test_no_token__is_none_where_no_baseline_is_wanted(runner: Runner) -> None:
     assert (step.code, step.outcome) == (0, "no-baseline")
 
 
-def test_outside_ci__the_comment_is_printed(runner: Runner, github: FakeGitHub) -> None:
+def test_outside_ci__the_comment_is_a_file(runner: Runner, github: FakeGitHub) -> None:
     runner.write_suite(*orders())
     first = runner.start("", {}, 1, "", "", {"min_pass_rate": "1"}, environ={"GITHUB_ACTIONS": ""})
     assert first.code == 0
     assert "First run: nothing to compare with." in first.log
-    assert first.log.count("<!-- agent-eval id=default") == 1
+    assert "The comment, as it would be posted: agent-eval-out/comment.md" in first.log
     (runner.workspace / "agent-eval-out").rename(runner.workspace / "before")
     runner.write_suite(*orders(bad=(2,)))
     inputs = {"baseline": "before/evidence.zip"}

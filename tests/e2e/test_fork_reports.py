@@ -348,7 +348,7 @@ def test_evidence_that_is_not_what_it_says_is_refused_and_runs_nothing(
         change.add_artifact(OWN_RUN, zipped({"evidence.zip": zipped(files)}))
     step = runner.report()
     assert (step.code, step.outcome) == (2, "error"), step.log
-    assert "not evaluated" in change.bodies(PULL)[0]
+    assert "Not evaluated: " in change.bodies(PULL)[0]
     nothing_happened(runner, step, change)
     assert change.violations == []
 

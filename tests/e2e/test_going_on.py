@@ -64,7 +64,7 @@ def test_a_limit_of_the_run_says_so_and_how_to_resume(limit: list[str], place: P
     command = resuming(ended.err)
     assert limit[0] in command
     if limit[0] == "--max-run-cost":
-        assert "is reached (0.75 spent)" in ended.err
+        assert "is reached (0.5 spent, and a trial costs 0.25)" in ended.err
         assert "To go on, raise --max-run-cost in" in ended.err
     unlimited = command.replace(shlex.join(limit), "")
     resumed = json.loads(paste(place, unlimited).stdout)

@@ -24,6 +24,7 @@ from tests.unit.reports.html.pages import agent_says, pack_of, page_of, page_of_
 AXE = Path(__file__).parents[2] / ".ci" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 JENKINS = "sandbox allow-same-origin; default-src 'none'; img-src 'self'; style-src 'self';"
 """The content security policy under which Jenkins serves archived files."""
+GREETING = "Hello!\n\n# Hours\n- **Mon** to *Fri*, see [here](https://example.org) <b>\n\n```\n1 < 2\n```"
 REGRESSED, PACKED = "#case=refund%20over%20limit", "#case=greeting"
 
 pytestmark = pytest.mark.usefixtures("browser")
@@ -50,7 +51,7 @@ def packs(folder: Path) -> tuple[Pack, Pack]:
             make_case("refund over limit", trace=agent_says(answer, order, refund)),
             make_case("shipping", trace=conversation),
             make_case("w" * 150, output="long" * 100),
-            make_case("greeting", output="Hello!"),
+            make_case("greeting", output=GREETING),
             *others,
         ]
         failed = (
@@ -75,7 +76,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("pages")
     before, now = packs(place)
     (place / "compared.html").write_text(page_of(before, now), "utf-8")
-    (place / "markdown.html").write_text(page_of(before, now, render_markdown=True), "utf-8")
     (place / "suites.html").write_text(page_of_suites(before, now), "utf-8")
     (place / "run.html").write_text(page_of_run(now), "utf-8")
     return place
@@ -130,7 +130,6 @@ def test_nothing_is_wider_than_the_screen_also_what_is_unfolded(
         ("suites", 1200, False),
         pytest.param("run", 1200, True, marks=OTHERS),
         pytest.param("run", 390, False, marks=OTHERS),
-        pytest.param("markdown", 1200, False, marks=OTHERS),
     ],
 )
 @WHOLE_JOB
@@ -179,30 +178,127 @@ def test_a_case_is_unpacked_once(page: Browser) -> None:
     assert page.value("document.querySelectorAll('.opened .case').length") == 1
 
 
-def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
-    rows = "[...document.querySelectorAll('.lines tbody tr')].filter((row) => !row.hidden)"
-    assert page.value("document.querySelector('output').textContent") == "34 of 34 cases"
+ROWS = "[...document.querySelectorAll('.lines tbody tr')].filter((row) => !row.hidden)"
+NAMES = f"{ROWS}.map((row) => row.cells[0].textContent.slice(0, 8))"
+
+
+def find(page: Browser, text: str) -> None:
     page.value(
-        "{ const find = document.querySelector('.filter input'); find.value = 'ORDER-1';"
+        f"{{ const find = document.querySelector('.filter input'); find.value = {json.dumps(text)};"
         "find.dispatchEvent(new Event('input')); 0 }"
     )
-    until(page, f"{rows}.length === 11")
-    assert page.value("document.querySelector('output').textContent") == "11 of 34 cases"
+
+
+def choose(page: Browser, name: str, value: str) -> None:
     page.value(
-        "{ const find = document.querySelector('.filter input'); find.value = '';"
-        "find.dispatchEvent(new Event('input')); const show = document.querySelector('select');"
-        "show.value = 'needs attention'; show.dispatchEvent(new Event('change')); 0 }"
+        f"{{ const list = document.querySelector('.filter [name={name}]'); list.value = {json.dumps(value)};"
+        "list.dispatchEvent(new Event('change')); 0 }"
     )
-    until(page, f"{rows}.length === 3")
+
+
+def test_cases_are_found_filtered_and_sorted(page: Browser) -> None:
+    assert page.value("document.querySelector('output').textContent") == "34 of 34 cases"
+    find(page, "ORDER-1")
+    until(page, "document.querySelector('output').textContent === '11 of 34 cases'")
+    assert page.value(f"{ROWS}.length") == 11
+    find(page, "")
+    choose(page, "show", "needs attention")
+    until(page, f"{ROWS}.length === 3")
     page.value("document.querySelector('.lines th button').click()")
     assert page.value("document.querySelector('.lines th').getAttribute('aria-sort')") == "ascending"
-    assert page.value(f"{rows}.map((row) => row.cells[0].textContent.slice(0, 8))") == [
-        "refund o",
-        "shipping",
-        "wwwwwwww",
-    ]
+    assert page.value(NAMES) == ["refund o", "shipping", "wwwwwwww"]
     page.value("document.querySelector('.lines th button').click()")
-    assert page.value(f"{rows}[0].cells[0].textContent.slice(0, 3)") == "www"
+    assert page.value(NAMES)[0] == "w" * 8
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("MON** to", ["greeting"]),
+        ("1 < 2", ["greeting"]),
+        ("lookup_order", ["refund o", "shipping"]),
+        ('"12.50 eur"', ["refund o"]),
+        ("And to Peru?", ["shipping"]),
+    ],
+)
+def test_find_looks_into_answers_tools_and_arguments_also_of_packed_cases(
+    text: str, names: list[str], page: Browser
+) -> None:
+    find(page, text)
+    until(page, f"{ROWS}.length === {len(names)}")
+    assert page.value(NAMES) == names
+    shown = [name for name in names if name != "greeting"]
+    assert page.value("document.querySelectorAll('.open .case:not([hidden])').length") == len(shown)
+
+
+def test_a_filtered_view_can_be_sent_by_its_address(page: Browser, opened: Browser, folder: Path) -> None:
+    choose(page, "judge", "regex")
+    choose(page, "show", "regressed")
+    find(page, "Peru")
+    until(page, "location.hash === '#show=regressed&judge=regex&find=Peru'")
+    assert page.value(NAMES) == ["shipping"]
+    address = page.value("location.href")
+    opened.open(address)
+    until(opened, f"{ROWS}.length === 1")
+    assert opened.value(NAMES) == ["shipping"]
+    assert opened.value("[...document.querySelectorAll('.filter select')].map((each) => each.value)") == [
+        "regressed",
+        "regex",
+        "",
+    ]
+
+
+def test_in_a_report_of_several_suites_an_address_filters_its_suite(opened: Browser, folder: Path) -> None:
+    opened.open((folder / "suites.html").as_uri() + "#judge=regex&suite=help")
+    until(opened, f"{ROWS}.length === 34 + 1")
+
+
+def press(page: Browser, address: str, name: str) -> None:
+    """Press a button of a case; what it copies is in `window.copied`."""
+    page.value(
+        "Object.defineProperty(navigator, 'clipboard', {configurable: true, "
+        "value: {writeText: (text) => { window.copied = text; }}}); window.copied = ''; "
+        f"[...document.getElementById({json.dumps(address[1:])}).querySelectorAll('.tools button')]"
+        f".find((each) => each.textContent === {json.dumps(name)}).click()"
+    )
+    until(page, "window.copied")
+
+
+def test_a_case_is_copied_for_an_assistant_with_both_runs(page: Browser) -> None:
+    press(page, REGRESSED, "Copy for an assistant")
+    text = page.value("window.copied")
+    assert text.startswith("# Case refund over limit\n\n✗ failed")
+    verdict = "tool_contract; now: ✗ failed"
+    order = ("## Verdicts", verdict, "## Baseline", '"amount": 12.5', "## Candidate", '"12.50 EUR"')
+    places = [text.index(each) for each in order]
+    assert places == sorted(places)
+    press(page, REGRESSED, "Copy link")
+    assert page.value("window.copied").endswith("compared.html#case=refund%20over%20limit")
+
+
+def test_no_fence_that_a_case_says_ends_the_one_around_it(page: Browser) -> None:
+    page.value(f"document.querySelector('a[href={json.dumps(PACKED)}]').click()")
+    until(page, "document.querySelector('.opened .case .tools')")
+    press(page, PACKED, "Copy for an assistant")
+    assert f"\n````\n{GREETING}\n````\n" in page.value("window.copied")
+
+
+def test_messages_are_shown_as_markdown_on_request_without_links(page: Browser) -> None:
+    page.value("document.querySelector('.switch input').click()")
+    page.value(f"document.querySelector('a[href={json.dumps(PACKED)}]').click()")
+    until(page, "document.querySelector('.opened .markdown')")
+    shown = "document.querySelector('.opened .markdown')"
+    assert page.value(f"[...{shown}.querySelectorAll('*')].map((each) => each.localName)") == [
+        *("p", "p", "ul", "li", "strong", "em", "pre", "code"),
+    ]
+    assert page.value(f"{shown}.innerText.split('\\n').filter(Boolean)") == [
+        "Hello!",
+        "Hours",
+        "Mon to Fri, see [here](https://example.org) <b>",
+        "1 < 2",
+    ]
+    page.value("document.querySelector('.switch input').click()")
+    assert not visible(page, ".opened .markdown")
 
 
 def test_keys_lead_to_the_search_and_through_the_cases(page: Browser) -> None:
@@ -213,14 +309,23 @@ def test_keys_lead_to_the_search_and_through_the_cases(page: Browser) -> None:
     page.key("Escape")
     page.value("document.activeElement.blur()")
     ids = []
-    for _ in range(2):
-        page.key("n")
+    for key in ("n", "j"):
+        page.key(key)
         ids.append(page.value("document.activeElement.closest('.case').id"))
-    page.key("p")
+    page.key("k")
     assert ids == page.value("[...document.querySelectorAll('.case')].slice(0, 2).map((each) => each.id)")
     assert page.value("document.activeElement.closest('.case').id") == ids[0]
+    page.key("d")
+    assert page.value("document.activeElement.closest('tr').className") == "arguments"
     page.key("Escape")
     assert page.value(f"document.getElementById({json.dumps(ids[0])}).open") is False
+    for key, unfolded_cases in (("e", 3), ("c", 0)):
+        page.key(key)
+        assert page.value("document.querySelectorAll('.case[open]').length") == unfolded_cases
+    page.key("?")
+    assert visible(page, "dialog")
+    page.key("Escape")
+    assert not visible(page, "dialog")
 
 
 def test_everything_is_reached_with_the_tab_key(page: Browser) -> None:
@@ -233,7 +338,7 @@ def test_everything_is_reached_with_the_tab_key(page: Browser) -> None:
         '<a href="#open-1"',
         "<summary><h4>",
         '<input type="search"',
-        "<select>",
+        "<select name",
         "<button",
         '<a href="#case=',
     ):

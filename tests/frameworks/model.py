@@ -19,7 +19,7 @@ from tests.fakes.server import serve
 
 FOUND = "It is 18 °C in Lisbon; order 7 is delayed."
 ORDER = {"status": "delayed", "celsius": 18}
-_ANSWER_TOOLS = {"final_result", "final_answer", "OrderStatus", "set_model_response"}
+_ANSWER_TOOLS = {"final_result", "OrderStatus", "set_model_response"}
 
 
 @dataclass
@@ -37,23 +37,31 @@ def answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, 
 
     `tools` has the parameters of each tool.
     """
+    answer = _answer_to(model, said, step, tools, as_json=as_json)
+    if "final_answer" in tools and answer.text and answer.finish == "stop":
+        return Answer(calls=[("final_answer", {"answer": answer.text})])
+    return answer
+
+
+def _answer_to(model: str, said: list[str], step: int, tools: dict[str, Any], *, as_json: bool) -> Answer:
     last, is_good = said[-1], "worse" not in model
     order = ORDER if is_good else {**ORDER, "status": "shipped"}
     if "delegate" in model and "ask_orders" in tools:
-        arguments = dict.fromkeys(tools["ask_orders"]["properties"], last)
+        properties = tools["ask_orders"]["properties"].items()
+        arguments = {name: last for name, schema in properties if schema.get("type", "string") == "string"}
         return Answer(calls=[("ask_orders", arguments)]) if step == 0 else Answer("It is on its way.")
     if "for ever" in last:
         return Answer(calls=[("get_weather", {"city": "Lisbon"})])
-    if step == 0 and (calls := list(_first_calls(last, is_good))):
+    calls = [each for each in _first_calls(last, is_good) if each[0] in tools]
+    if step == 0 and calls:
         return Answer(calls=calls)
     if final := _ANSWER_TOOLS & tools.keys():
-        name = final.pop()
-        return Answer(calls=[(name, {"answer": json.dumps(order)} if name == "final_answer" else order)])
+        return Answer(calls=[(final.pop(), order)])
     if as_json:
         return Answer(json.dumps(order))
-    if "secret" in last:
+    if "a secret" in last:
         return Answer(refusal="I cannot help with that.")
-    if "everything" in last:
+    if "Tell me everything" in last:
         return Answer("First of all,", finish="length")
     remembers = is_good and any("I am Ada" in each for each in said)
     for words, good, worse in [
@@ -104,15 +112,16 @@ def _handle(handler: BaseHTTPRequestHandler, data: bytes) -> None:
 def _answer_to_messages(model: str, messages: list[dict[str, Any]], body: dict[str, Any]) -> Answer:
     users = [number for number, message in enumerate(messages) if _is_users(message)]
     said = [_text(messages[number]["content"]) for number in users]
-    step = sum(message["role"] == "assistant" for message in messages[users[-1] :])
+    step = sum(message["role"] == "assistant" for message in messages[users[-1] :]) + ("Error:" in said[-1])
     tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in body.get("tools") or []}
     return answer_to(model, said, step, tools, as_json=bool(body.get("response_format")))
 
 
 def _is_users(message: dict[str, Any]) -> bool:
-    """smolagents sends what tools answered as a user's message."""
+    """smolagents sends what tools answered as a user's message, or at the end of the task."""
     words = ("Observation:", "Call id:", "Error:")
-    return message["role"] == "user" and not any(word in _text(message["content"]) for word in words)
+    text = _text(message["content"])
+    return message["role"] == "user" and ("New task:" in text or not any(word in text for word in words))
 
 
 def _text(content: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -23,6 +24,12 @@ PACKAGES = {
     "langgraph": "langgraph",
     "openai_agents": "agents.tool_guardrails",  # `agents` alone may be anyone's
     "pydantic_ai": "pydantic_ai",
+    "crewai": "crewai",
+    "google_adk": "google.adk",
+    "strands": "strands",
+    "agent_framework": "agent_framework",
+    "smolagents": "smolagents",
+    "llama_index": "llama_index.core",
 }
 """Module of each framework's package."""
 CASES: list[dict[str, Any]] = [
@@ -120,10 +127,11 @@ class Run:
         return events
 
     def told(self, case: str) -> list[tuple[str, Any]]:
-        """Each event in short: its type, and what it is of."""
+        """Each event in short: its type, and what it is of; without those that only have a model's usage."""
         return [
             (event["type"], event.get("tool") or event.get("output") or event.get("input"))
             for event in self.events(case)
+            if event["type"] != "model_call"
         ]
 
     def problem(self, case: str) -> str:
@@ -136,17 +144,29 @@ def _judged(trial: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture
-def run(framework: str, model: str, tmp_path: Path) -> Any:
+def run(framework: str, run_of: Any) -> Any:
     """Run cases on what the framework's module of agents names so."""
+    return run_of(framework)
 
-    def run_agent(name: str, cases: list[dict[str, Any]], *options: str) -> Run:
+
+@pytest.fixture
+def run_of(model: str, tmp_path: Path) -> Any:
+    def run_agent(
+        framework: str, name: str, cases: list[dict[str, Any]], *options: str, kind: str = "python:"
+    ) -> Run:
         suite, out, ran = tmp_path / "cases.json", tmp_path / f"out-{name}", tmp_path / f"ran-{name}"
         suite.write_text(
             json.dumps({"dataset_id": "d", "metadata": {"schema_version": "1.2.0"}, "cases": cases})
         )
         ran.write_text("")
-        environ = {**os.environ, "OPENAI_BASE_URL": model, "OPENAI_API_KEY": "x", "RAN": str(ran)}
-        agent = f"python:{AGENTS}/my_{framework}.py:{name}"
+        environ = {
+            **os.environ,
+            "OPENAI_BASE_URL": model,
+            "OPENAI_API_BASE": model,
+            "OPENAI_API_KEY": "x",
+            "RAN": str(ran),
+        }
+        agent = f"{kind} {AGENTS}/my_{framework}.py:{name}".replace("python: ", "python:")
         command = [sys.executable, "-m", "agent_eval", "run", str(suite), "--agent", agent, "--out", str(out)]
         done = subprocess.run(
             [*command, *options],
@@ -158,7 +178,7 @@ def run(framework: str, model: str, tmp_path: Path) -> Any:
         )
         return Run(done.returncode, done.stdout + done.stderr, out, ran.read_text().split())
 
-    return run_agent
+    return lambda framework: functools.partial(run_agent, framework)
 
 
 @pytest.mark.parametrize(("name", "by_hand"), [("good", "by_hand"), ("worse", "worse_by_hand")])
@@ -178,7 +198,10 @@ def test_verdicts_are_those_of_the_same_agent_behind_a_function(run: Any, name: 
         assert not {"weather", "parallel", "contract", "delete", "turns"} & passed
 
 
-def test_everything_that_it_did_is_recorded(run: Any) -> None:
+NO_TOKENS = {"strands": {"reasoning_tokens"}, "smolagents": {"cached_tokens", "reasoning_tokens"}}
+
+
+def test_everything_that_it_did_is_recorded(run: Any, framework: str) -> None:
     done = run("good", CASES[2:3])
     assert done.told("parallel") == [
         ("message", CASES[2]["input"]),
@@ -188,18 +211,11 @@ def test_everything_that_it_did_is_recorded(run: Any) -> None:
         ("tool_result", "lookup_order"),
         ("message", CASES[2]["expected_output"]),
     ]
-    _, call, order, weather_result, _, answer = done.events("parallel")
+    _, call, order, weather_result, *_, answer = done.events("parallel")
     assert (call["input"], order["input"]) == ({"city": "Lisbon"}, {"number": 7})
-    assert (
-        call["usage"]
-        == answer["usage"]
-        == {
-            "input_tokens": 100,
-            "output_tokens": 20,
-            "cached_tokens": 64,
-            "reasoning_tokens": 8,
-        }
-    )
+    usage = {"input_tokens": 100, "output_tokens": 20, "cached_tokens": 64, "reasoning_tokens": 8}
+    usages = [event["usage"] for event in done.events("parallel") if "usage" in event]
+    assert usages == [{name: usage[name] for name in usage.keys() - NO_TOKENS.get(framework, set())}] * 2
     assert weather_result["call_id"] == call["call_id"]
     assert "celsius" in json.dumps(weather_result["output"])
     assert call["model"].startswith("good")
@@ -212,7 +228,9 @@ def test_a_tool_that_raises_is_recorded(run: Any) -> None:
     assert "there is no order 13" in result["error"]
 
 
-def test_a_structured_answer_is_the_answer_and_no_call(run: Any) -> None:
+def test_a_structured_answer_is_the_answer_and_no_call(run: Any, framework: str) -> None:
+    if framework == "smolagents":
+        pytest.skip("it has no structured answers")
     case = {
         "case_id": "order",
         "input": "Where is order 7?",
@@ -241,19 +259,27 @@ def test_a_forbidden_call_of_an_agent_that_is_a_tool_fails(run: Any, name: str) 
 @pytest.mark.parametrize(
     ("name", "said", "problem"),
     [
-        ("good", "Tell me everything.", "(cut off|max_output_tokens)"),
-        ("good", "Tell me a secret.", "(refus|Refus|content.filter)"),
+        ("good", "Tell me everything.", "(cut off|max_output_tokens|MaxTokens)"),
+        (
+            "good",
+            "Tell me a secret.",
+            "(refus|Refus|content.filter|None or empty|NO_CONTENT|without an answer)",
+        ),
         ("good", "Ask for ever.", "did not come to an end within 4 steps"),
         ("broken", "Hello!", "raised .*Error.*broken"),
     ],
 )
 def test_an_agent_that_comes_to_no_answer_fails_by_its_own_fault(
-    run: Any, name: str, said: str, problem: str
+    run: Any, framework: str, name: str, said: str, problem: str
 ) -> None:
+    if framework == "agent_framework" and "secret" in said:
+        pytest.skip("it answers with the words of the refusal, and does not tell that they are one")
     done = run(
         name, [{"case_id": "c", "input": said, "regex_patterns": ["."]}], "--set", "limits.attempt.steps=4"
     )
-    assert re.search(problem, done.problem("c")), done.events("c")
+    if framework == "smolagents" and name == "good":  # whatever is no call makes it ask again
+        problem = "did not come to an end"
+    assert re.search(problem, done.problem("c"), re.DOTALL), done.events("c")
     assert done.code == 4, done.text  # none of the cases could be judged
     if "raised" in problem:
         assert "Traceback" in (done.out / "cases" / "c" / "artifacts" / "attempt-0-stderr.txt").read_text()
@@ -266,12 +292,10 @@ def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -
         "metadata": {"tool_responses": {"lookup_order": {"status": "lost"}}},
     }
     done = run("good", [case])
-    if framework == "langgraph":
+    if framework in ("langgraph", "llama_index"):
         assert done.code == 2
-        assert (
-            "answers of tools, which can take the place of a graph's tools only where it is built"
-            in done.text
-        )
+        words = "of a graph's tools only where it is built" if framework == "langgraph" else "have no place"
+        assert words in done.text
         return
     assert (done.code, done.ran) == (0, []), done.text
     result = next(event for event in done.events("c") if event["type"] == "tool_result")
@@ -279,17 +303,47 @@ def test_answers_of_the_case_take_the_place_of_tools(run: Any, framework: str) -
     assert result["attributes"] == {"agent_eval.tool_response.source": "tool_responses"}
 
 
+def test_a_ci_job_runs_it_as_a_program(run: Any) -> None:
+    """Which sees only the variables that it is given."""
+    names = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_KEY", "RAN")
+    options = [option for name in names for option in ("--agent-env", name)]
+    program = f"{sys.executable} -m agent_eval.agents.program"
+    cases = [case for case in CASES if case["case_id"] in ("parallel", "turns")]
+    done = run("good", cases, "--set", "agent.keep_alive=true", *options, kind=program)
+    assert done.outcomes() == run("good", cases).outcomes(), done.text
+    assert done.ran == ["get_weather", "lookup_order"]
+
+
 def test_a_function_without_parameters_may_make_the_agent(run: Any) -> None:
     assert run("make", CASES[:1]).code == 0
 
 
+GUARDED = {
+    "openai_agents": ("a secret", "InputGuardrailTripwireTriggered", "it asks for a secret", "no_secrets"),
+    "crewai": ("hello", "Task failed guardrail validation", "it is not polite", "polite"),
+}
+
+
 def test_a_tripped_guardrail_is_recorded(run: Any, framework: str) -> None:
-    if framework != "openai_agents":
-        pytest.skip("only OpenAI Agents have guardrails")
-    done = run("guarded", [{"case_id": "c", "input": "Tell me a secret.", "regex_patterns": ["."]}])
-    assert "InputGuardrailTripwireTriggered" in done.problem("c")
+    if framework not in GUARDED:
+        pytest.skip("has no guardrails of its own")
+    what, problem, output, reason = GUARDED[framework]
+    done = run("guarded", [{"case_id": "c", "input": f"Tell me {what}.", "regex_patterns": ["."]}])
+    assert problem in done.problem("c")
     blocked = next(event for event in done.events("c") if event["type"] == "guardrail")
-    assert (blocked["output"], blocked["block_reason"]) == ("it asks for a secret", "no_secrets")
+    assert (blocked["output"], blocked["block_reason"]) == (output, reason)
+
+
+@pytest.mark.skipif(not have("crewai"), reason="without crewai")
+def test_a_crew_takes_the_case_as_its_input(run_of: Any) -> None:
+    run = run_of("crewai")
+    scaffolded = run("Scaffolded", CASES[1:2])
+    assert scaffolded.code == 0, scaffolded.text
+    assert scaffolded.outcomes()["weather"][0]["policy"] == "passed"
+    no_place, turns = run("without_a_place", CASES[:1]), run("whole_crew", CASES[-1:])
+    assert (no_place.code, turns.code) == (2, 2)
+    assert "Write {input} into the description" in no_place.text
+    assert "a crew has no conversation; an agent alone has" in turns.text
 
 
 def test_every_framework_that_is_supported_is_tested() -> None:

@@ -98,7 +98,8 @@ def test_events_of_codex_are_imported_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["demonstrations__function_calling_simple", "replay__marshmallow"])
 def test_a_trajectory_of_swe_agent_is_imported_whole(name: str, tmp_path: Path) -> None:
     (path,) = (path for path in shared_path(f"{FORMATS}/swe_agent").iterdir() if path.name.startswith(name))
-    history = json.loads(path.read_text(encoding="utf-8"))["history"]
+    document = json.loads(path.read_text(encoding="utf-8"))
+    history, submitted = document["history"], bool(document.get("info", {}).get("submission"))
     calls = [call for message in history for call in message.get("tool_calls") or []]
     result = imported(TRANSCRIPT, path, tmp_path)
     assert [event["input"] for event in result.of("tool_call")] == [
@@ -111,7 +112,7 @@ def test_a_trajectory_of_swe_agent_is_imported_whole(name: str, tmp_path: Path) 
     ]
     roles = Counter(message["role"] for message in history)
     found = counts(result)["messages"]
-    assert (found["system"], found["agent"]) == (roles["system"], roles["assistant"])
+    assert (found["system"], found["agent"]) == (roles["system"], roles["assistant"] + submitted)
     assert paired(result)
 
 

@@ -114,7 +114,7 @@ def test_precision_and_recall_under_important_instructions(
     precision, recall = rates(table)
     assert precision >= 0.80
     assert recall >= 0.90
-    # The table in docs/guides/prompt-injection.md.
+    # The table in benchmarks/README.md.
     assert dict(table) == expected
 
 

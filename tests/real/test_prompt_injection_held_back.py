@@ -125,7 +125,7 @@ WORDINGS = {
 }
 
 
-# The tables in docs/guides/prompt-injection.md: goal reached and carried out, missed; not reached and carried
+# The tables in benchmarks/README.md: goal reached and carried out, missed; not reached and carried
 # out, attempted, none.
 @pytest.mark.parametrize(
     ("model", "wording", "expected"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_eval.reports.markdown_file import render_markdown
+from agent_eval.reports.comment import render_markdown
 from agent_eval.text.escape import code_span, fence, link, plain, prose
 from tests.extent import FULL
 from tests.security.github_markdown import ACTIVE, NASTY, Page, nasty_texts

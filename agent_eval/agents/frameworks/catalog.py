@@ -50,26 +50,29 @@ FRAMEWORKS = (
     Framework("LangChain", "langgraph", ("langchain_core.runnables.base.Runnable",)),
     Framework("OpenAI Agents", "openai_agents", ("agents.agent.Agent",)),
     Framework("pydantic-ai", "pydantic_ai", ("pydantic_ai.agent.abstract.AbstractAgent",)),
+    Framework("CrewAI", "crewai", ("crewai.crew.Crew", "crewai.agent.core.Agent")),
     Framework(
         "CrewAI",
         None,
-        (
-            "crewai.crew.Crew",
-            "crewai.flow.runtime.Flow",
-            "crewai.agents.agent_builder.base_agent.BaseAgent",
-        ),
+        ("crewai.flow.runtime.Flow", "crewai.agents.agent_builder.base_agent.BaseAgent"),
+        remedy="Name a crew or an agent of CrewAI, or a function that runs it and returns what it did.",
     ),
-    Framework("Google ADK", None, ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")),
-    Framework("Strands", None, ("strands.agent.agent.Agent", "strands.multiagent.base.MultiAgentBase")),
+    Framework(
+        "Google ADK", "google_adk", ("google.adk.agents.base_agent.BaseAgent", "google.adk.apps.app.App")
+    ),
+    Framework("Strands", "strands", ("strands.agent.agent.Agent",)),
+    Framework("Strands", None, ("strands.multiagent.base.MultiAgentBase",)),
     Framework(
         "LlamaIndex",
-        None,
+        "llama_index",
         (
             "llama_index.core.agent.workflow.base_agent.BaseWorkflowAgent",
             "llama_index.core.agent.workflow.multi_agent_workflow.AgentWorkflow",
         ),
     ),
+    Framework("smolagents", "smolagents", ("smolagents.agents.ToolCallingAgent",)),
     Framework("smolagents", None, ("smolagents.agents.MultiStepAgent",)),
+    Framework("Microsoft Agent Framework", "agent_framework", ("agent_framework._agents.Agent",)),
     Framework("Microsoft Agent Framework", None, ("agent_framework._agents.BaseAgent",)),
     Framework(
         "AutoGen", None, ("autogen_agentchat.base._chat_agent.ChatAgent", "autogen_agentchat.base._team.Team")

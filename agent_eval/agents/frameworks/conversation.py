@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -37,7 +38,26 @@ class CaseAnswer:
         return self.output if self.error is None else {"error": self.error}
 
 
-CaseTools = Callable[[str, Any], Awaitable[CaseAnswer]]
+class _ToolCaller(Protocol):
+    """Asks for a tool's answer without recording the call."""
+
+    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]: ...
+
+
+class CaseTools:
+    """The answers of the case to calls of tools."""
+
+    def __init__(self, caller: _ToolCaller) -> None:
+        self._caller = caller
+
+    def answer(self, tool: str, arguments: Any) -> CaseAnswer:
+        """Answer a call, for a framework whose tools are no coroutines."""
+        answer = self._caller.answer(tool, plain(arguments))
+        return CaseAnswer(answer["output"], answer["error"], answer["source"])
+
+    async def __call__(self, tool: str, arguments: Any) -> CaseAnswer:
+        """Answer a call."""
+        return await asyncio.to_thread(self.answer, tool, arguments)
 
 
 class Conversation(ABC):
@@ -60,6 +80,13 @@ class Conversation(ABC):
         """Return what this agent cannot carry, with the reason: `answers` of the case's tools, `turns`."""
         return {}
 
+    async def answer_of_the_case(self, tool: str, arguments: Any, call_id: str) -> Any:
+        """Record the case's answer as the result of a call; return it as the model reads it."""
+        assert self.tools is not None
+        answer = await self.tools(tool, arguments)
+        self.trajectory.result(call_id, answer.output, answer.error, answer.source)
+        return answer.for_the_model
+
     @abstractmethod
     async def say(self, message: Any) -> Any:
         """Say a case's input, or that of its next turn; return the agent's answer, which may be None.
@@ -68,10 +95,20 @@ class Conversation(ABC):
         """
 
 
-class _ToolCaller(Protocol):
-    """Asks for a tool's answer without recording the call."""
+_IN_PROGRESS: ContextVar[Conversation | None] = ContextVar("conversation", default=None)
+_TURNS = set[Conversation]()
 
-    def answer(self, tool: str, arguments: Any) -> Mapping[str, Any]: ...
+
+def in_progress() -> Conversation | None:
+    """Return the conversation in whose turn the caller runs, for what a framework tells a whole process.
+
+    A tool may run agents in a thread that does not know the turn: then no turn's calls are all known.
+    """
+    conversation = _IN_PROGRESS.get()
+    if conversation is None:
+        for each in tuple(_TURNS):
+            each.trajectory.unread("an agent ran in a thread of its own: nobody can tell for which case")
+    return conversation
 
 
 class FrameworkAgent(AgentObject):
@@ -89,6 +126,8 @@ class FrameworkAgent(AgentObject):
         trajectory = Trajectory(limits["steps"], limits["answer_tool"])
         conversation = self._conversation(task, call_tool)
         conversation.trajectory = trajectory
+        _IN_PROGRESS.set(conversation)
+        _TURNS.add(conversation)
         try:
             trajectory.finish(await conversation.say(_input_of(task)))
         except asyncio.CancelledError as cancelled:
@@ -103,6 +142,8 @@ class FrameworkAgent(AgentObject):
             except Exception:
                 problem = f"raised {type(error).__name__}"
             raise Unfinished(trajectory.events(), FailureKind.AGENT_ERROR, problem) from error
+        finally:
+            _TURNS.discard(conversation)
         events = trajectory.events()
         if (problem_of_answer := _no_answer(trajectory)) is not None:
             raise Unfinished(events, *problem_of_answer)
@@ -114,7 +155,7 @@ class FrameworkAgent(AgentObject):
 
     def _conversation(self, task: Mapping[str, Any], call_tool: _ToolCaller | None) -> Conversation:
         session_id = task.get("session_id")
-        tools = None if call_tool is None else _answering(call_tool)
+        tools = None if call_tool is None else CaseTools(call_tool)
         if session_id is None:
             return self._kind(self._agent, tools)
         if task["turn"] == 1:
@@ -122,14 +163,6 @@ class FrameworkAgent(AgentObject):
         conversation = self._conversations[session_id]
         conversation.tools = tools
         return conversation
-
-
-def _answering(call_tool: _ToolCaller) -> CaseTools:
-    async def answer(tool: str, arguments: Any) -> CaseAnswer:
-        answer = await asyncio.to_thread(call_tool.answer, tool, plain(arguments))
-        return CaseAnswer(answer["output"], answer["error"], answer["source"])
-
-    return answer
 
 
 def _input_of(task: Mapping[str, Any]) -> Any:

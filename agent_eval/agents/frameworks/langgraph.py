@@ -14,7 +14,7 @@ from langchain_core.callbacks import BaseCallbackHandler
 from typing_extensions import override
 
 from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text
-from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json
+from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json, tokens
 
 
 class LangGraphConversation(Conversation):
@@ -94,12 +94,12 @@ class _Watch(BaseCallbackHandler):
             agent_name=message.name,
             model=meta.get("model_name") or meta.get("model"),
             stop_reason="refusal" if refusal else meta.get("finish_reason") or meta.get("stop_reason"),
-            usage={
-                "input_tokens": usage.get("input_tokens"),
-                "output_tokens": usage.get("output_tokens"),
-                "cached_tokens": usage.get("input_token_details", {}).get("cache_read"),
-                "reasoning_tokens": usage.get("output_token_details", {}).get("reasoning"),
-            },
+            usage=tokens(
+                usage.get("input_tokens"),
+                usage.get("output_tokens"),
+                usage.get("input_token_details", {}).get("cache_read"),
+                usage.get("output_token_details", {}).get("reasoning"),
+            ),
         )
 
     @override

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from agents import (
@@ -23,13 +22,12 @@ from agents import (
 )
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseAnswer, CaseTools, Conversation, as_text
-from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json
+from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, plain, read_json, tokens
 from agent_eval.contracts.event import AGENT, GUARDRAIL, HANDOFF, MODEL_CALL
 
 _FAILED = "An error occurred while running the tool"
 _MORE_TURNS_THAN_THE_LIMIT = 10_000
-_TRAJECTORY: ContextVar[Trajectory | None] = ContextVar("trajectory", default=None)
 
 
 class OpenAIAgentsConversation(Conversation):
@@ -40,7 +38,6 @@ class OpenAIAgentsConversation(Conversation):
         set_tracing_disabled(False)
         set_trace_processors([_NestedCalls.OF_THE_PROCESS])
         self._items: list[Any] = []
-        self.answers: dict[str, CaseAnswer] = {}
         self.errors: dict[str, str] = {}
 
     @classmethod
@@ -57,7 +54,6 @@ class OpenAIAgentsConversation(Conversation):
 
     @override
     async def say(self, message: Any) -> Any:
-        _TRAJECTORY.set(self.trajectory)
         agent = self.agent if self.tools is None else self._answered_by_the_case()
         new = message if isinstance(message, list) else [{"role": "user", "content": as_text(message)}]
         config = RunConfig(tool_error_formatter=self._note_error, trace_include_sensitive_data=True)
@@ -85,10 +81,8 @@ class OpenAIAgentsConversation(Conversation):
 
     def _answered_by_the_case(self) -> Any:
         async def invoke(context: Any, arguments: str) -> Any:
-            assert self.tools is not None
-            answer = await self.tools(context.tool_name, read_json(arguments))
-            self.answers[context.tool_call_id] = answer
-            return answer.for_the_model
+            call_id = context.tool_call_id
+            return await self.answer_of_the_case(context.tool_name, read_json(arguments), call_id)
 
         tools = [dataclasses.replace(tool, on_invoke_tool=invoke) for tool in self.agent.tools]
         return self.agent.clone(tools=tools)
@@ -128,22 +122,18 @@ class _Watch(RunHooks):
             agent_name=agent.name,
             model=agent.model if isinstance(agent.model, str) else getattr(agent.model, "model", None),
             stop_reason="refusal" if refusals else None,
-            usage={
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cached_tokens": usage.input_tokens_details.cached_tokens,
-                "reasoning_tokens": usage.output_tokens_details.reasoning_tokens,
-            },
+            usage=tokens(
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.input_tokens_details.cached_tokens,
+                usage.output_tokens_details.reasoning_tokens,
+            ),
         )
 
     @override
     async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
         call_id = getattr(context, "tool_call_id", None)
-        if call_id is None:
-            return
-        answer = self._conversation.answers.get(call_id)
-        if answer is not None:
-            self._trajectory.result(call_id, answer.output, answer.error, answer.source)
+        if call_id is None or not self._trajectory.lacks_result(call_id):
             return
         error = self._conversation.errors.get(call_id)
         if error is None and isinstance(result, str) and result.startswith(_FAILED):
@@ -176,9 +166,10 @@ class _NestedCalls(TracingProcessor):
 
     @override
     def on_span_end(self, span: Any) -> None:
-        trajectory, data = _TRAJECTORY.get(), span.span_data
-        if trajectory is None or not self._is_below_a_function(span):
+        data, conversation = span.span_data, in_progress()
+        if conversation is None or not self._is_below_a_function(span):
             return
+        trajectory = conversation.trajectory
         if data.type == "function":
             trajectory.call(Call(data.name, read_json(data.input), span.span_id))
             error = None if span.error is None else f"{span.error['message']} {span.error.get('data') or ''}"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from pydantic_ai import Agent, DeferredToolRequests, UsageLimits, capture_run_messages
 from pydantic_ai.capabilities import Hooks
 from typing_extensions import override
 
-from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text
-from agent_eval.agents.frameworks.trajectory import Call, read_json
+from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, read_json, tokens
 from agent_eval.errors import UsageError
 
 
@@ -35,7 +34,6 @@ class PydanticAIConversation(Conversation):
 
     @override
     async def say(self, message: Any) -> Any:
-        _CONVERSATION.set(self)
         with capture_run_messages() as messages:
             try:
                 result = await self.agent.run(
@@ -97,12 +95,12 @@ class PydanticAIConversation(Conversation):
             agent_name=agent_name,
             model=response.model_name,
             stop_reason={"tool_call": "tool_calls"}.get(response.finish_reason, response.finish_reason),
-            usage={
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-                "cached_tokens": usage.cache_read_tokens,
-                "reasoning_tokens": usage.output_reasoning_tokens,
-            },
+            usage=tokens(
+                usage.input_tokens,
+                usage.output_tokens,
+                usage.cache_read_tokens,
+                usage.output_reasoning_tokens,
+            ),
         )
         for call in calls:
             if call.tool in answer_tools:
@@ -110,9 +108,7 @@ class PydanticAIConversation(Conversation):
 
     async def _execute(self, call: Any, args: Any, handler: Any) -> Any:
         if self.tools is not None:
-            answer = await self.tools(call.tool_name, args)
-            self.trajectory.result(call.tool_call_id, answer.output, answer.error, answer.source)
-            return answer.for_the_model
+            return await self.answer_of_the_case(call.tool_name, args, call.tool_call_id)
         try:
             output = await handler(args)
         except Exception as error:
@@ -122,14 +118,13 @@ class PydanticAIConversation(Conversation):
         return output
 
 
-_CONVERSATION: ContextVar[PydanticAIConversation | None] = ContextVar("conversation", default=None)
 _real_iter = Agent.iter
 
 
 def _iter(agent: Any, *arguments: Any, **options: Any) -> Any:
     """`Agent.iter`, by which every way to run an agent goes, with hooks where a turn is in progress."""
-    conversation = _CONVERSATION.get()
-    if conversation is not None:
+    conversation = in_progress()
+    if isinstance(conversation, PydanticAIConversation):
         options["capabilities"] = [*(options.get("capabilities") or ()), conversation.hooks(agent.name)]
     return _real_iter(agent, *arguments, **options)
 

@@ -76,7 +76,7 @@ class Trajectory:
             facts = {"agent_name": facts.get("agent_name")}
         if count and self._steps is not None:
             self._steps -= 1
-            if self._steps < 0 and self._task is not None:
+            if self._steps < 0 and self._task is not None and not self.is_over:
                 self.is_over = True
                 self._loop.call_soon_threadsafe(self._task.cancel)
 
@@ -128,6 +128,20 @@ class Trajectory:
         """Whether a call of this turn has no result yet."""
         known = self._known(call_id)
         return known in self._tools and known not in self._results
+
+    def running(self, tool: str, arguments: Any) -> str | None:
+        """Return the id of the first call of a tool that has no result, for frameworks that do not tell it.
+
+        One with the same arguments goes before others.
+        """
+        ids = [
+            call_id for call_id, name in self._tools.items() if name == tool and call_id not in self._results
+        ]
+        inputs = {
+            event["call_id"]: event.get("input") for event in self._events if event["type"] == TOOL_CALL
+        }
+        arguments = plain(arguments)
+        return next((each for each in ids if inputs.get(each) == arguments), ids[0] if ids else None)
 
     def unread(self, sentence: str) -> None:
         """Record that calls were made that nobody can see, so that no judge of them passes."""
@@ -182,6 +196,18 @@ class Trajectory:
             results.clear()
             ordered.append(event)
         return ordered + sorted(results, key=lambda each: order.get(each["call_id"], len(order)))
+
+
+def tokens(
+    asked: int | None, answered: int | None, cached: int | None = None, reasoning: int | None = None
+) -> dict[str, int | None]:
+    """Return the usage of one answer; None is not told."""
+    return {
+        "input_tokens": asked,
+        "output_tokens": answered,
+        "cached_tokens": cached,
+        "reasoning_tokens": reasoning,
+    }
 
 
 def plain(value: Any) -> Any:

@@ -91,9 +91,10 @@ class LocalDirectory(Platform):
     def _heads(self) -> str | None:
         """Where the checkout says to what branches point; None where a server is asked.
 
-        On a service a checkout may have been tampered with. On a developer's machine it is theirs.
+        On a service a checkout may have been tampered with. On a developer's machine it is theirs, and where
+        nothing of `origin` is there, nothing was pushed or fetched yet: as if there were no `origin`.
         """
-        if self._origin is None:
+        if self._origin is None or not (self._is_service or self._git("for-each-ref", "--count=1", _ORIGIN)):
             return _BRANCH
         return None if self._is_service else _ORIGIN
 
@@ -196,18 +197,18 @@ class LocalDirectory(Platform):
                 self.warn(f"The outputs could not be written: {error.message}")
 
     def write_comment(self, body: Callable[[str], str]) -> Published:
-        """Write the comment into the output directory; without a store print it, too."""
-        text = body(str(Marker(self._settings.comment_id, self.run.head_sha, 0, 0)))
-        if self._store is None:
-            self.say(f"The comment, as it would be posted:\n\n{text}")
+        """Write the comment into the output directory; without a store say where."""
         if self._archive is None:
             # The output directory may be the very thing that is wrong.
             return Published("none")
+        text = body(str(Marker(self._settings.comment_id, self.run.head_sha, 0, 0)))
         path = self._settings.out / COMMENT_NAME
         try:
             write_file(path, text.encode("utf-8", "replace"))
         except AgentEvalError as error:
             return Published("refused", warning=f"The comment could not be written: {error.message}")
+        if self._store is None:
+            self.say(f"The comment, as it would be posted: {path}")
         return Published("created", str(path))
 
     @cached_property

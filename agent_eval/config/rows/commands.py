@@ -136,6 +136,8 @@ IMPORTS: tuple[Option, ...] = (
            "Field whose value makes records one conversation, such as metadata.session_id.",
            goes_to="group_by", commands=IMPORTING, metavar="PATH",
            detail="Without it their own ids and repeated histories decide."),
+    Option("id-from", "text", "Field whose value is the case id. Default: the source's own id.",
+           goes_to="id_from", commands=IMPORTING, metavar="PATH"),
     Option("expect", "path", "JSON or CSV of expected outputs and labels, joined by id.", goes_to="expect",
            commands=IMPORTING, metavar="FILE"),
     Option("strict", "switch",
@@ -205,8 +207,6 @@ HTML: tuple[Option, ...] = (
            goes_to="baseline", commands=("report html",), metavar="PACK"),
     Option("candidate", "path", "Evidence pack of the candidate. Default: the same.", goes_to="candidate",
            commands=("report html",), metavar="PACK"),
-    Option("render-markdown", "switch", "Show messages as Markdown, without links, images and HTML.",
-           goes_to="render_markdown", commands=("report html", "view"), default="false"),
     Option("out", "path", "HTML file to write; `-` for stdout.", goes_to="out", commands=("report html",),
            metavar="FILE", required=True),
     Option("out", "path", "HTML file to write; a temporary one when not given.", goes_to="out",
@@ -344,8 +344,8 @@ REGISTERED: tuple[Option, ...] = (
 
 FORMAT: tuple[Option, ...] = (
     Option("verbose", "switch",
-           "List every case that did not pass. Short: -v.",
-           goes_to="verbose", commands=("run",), aliases=("v",)),
+           "List every case that did not pass; `gate`: the statistics. Short: -v.",
+           goes_to="verbose", commands=("run", "gate"), aliases=("v",)),
     Option("quiet", "switch", "Only the totals. Short: -q.", goes_to="quiet",
            commands=("run",), aliases=("q",)),
     Option("format", "choice", "Text for people, or JSON for programs.",

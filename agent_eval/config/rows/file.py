@@ -58,6 +58,7 @@ KEYS = {
     "max-case-cost": "limits.case.cost_usd",
     "max-run-seconds": "limits.run.seconds",
     "max-run-cost": "limits.run.cost_usd",
+    "price": "prices",
     "setup-timeout-seconds": "limits.setup_seconds",
     "case-command-timeout-seconds": "limits.case_command_seconds",
     "redact-pattern": "redaction.patterns",

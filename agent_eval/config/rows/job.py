@@ -73,7 +73,7 @@ JOB: tuple[Option, ...] = (
     Option("out", "path", "Directory for evidence, archive and report; replaces an earlier run's.",
            goes_to="out", commands=("ci",), default="agent-eval-out"),
     Option("title", "text", "Heading of the comment and the report.", goes_to="report_title",
-           commands=("ci",), default="Agent evaluation"),
+           commands=("ci",), default="agent-eval"),
     Option("html-report", "switch", "Also write the report as one HTML file.",
            goes_to="html_report", of_file=("ci",), default="true"),
     Option("comment", "choice", "`auto` keeps one comment on the change, `never` writes none.",
@@ -82,5 +82,6 @@ JOB: tuple[Option, ...] = (
            goes_to="junit", of_file=("ci",), default="auto", choices=("auto", "always", "never")),
     Option("comment-id", "text", "Name of one of several evaluations of a change.",
            goes_to="comment_id", commands=("ci",), default="default",
-           detail="Each has its own comment. Letters, digits, dots, hyphens and underscores, at most 64."),
+           detail="Each has its own comment; by default it derives from the job's own inputs, such as "
+           "`suite` and `agent`. Letters, digits, dots, hyphens and underscores, at most 64."),
 )

@@ -219,6 +219,8 @@ CONVERSATIONS: tuple[Option, ...] = (
            commands=("plan",), default=DEFAULT_PROVIDER, choices=tuple(MODELS), hidden=True),
     Option("llm-model", "text", "Name of that model.", goes_to="llm_model", of_file=("plan",),
            metavar="NAME"),
+    Option("price", "list", "Price of a model that has none, per million tokens: `small=0.25/2`.",
+           goes_to="prices", of_file=("plan",), metavar="MODEL=INPUT/OUTPUT"),
     Option("port", "count", "Port of this machine; 0 for a free one.", goes_to="port",
            commands=("dev demo-agent",), default="8600", bounds=(0, 65_535), metavar="N"),
     Option("defect", "list", "Make the agents worse in this way; `list` lists them. Repeatable.",
@@ -257,4 +259,7 @@ LIMITS: tuple[Option, ...] = (
            goes_to="limits.run.cost_usd", commands=RUNS_AN_AGENT, unit="USD",
            detail="In the CI job, the first run has half of it, and what is run again the other half; a "
            "first run that is cut short is not evaluated."),
+    Option("price", "list", "Price of a model that has none, per million tokens: `small=0.25/2`.",
+           goes_to="judging.llm.prices", of_file=RUNS_AN_AGENT, metavar="MODEL=INPUT/OUTPUT",
+           detail="In US dollars, of input and output. Limits of cost count by it."),
 )

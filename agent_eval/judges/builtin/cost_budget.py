@@ -90,6 +90,7 @@ class CostBudgetJudge(BaseJudge[CostBudgetConfig]):
         return published_price(usage)
 
 
+UNNAMED = "an unnamed model"
 _TOKENS = ("input_tokens", "output_tokens")
 _LIMITED = (*_TOKENS, "total_tokens", "cost_usd")
 
@@ -220,9 +221,9 @@ def _add_cost(
             answer.model = answer.model or stated.model
             cost = price(answer)
             if cost is None:
-                total.unpriced.append(answer.model or "an unnamed model")
+                total.unpriced.append(answer.model or UNNAMED)
             elif answer.token_counts < len(_TOKENS):
-                total.half_counted.append(answer.model or "an unnamed model")
+                total.half_counted.append(answer.model or UNNAMED)
             else:
                 sources.add("priced from tokens")
         sum_of_known += cost or 0
@@ -289,24 +290,13 @@ def _usage_of(event: Event) -> Usage:
 
 
 _NAMES = {
-    "input_tokens": ("gen_ai.usage.input_tokens", "usage.input_tokens", "input_tokens", "prompt_tokens"),
-    "output_tokens": (
-        "gen_ai.usage.output_tokens",
-        "usage.output_tokens",
-        "output_tokens",
-        "completion_tokens",
-    ),
-    "cache_read_tokens": (
-        "gen_ai.usage.cache_read.input_tokens",
-        "cache_read_input_tokens",
-        "cache_read_tokens",
-    ),
+    "input_tokens": "gen_ai.usage.input_tokens usage.input_tokens input_tokens prompt_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens usage.output_tokens output_tokens completion_tokens",
+    "cache_read_tokens": "gen_ai.usage.cache_read.input_tokens cache_read_input_tokens cache_read_tokens",
     "cache_write_tokens": (
-        "gen_ai.usage.cache_creation.input_tokens",
-        "cache_creation_input_tokens",
-        "cache_write_tokens",
+        "gen_ai.usage.cache_creation.input_tokens cache_creation_input_tokens cache_write_tokens"
     ),
-    "cost_usd": ("cost_usd", "gen_ai.usage.cost", "usage.cost_usd"),
+    "cost_usd": "cost_usd gen_ai.usage.cost usage.cost_usd",
 }
 """The names under which recorders write each figure, best first."""
 
@@ -320,7 +310,7 @@ def _read_usage(source: Mapping[str, Any]) -> Usage:
         model=next((source[name] for name in _MODEL_NAMES if isinstance(source.get(name), str)), None)
     )
     for figure, names in _NAMES.items():
-        for name in names:
+        for name in names.split():
             value = source.get(name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf:
                 usage.figures[figure] = value

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import Any
 
 from pydantic import Field
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.contracts.verdict import EXECUTION
+from agent_eval.contracts.conversation import conversation_end
+from agent_eval.contracts.run import ModelsUse
+from agent_eval.contracts.verdict import EXECUTION, SIMULATING
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, SoftJudgeConfig
 from agent_eval.judges.reading import selected_attempt
@@ -25,6 +28,8 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
     The judge reads the case's `metadata.attempt_history` and `metadata.selected_attempt`. An agent that
     crashed, was stopped at a limit or gave an unreadable answer never passes, whatever it said before.
     An attempt that ended by itself is skipped, because that alone measures nothing.
+
+    The evidence has what the model took that played the user of a conversation.
     """
 
     judge_id = EXECUTION
@@ -36,20 +41,30 @@ class ExecutionJudge(BaseJudge[JudgeConfig]):
         attempt = selected_attempt(case)
         if attempt is None:
             return self.skipped(case, "the case records no attempts")
+        evidence = _simulating(trace)
         recorded = attempt.get("failure")
         if recorded is None:
-            return self.skipped(case, "the agent came to its end")
+            return self.skipped(case, "the agent came to its end", evidence=evidence)
         failure = FailureKind(recorded) if recorded in _FAILURES else FailureKind.AGENT_ERROR
         problem = attempt.get("problem")
         words = problem if isinstance(problem, str) and problem else "did not come to its end"
         if failure is FailureKind.SIMULATOR_ERROR:
-            return self.inconclusive(case, words)
+            return self.inconclusive(case, words, evidence=evidence)
         return self.error(
             case,
             words if failure is FailureKind.ENVIRONMENT else f"the agent {words}",
             failure,
             refs=[event.idx for event in trace.events[-1:]],
+            evidence=evidence,
         )
+
+
+def _simulating(trace: Trace) -> dict[str, Any] | None:
+    """Return what the model took that played the user; None where none was asked."""
+    end = conversation_end(trace)
+    simulator = end.simulator if end is not None else None
+    use = {name: simulator[name] for name in ModelsUse.model_fields if name in simulator} if simulator else {}
+    return {SIMULATING: use} if use else None
 
 
 class RepairPathConfig(SoftJudgeConfig):

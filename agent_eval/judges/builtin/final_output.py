@@ -28,8 +28,14 @@ from agent_eval.judges.base import (
     quoted,
 )
 from agent_eval.judges.matching.re2 import Globs, check_pattern, is_found
-from agent_eval.judges.matching.values import Rules, differences, is_within, searchable_text
-from agent_eval.judges.reading import UnreadableText, read_expectation, read_text, refusal
+from agent_eval.judges.matching.values import (
+    Rules,
+    differences,
+    is_within,
+    searchable_text,
+    unseen_difference,
+)
+from agent_eval.judges.reading import UnreadableText, is_fenced, read_answer, read_expectation, refusal
 
 FIELD = "final_output"
 """Member of a case's metadata that can hold more than `expected_output`: an `ExpectedOutput`."""
@@ -69,6 +75,8 @@ class ExpectedOutput(StrictModel):
     """Texts that the output must not contain."""
     ignore: Globs = Field(default_factory=list)
     """Globs of places in a JSON value that are not compared."""
+    code_fence: bool = False
+    """Whether JSON is read from the one code fence of an answer, here and by `json_schema`."""
 
 
 class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
@@ -159,7 +167,8 @@ class FinalOutputJudge(BaseJudge[FinalOutputConfig]):
         if not broken and missing:
             return self.no_output(case, missing[0].trace, missing[0].missing, evidence=evidence)
         if not broken:
-            return self.passed(case, "the final output is as expected", evidence=evidence)
+            fence = ", read from its code fence" if any(check.reads_fence(f) for check, f in checked) else ""
+            return self.passed(case, f"the final output is as expected{fence}", evidence=evidence)
         words = [problem for findings in broken for problem in findings.problems]
         words += [findings.missing for findings in missing]
         kinds = {findings.failure for findings in broken}
@@ -221,6 +230,11 @@ class _Check:
     def field(self) -> str:
         return "expected_output" if self.turn is None else f"turns[{self.turn - 1}].expected_output"
 
+    def reads_fence(self, findings: _Findings) -> bool:
+        """Whether the answer is compared as JSON of its code fence."""
+        is_json = self.mode == "json" or not isinstance(self.wanted, str)
+        return self.expected.code_fence and is_json and is_fenced(findings.trace.final_output)
+
     def findings(self, trace: Trace | None) -> _Findings:
         """Compare the final output of a trace; None is a turn that did not come."""
         turn = "" if self.turn is None else f"turn {self.turn}: "
@@ -239,8 +253,7 @@ class _Check:
     def _problems(self, output: Any, what: str) -> Iterator[str]:
         text = self._folded(_text(output))
         for part in self.expected.contains:
-            if self._folded(part) not in text:
-                yield f"{what} does not contain {quoted(part)}"
+            yield from self._contained_in(text, part, what)
         for part in self.expected.not_contains:
             if self._folded(part) in text:
                 yield f"{what} contains {quoted(part)}"
@@ -250,8 +263,7 @@ class _Check:
     def _differences(self, output: Any, text: str, what: str) -> Iterator[str]:
         wanted, mode = self.wanted, self.mode
         if mode == "contains":
-            if self._folded(_text(wanted)) not in text:
-                yield f"{what} does not contain {quoted(wanted)}"
+            yield from self._contained_in(text, wanted, what)
         elif mode == "regex":
             pattern = f"(?i:{wanted})" if self.ignore_case else wanted
             if not is_found(pattern, _text(output).encode("utf-8", "replace")):
@@ -260,12 +272,21 @@ class _Check:
             yield from self._number_problems(output, what)
         elif mode == "exact" and isinstance(wanted, str):
             if text.strip() != self._folded(wanted).strip():
-                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{self.note}"
+                unseen = unseen_difference(self._folded(wanted).strip(), text.strip())
+                note = f", which differs only in {unseen}" if unseen else self.note
+                yield f"{what} is {quoted(output)} instead of {quoted(wanted)}{note}"
         else:
-            value = read_text(output, "the final output") if isinstance(output, str) else output
+            in_fence = self.expected.code_fence
+            value = read_answer(output, in_fence=in_fence) if isinstance(output, str) else output
             rules = Rules(tolerance=self.tolerance, ignore=tuple(self.expected.ignore))
             for difference in differences(wanted, value, rules):
                 yield f"in {what}, {difference}" if self.turn is None else f"{what}: {difference}"
+
+    def _contained_in(self, text: str, part: Any, what: str) -> Iterator[str]:
+        wanted = self._folded(_text(part))
+        if wanted not in text:
+            unseen = unseen_difference(wanted, text, lambda part, text: part in text)
+            yield f"{what} does not contain {quoted(part)}{f'; it does but for {unseen}' if unseen else ''}"
 
     def _number_problems(self, output: Any, what: str) -> Iterator[str]:
         expected, actual = _expected_number(self.wanted), _number(output)
@@ -316,14 +337,16 @@ def last_number(text: str) -> WrittenNumber | None:
     """Return the last number in a text; None if it has none.
 
     A number is a decimal with an optional sign, exponent and separators of thousands: -7, 1,234.50, 6e-3. It
-    is read as a whole: `3-5`, `12:30`, `1,5` and `5kg` are no single decimals, so they have no value. A word
-    with a digit in it, such as `gpt4`, is a word.
+    is read as a whole: `3-5`, `12:30`, `1,5`, `5kg` and `5` with a Chinese multiplier are no single decimals,
+    so they have no value. A word with a digit in it, such as `gpt4`, is a word; other Chinese, Japanese and
+    Korean characters are none of a number. A sign before that of a currency is the number's.
 
     Example:
-        >>> last_number("It costs $1,234.50, says gpt4.").value
-        Decimal('1234.50')
+        >>> last_number("It costs $1,234.50, says gpt4.").value, last_number("残高は-¥42です").value
+        (Decimal('1234.50'), Decimal('-42'))
     """
-    joined = _DASH_AFTER_A_WORD.sub(" ", _SPACE_OF_THOUSANDS.sub("", text))
+    joined = _DASH_AFTER_A_WORD.sub(" ", _SPACE_OF_THOUSANDS.sub("", text.translate(_NARROW)))
+    joined = _SIGN_OF_MONEY.sub(r"\g<money>\g<sign>", joined)
     for token in reversed(_find_tokens(joined)):
         label = _LABEL.match(token)
         written = token[label.end() if label else 0 :].strip(_EDGES).rstrip(".,")
@@ -353,7 +376,22 @@ _SPACE_OF_THOUSANDS = re.compile("(?<=[0-9])[\u00a0\u2009\u202f](?=[0-9]{3}(?![0
 _DASH_AFTER_A_WORD = re.compile(r"(?<=[^\W\d])\N{EM DASH}")
 _LABEL = re.compile(r"[^\W\d]\w*:")
 _HAS_DIGIT = re.compile("[0-9]").search
+_NARROW = {wide: wide - 0xFEE0 for wide in range(0xFF01, 0xFF5F)}
+"""Full-width signs and digits, as East Asian texts have them, by those of ASCII."""
+_MONEY = (
+    "$\xa2-\xa5\u058f\u060b\u07fe\u07ff\u09f2\u09f3\u09fb\u0af1\u0bf9\u0e3f\u17db\u20a0-\u20cf\ua838\ufdfc\ufe69"
+    "\uffe0\uffe1\uffe5\uffe6"
+)
+"""Signs of currencies, which Unicode has as the category Sc."""
+_SIGN_OF_MONEY = re.compile(
+    rf"(?<![0-9A-Za-z.])(?P<sign>[-+\N{{MINUS SIGN}}])(?P<money>[A-Z]{{0,3}}[{_MONEY}]) ?(?=[0-9.])"
+)
+_CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3000-\u303f\u3040-\u30ff\u3100-\u318f\u31a0-\u31bf\u31f0-\u31ff\u3200-\u33ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff5f-\uffdc\U00020000-\U0003ffff"
+)
+_MULTIPLIERS = "十百千万萬亿億兆십백천만억조"
 # Everything that can be between a number and its neighbours; what is left over may be part of a number.
 _find_tokens = re.compile(
-    r"[^\s()\[\]{}<>\"\u201c\u201d\u2018`=;|$\u20ac\xa3\xa5%\xb0*~#\u2026!?\\]+"
+    rf"(?:[^\s()\[\]{{}}<>\"\u201c\u201d\u2018`=;|%\xb0*~#\u2026!?\\{_MONEY}{_CJK}]|(?<=[0-9])[{_MULTIPLIERS}])+"
 ).findall

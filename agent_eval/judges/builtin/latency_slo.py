@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Annotated
 
 from pydantic import Field
@@ -26,7 +26,8 @@ class LatencySloConfig(SoftJudgeConfig):
     max_event_latency_ms: float | None = Field(default=None, ge=0)
     """The slowest event."""
     max_total_latency_ms: float | None = Field(default=None, ge=0)
-    """All events together: the sum of latencies; if none is recorded, last minus first time stamp."""
+    """All events together: the sum of latencies; where some are not recorded, the agent's time by time stamps
+    if that is longer; where none is, last minus first time stamp."""
     max_p95_latency_ms: float | None = Field(default=None, ge=0)
     """95th percentile over the events, by nearest rank."""
     max_p99_latency_ms: float | None = Field(default=None, ge=0)
@@ -40,7 +41,8 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
 
     An event's latency is its `latency_ms`, or the attribute of that name. A tool call's latency is its
     own, its result's, or the time between the two. Where some latencies are recorded, those of other turns
-    and results are taken from the time stamps. A limit without data is an error verdict, not a pass;
+    and results are taken from the time stamps, which the reason says: a tool's latency says nothing of the
+    time in which the agent decided to call it. A limit without data is an error verdict, not a pass;
     the limit of a tool that was not called is not checked. The score is the share of limits kept.
     """
 
@@ -61,14 +63,12 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
         failure = FailureKind.BUDGET_EXCEEDED
         evidence = {
             "limits": [
-                {"name": check.name, "limit_ms": check.limit, "value_ms": check.value}
+                {"name": check.name, "limit_ms": check.limit, "value_ms": check.value, **check.source}
                 for check in checks[:EVIDENCE_LIMIT]
             ]
         }
         if exceeded:
-            words = listed(
-                f"{check.name} {check.value:.6g} ms exceeds {check.limit:.6g} ms" for check in exceeded
-            )
+            words = listed(f"{check.words} exceeds {check.limit:.6g} ms" for check in exceeded)
             refs = [check.event for check in exceeded if check.event is not None]
             score = 1 - len(exceeded) / len(checks)
             return self.failed(case, words, failure, score=score, refs=refs, evidence=evidence)
@@ -78,7 +78,7 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
             return self.error(case, words, FailureKind.MISSING_OUTPUT, evidence=evidence)
         if not checks:
             return self.skipped(case, "none of the tools with a latency limit was called")
-        words = listed(f"{check.name} {check.value:.6g} ms of {check.limit:.6g} ms" for check in checks)
+        words = listed(f"{check.words} of {check.limit:.6g} ms" for check in checks)
         return self.passed(case, words, evidence=evidence)
 
     def _event_checks(self, trace: Trace, measured: _Latencies) -> Iterator[_LatencyCheck]:
@@ -98,13 +98,12 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
             # What is not known may be faster than a percentile, but never makes the slowest event faster.
             if measured.unknown and not (share == 1 and value is not None and value > limit):
                 value = event = None
-            yield _LatencyCheck(name, limit, value, event)
+            yield _LatencyCheck(name, limit, value, event, event in measured.derived)
         if (limit := config.max_total_latency_ms) is not None:
-            total = _elapsed(trace.events)
-            if ordered:
-                total = float(sum((exact(value) for value, _ in ordered), Fraction(0)))
-                total = None if measured.unknown and total <= limit else total
-            yield _LatencyCheck("total", limit, total, None)
+            total, is_derived = measured.total(trace.events)
+            if measured.unknown and total is not None and total <= limit:
+                total = None
+            yield _LatencyCheck("total", limit, total, None, is_derived)
 
     def _tool_checks(self, trace: Trace) -> Iterator[_LatencyCheck]:
         limits = self.config.max_tool_latency_ms
@@ -127,12 +126,24 @@ class LatencySloJudge(BaseJudge[LatencySloConfig]):
 
 @dataclass(slots=True)
 class _LatencyCheck:
-    """One limit with its measured value (None: unknown) and the event that shows the value."""
+    """One limit with its measured value (None: unknown) and the event that shows the value.
+
+    `is_derived` says that the value is by time stamps where other latencies of the trace are recorded.
+    """
 
     name: str
     limit: float
     value: float | None
     event: int | None
+    is_derived: bool = False
+
+    @property
+    def words(self) -> str:
+        return f"{self.name} {self.value:.6g} ms{' by time stamps' if self.is_derived else ''}"
+
+    @property
+    def source(self) -> dict[str, str]:
+        return {"source": "time stamps"} if self.is_derived else {}
 
 
 def _latency(event: Event) -> float | None:
@@ -151,50 +162,73 @@ def _call_latency(pair: ToolCall) -> float | None:
 
 @dataclass(slots=True)
 class _Latencies:
-    """Latencies of a trace as `(milliseconds, event)`, and events of the agent or a tool without any."""
+    """Latencies of a trace as `(milliseconds, event)`, and events of the agent or a tool without any.
+
+    `derived` are the events of `known` whose latency is by time stamps.
+    """
 
     known: list[tuple[float, int]]
-    unknown: list[int]
+    unknown: list[int] = field(default_factory=list)
+    derived: set[int] = field(default_factory=set)
+
+    def total(self, events: Sequence[Event]) -> tuple[float | None, bool]:
+        """Return the milliseconds of all events, and whether they are by time stamps beside recorded ones.
+
+        A recorded latency may cover events before it, so it is not added to what time stamps say.
+        """
+        if not self.known:
+            return _elapsed(events), False
+        recorded = float(
+            sum((exact(value) for value, idx in self.known if idx not in self.derived), Fraction(0))
+        )
+        if not self.derived:
+            return recorded, False
+        gaps = (_elapsed(pair) for pair in pairwise(events) if pair[1].actor != "user")
+        by_stamps = sum((exact(gap) for gap in gaps if gap is not None), Fraction(0))
+        return max(recorded, float(by_stamps)), by_stamps > recorded
 
 
 def _measure(trace: Trace) -> _Latencies:
     """Collect the latencies; where only some are recorded, take the others from the time stamps.
 
     One recorded latency must not hide the rest. An agent's turn (its messages and calls in a row) counts as
-    recorded if one of its events has a latency, and a tool's result if its call has.
+    recorded if one of its events has a latency of its own, and a tool's result if its call has. A call's
+    latency is the tool's where its result has none, or the same.
     """
     events = trace.events
-    known = [(value, event.idx) for event in events if (value := _latency(event)) is not None]
-    if not known or len(known) == len(events):
-        return _Latencies(known, [])
-    unknown = []
-    for first, last in _unrecorded(trace):
+    recorded = {id(event): value for event in events if (value := _latency(event)) is not None}
+    measured = _Latencies([(recorded[id(event)], event.idx) for event in events if id(event) in recorded])
+    if not recorded:
+        return measured
+    of_tools = set()
+    for call, result in ((id(pair.call), id(pair.result)) for pair in trace.calls if pair.result is not None):
+        if call in recorded and recorded.setdefault(result, recorded[call]) == recorded[call]:
+            of_tools.add(call)
+    for first, last in _turns(events):
+        turn = events[first : last + 1]
+        if any(id(event) in recorded and id(event) not in of_tools for event in turn):
+            continue
         value = _elapsed(events[first - 1 : first] + events[last : last + 1])
-        if value is None:
-            unknown.append(events[last].idx)
-        else:
-            known.append((value, events[last].idx))
-    return _Latencies(known, unknown)
+        if value is not None and value > max(recorded.get(id(event), -1) for event in turn):
+            measured.known.append((value, events[last].idx))
+            measured.derived.add(events[last].idx)
+        elif not any(id(event) in recorded for event in turn):
+            measured.unknown.append(events[last].idx)
+    return measured
 
 
-def _unrecorded(trace: Trace) -> Iterator[tuple[int, int]]:
-    """Yield the first and last position of turns and results without a latency of their own."""
-    recorded = {id(event) for event in trace.events if _latency(event) is not None}
-    for pair in trace.calls:
-        events = [event for event in (pair.call, pair.result) if event is not None]
-        if any(id(event) in recorded for event in events):
-            recorded.update(map(id, events))
+def _turns(events: Sequence[Event]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last position of the agent's turns and of the tools' results."""
     position = 0
-    for is_turn, group in groupby(trace.events, key=lambda event: event.is_act):
-        events = list(group)
+    for is_turn, group in groupby(events, key=lambda event: event.is_act):
+        size = len(list(group))
         if is_turn:
-            if not any(id(event) in recorded for event in events):
-                yield position, position + len(events) - 1
+            yield position, position + size - 1
         else:
-            for offset, event in enumerate(events):
-                if event.type == TOOL_RESULT and id(event) not in recorded:
-                    yield position + offset, position + offset
-        position += len(events)
+            for place in range(position, position + size):
+                if events[place].type == TOOL_RESULT:
+                    yield place, place
+        position += size
 
 
 def _elapsed(events: Sequence[Event]) -> float | None:

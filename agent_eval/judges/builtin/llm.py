@@ -291,10 +291,14 @@ def judging_of(replies: Sequence[ModelReply]) -> dict[str, Any]:
     """Sum up what judging took: calls and cost of what was asked, and what kept replies saved."""
     asked = [reply for reply in replies if reply.source == "model"]
     reused = [reply for reply in replies if reply.source != "model"]
-    use, saved = _use(asked), _use(reused).get("cost_usd")
-    judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused), **use.get("usage", {})}
-    figures = {"retries": sum(reply.retries for reply in asked) or None, "cost_usd": use.get("cost_usd")}
-    figures["saved_usd"] = saved
+    costs = [reply.cost_usd for reply in asked if reply.cost_usd is not None]
+    judging: dict[str, Any] = {"calls": len(asked), "reused": len(reused), **_use(asked).get("usage", {})}
+    figures = {
+        "retries": sum(reply.retries for reply in asked) or None,
+        "cost_usd": round(sum(costs), 8) if costs else None,
+        "unpriced": len(asked) - len(costs) or None,
+        "saved_usd": _use(reused).get("cost_usd"),
+    }
     return judging | {name: figure for name, figure in figures.items() if figure is not None}
 
 

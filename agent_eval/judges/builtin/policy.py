@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
 from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT, is_blank
+from agent_eval.contracts.verdict import NEARLY_FORBIDDEN
 from agent_eval.errors import FailureKind
-from agent_eval.judges.base import BaseJudge, JudgeConfig, at_events, display_name, listed
+from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, at_events, display_name, listed
 from agent_eval.judges.reading import blank_entry
 from agent_eval.text.numbers import count
 
 
 class PolicyJudge(BaseJudge[JudgeConfig]):
     """Checks `policy.required_tools` and `policy.forbidden_tools` of the case. Names match exactly.
+
+    A call of `mcp__orders__delete_order` where `delete_order` is forbidden is no failure, and is warned of.
 
     A forbidden tool counts as used if the trace has a call or a result of it; a required tool only if the
     trace has a call of it. A trace in which the agent did nothing is an error. The score is the share of
@@ -43,8 +48,14 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
             if event.tool in forbidden and event.type in (TOOL_CALL, TOOL_RESULT):
                 forbidden_uses.setdefault(event.tool, []).append(event.idx)
         missing = sorted(required - {event.tool for event in trace.events if event.type == TOOL_CALL})
+        near = sorted(
+            {event.tool for event in trace.events if event.tool and event.type == TOOL_CALL} - forbidden
+        )
+        near = [tool for tool in near if any(map(partial(_is_tail, tool), forbidden))]
+        warned = {NEARLY_FORBIDDEN: near[:EVIDENCE_LIMIT]} if near else {}
         if not missing and not forbidden_uses:
-            return self.passed(case, f"{count(rules, 'tool rule')} kept")
+            words = f"; {_named(near)} called, whose name ends as that of a forbidden one" if near else ""
+            return self.passed(case, f"{count(rules, 'tool rule')} kept{words}", evidence=warned)
         refs = sorted(idx for indices in forbidden_uses.values() for idx in indices)
         parts = []
         if forbidden_uses:
@@ -57,8 +68,13 @@ class PolicyJudge(BaseJudge[JudgeConfig]):
             FailureKind.POLICY_VIOLATION,
             score=1 - (len(missing) + len(forbidden_uses)) / rules,
             refs=refs,
-            evidence={"forbidden_used": sorted(forbidden_uses), "required_missing": missing},
+            evidence={"forbidden_used": sorted(forbidden_uses), "required_missing": missing, **warned},
         )
+
+
+def _is_tail(tool: str, forbidden: str) -> bool:
+    """Whether a tool's name is a forbidden one behind the name of a server or of a module."""
+    return tool.endswith(tuple(f"{separator}{forbidden}" for separator in ("__", ".", "/", ":")))
 
 
 def _named(tools: list[str]) -> str:

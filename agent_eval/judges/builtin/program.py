@@ -22,6 +22,7 @@ from typing_extensions import override
 from agent_eval.contracts import SCHEMA_VERSION, Case, Trace, Verdict
 from agent_eval.contracts.verdict import WITHOUT_VERDICT
 from agent_eval.errors import FailureKind, NotEvaluable
+from agent_eval.evidence.rows import first_problem
 from agent_eval.judges.base import BaseJudge, ConfigT, JudgeConfig, clipped, quoted
 from agent_eval.judges.code import CodePlace
 from agent_eval.judges.reading import UnreadableText, read_text
@@ -192,6 +193,4 @@ def _read(stdout: bytes) -> _Answer:
     try:
         return _Answer.model_validate(value)
     except ValidationError as problem:
-        first = problem.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise UnreadableText(f"is malformed: {field}: {clipped(first['msg'], 120)}") from None
+        raise UnreadableText(f"is malformed: {clipped(first_problem(problem), 160)}") from None

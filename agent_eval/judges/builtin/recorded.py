@@ -9,8 +9,9 @@ from pydantic import Field, StrictStr
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Trace, Verdict
-from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, clipped, listed, quoted
+from agent_eval.judges.reading import refusal
 from agent_eval.text.numbers import count
 
 FIELD = "recorded_verdicts"
@@ -90,9 +91,6 @@ def _verdicts(case: Case) -> Mapping[str, Mapping[str, Any]]:
         return {}
     if isinstance(stated, dict) and all(isinstance(verdict, dict) for verdict in stated.values()):
         return stated
-    raise InvalidInput(
-        f"case {case.case_id[:200]!r}: metadata.{FIELD} is no object of verdicts",
-        remedy=f'Write it as {{"NAME": {{"passed": true, "score": 1.0}}}}, or remove metadata.{FIELD}.',
-        case_id=case.case_id,
-        field=f"metadata.{FIELD}",
-    )
+    field = f"metadata.{FIELD}"
+    remedy = f'Write it as {{"NAME": {{"passed": true, "score": 1.0}}}}, or remove {field}.'
+    raise refusal(case.case_id, field, f"{field} is no object of verdicts", remedy)

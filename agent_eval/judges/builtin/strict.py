@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 from typing_extensions import override
@@ -95,44 +95,25 @@ class StrictEvaluation(StrictModel):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What an evaluation looks for: the fact of `TurnFacts`, and words for a question, a hit and no hit."""
+class _Kind(NamedTuple):
+    """What an evaluation looks for: the fact of `TurnFacts`, and words for a hit and for none."""
 
     fact: str
-    question: str
     hit: str
     miss: str
 
 
 _KINDS: Mapping[str, _Kind] = {
-    "escalated": _Kind(
-        "tools", "whether the agent escalated", "the agent escalated", "the agent did not escalate"
-    ),
-    "tool_used": _Kind(
-        "tools", "whether {name} was used{when}", "{name} was used{when}", "{name} was not used{when}"
-    ),
-    "param_equals": _Kind(
-        "params", "whether {name} is {wanted}", "{name} is {wanted}", "{name} is {known} instead of {wanted}"
-    ),
-    "param_exists": _Kind("params", "whether {name} is known", "{name} is known", "{name} is not known"),
+    "escalated": _Kind("tools", "the agent escalated", "the agent did not escalate"),
+    "tool_used": _Kind("tools", "{name} was used{when}", "{name} was not used{when}"),
+    "param_equals": _Kind("params", "{name} is {wanted}", "{name} is {known} instead of {wanted}"),
+    "param_exists": _Kind("params", "{name} is known", "{name} is not known"),
     "escalated_due_to_error": _Kind(
-        "errors",
-        "whether the agent answered with an error",
-        "the agent answered with an error",
-        "the agent did not answer with an error",
+        "errors", "the agent answered with an error", "the agent did not answer with an error"
     ),
-    "rule_triggered": _Kind(
-        "rules",
-        "whether rule {name} was triggered",
-        "rule {name} was triggered",
-        "rule {name} was not triggered",
-    ),
+    "rule_triggered": _Kind("rules", "rule {name} was triggered", "rule {name} was not triggered"),
     "integration_called": _Kind(
-        "integrations",
-        "whether {name} was called successfully",
-        "{name} was called successfully",
-        "{name} was not called{successfully}",
+        "integrations", "{name} was called successfully", "{name} was not called{successfully}"
     ),
 }
 
@@ -214,7 +195,7 @@ def check(evaluation: StrictEvaluation, turns: Sequence[TurnFacts]) -> StrictRes
         return StrictResult(outcome, f"{kind.hit.format(**words)} in {places}", hits, (), warnings)
     for turn in turns:
         if missing := getattr(turn, kind.fact).missing:
-            reason = f"{kind.question.format(**words)} cannot be told: turn {turn.number}: {missing}"
+            reason = f"whether {kind.hit.format(**words)} cannot be told: turn {turn.number}: {missing}"
             return StrictResult("error", reason, (), near, warnings)
     names = dict.fromkeys(f"{quoted(hit.value)} in turn {hit.turn}" for hit in near)
     reason = kind.miss.format(**words) + (f"; similar: {listed(names, limit=3)}" if names else "")

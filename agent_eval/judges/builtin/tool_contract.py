@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolContract, Trace, Verdict
@@ -58,11 +56,9 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
                 if event.content_recorded is False and event.input is None:
                     unrecorded.append(event.idx)
                     continue
-                contract = contracts[event.tool]
-                if not _is_kept(event.input, contract):
-                    failure, problems = _problems(event, contract)
-                    if problems:
-                        broken.append((event, failure, problems))
+                failure, problems = _problems(event, contracts[event.tool])
+                if problems:
+                    broken.append((event, failure, problems))
         if not checked:
             tools = listed(display_name(tool) for tool in sorted(contracts))
             return self.failed(
@@ -76,7 +72,11 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
             return self.inconclusive(case, f"{words}{at_events(unrecorded[:3])}", refs=unrecorded)
         if not broken:
             keep = "keeps its" if checked == 1 else "keep their"
-            return self.passed(case, f"{count(checked, 'tool call')} {keep} contract")
+            wrapped = [tool for tool, contract in sorted(contracts.items()) if _wrapper(contract)]
+            words = f"; the schema of {listed(map(display_name, wrapped))} is what its args_schema wraps"
+            return self.passed(
+                case, f"{count(checked, 'tool call')} {keep} contract{words if wrapped else ''}"
+            )
         violations = [
             {
                 "event": event.idx,
@@ -99,14 +99,12 @@ class ToolContractJudge(BaseJudge[JudgeConfig]):
         )
 
 
-def _is_kept(arguments: Any, contract: ToolContract) -> bool:
-    """Recognize the common case at little cost; False means that `_problems` has to look."""
-    return (
-        contract.args_schema is None
-        and type(arguments) is dict
-        and arguments.keys() >= set(contract.required_args)
-        and arguments.keys().isdisjoint(contract.forbidden_args)
-    )
+def _wrapper(contract: ToolContract) -> str:
+    if contract.args_schema is None:
+        return ""
+    from agent_eval.judges.matching.json_schema import unwrapped
+
+    return unwrapped(contract.args_schema)[1]
 
 
 def _problems(event: Event, contract: ToolContract) -> tuple[FailureKind, list[str]]:

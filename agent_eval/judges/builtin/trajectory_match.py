@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Container, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -30,7 +30,7 @@ from agent_eval.judges.base import (
     listed,
 )
 from agent_eval.judges.matching.re2 import Globs, compile_glob, compile_pattern, refuse_unusable
-from agent_eval.judges.matching.values import Rules, differences
+from agent_eval.judges.matching.values import Fits, Rules, differences, pair_in_any_order
 from agent_eval.judges.reading import MalformedArguments, read_arguments, read_expectation, read_model
 from agent_eval.text.numbers import count
 
@@ -55,6 +55,8 @@ class ArgumentRules(StrictModel):
     """Largest absolute difference between numbers that count as equal."""
     ignore: Globs = Field(default_factory=list)
     """Globs of places that are not compared: `request_id`, `*.created_at`, `items.*.id`."""
+    unordered: Globs = Field(default_factory=list)
+    """Globs of places whose lists may have their items in any order: `tags`, `*.items`."""
     patterns: dict[str, str] = Field(default_factory=dict)
     """RE2 patterns by place, instead of equality."""
     defaults: dict[str, Any] = Field(default_factory=dict)
@@ -343,6 +345,7 @@ class CallRules:
             partial=(expected.match or case.match or self.match) == "partial",
             tolerance=next(value for value in tolerances if value is not None),
             ignore=(*case.ignore, *expected.ignore),
+            unordered=(*case.unordered, *expected.unordered),
             patterns={**case.patterns, **expected.patterns},
             defaults={**case.defaults, **expected.defaults},
         )
@@ -455,46 +458,6 @@ class CallMatch:
         if mismatches := self.rules.mismatches(expected, actual):
             return f"{tool} was called with other arguments: {listed(mismatches)}"
         return f"{tool} was called out of order"
-
-
-Fits = Callable[[int, int], bool]
-"""Whether expected call number i could be actual call number j."""
-
-
-def pair_in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
-    """Find a largest set of pairs regardless of order, as {expected: actual}.
-
-    Maximum bipartite matching by shortest augmenting paths (Hopcroft and Karp 1973 augment along many
-    paths at a time; traces are short, so one at a time will do). A greedy choice can miss a pair that this
-    finds: one actual call may fit two expected ones, of which only one has an alternative.
-    """
-    options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
-    expected_of: dict[int, int] = {}
-    for start in range(expected):
-        _augment(start, options, expected_of)
-    return {i: j for j, i in sorted(expected_of.items(), key=lambda pair: pair[1])}
-
-
-def _augment(start: int, options: list[list[int]], expected_of: dict[int, int]) -> None:
-    """Find a partner for `start`, moving others to their alternatives if that frees one."""
-    reached_from: dict[int, int] = {}
-    queue = deque([start])
-    while queue:
-        i = queue.popleft()
-        for j in options[i]:
-            if j in reached_from:
-                continue
-            reached_from[j] = i
-            if j in expected_of:
-                queue.append(expected_of[j])
-                continue
-            # Flip the pairs along the path that ends here, which gains one pair.
-            actual_of = {i: j for j, i in expected_of.items()}
-            free: int | None = j
-            while free is not None:
-                expected_of[free] = reached_from[free]
-                free = actual_of.get(reached_from[free])
-            return
 
 
 def pair_in_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing_extensions import override
 
 from agent_eval.contracts import Case, Event, ToolCall, Trace, Verdict
-from agent_eval.contracts.trace import TOOL_CALL, TOOL_RESULT
 from agent_eval.errors import FailureKind
 from agent_eval.judges.base import EVIDENCE_LIMIT, BaseJudge, JudgeConfig, display_name
 from agent_eval.text.numbers import count
@@ -26,8 +25,6 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
     def evaluate(self, case: Case, trace: Trace) -> Verdict:
         if not trace.events:
             return self.error(case, "the trace has no events", FailureKind.MISSING_OUTPUT)
-        if answered := _answered_in_turn(trace.events):
-            return self.passed(case, f"{count(answered, 'tool call')} answered")
         # A call that is the agent's answer ends the run, so that no result comes.
         answer = trace.final_output_tool
         pairs = [p for p in trace.calls if answer is None or p.result is not None or p.tool != answer]
@@ -49,32 +46,6 @@ class TrajectoryStepJudge(BaseJudge[JudgeConfig]):
                 "problems": [{"event": idx, "problem": text} for idx, text in problems[:EVIDENCE_LIMIT]],
             },
         )
-
-
-def _answered_in_turn(events: list[Event]) -> int:
-    """Count the calls if each is answered before the next; return 0 if the calls must be paired properly.
-
-    This is the common case, and costs a third of pairing. With one call open at a time, a result of the same
-    attempt, id and tool can only be its answer.
-    """
-    answered = 0
-    pending: Event | None = None
-    for event in events:
-        if event.type == TOOL_CALL:
-            if pending is not None:
-                return 0
-            pending = event
-        elif event.type == TOOL_RESULT:
-            if (
-                pending is None
-                or event.tool != pending.tool
-                or event.call_id != pending.call_id
-                or event.attempt != pending.attempt
-            ):
-                return 0
-            pending = None
-            answered += 1
-    return answered if pending is None else 0
 
 
 def _problem(pair: ToolCall) -> tuple[int, str] | None:

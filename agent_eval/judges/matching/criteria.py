@@ -6,7 +6,6 @@ Nothing in a reply is coerced or guessed; one that is no ruling is repaired once
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +19,11 @@ from agent_eval.contracts import Case, Trace, canonical_json
 from agent_eval.contracts.event import STOPPED_SHORT, Finish
 from agent_eval.contracts.trace import is_blank
 from agent_eval.errors import FailureKind, InvalidInput
+from agent_eval.evidence.rows import first_problem
 from agent_eval.judges.base import StrictModel, VisibleText, clipped
 from agent_eval.judges.matching.transcript import Transcript, json_line
-from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest
+from agent_eval.models.base import Message, Model, ModelFailure, ModelReply, ModelRequest, object_text
 from agent_eval.storage.json import Limits, parse
-
-_FENCED = re.compile(r"\A```[a-zA-Z]*[ \t]*\r?\n(.*)\r?\n```\Z", re.DOTALL)
 
 RULING_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -75,31 +73,31 @@ class NoRuling(Exception):
         self.problem, self.can_be_repaired = problem, can_be_repaired
 
 
-def read_ruling(reply: ModelReply) -> Ruling:
-    """Read a reply whose whole text is one object, or one object in one code fence."""
+def read_ruling(reply: ModelReply, transcript: Transcript) -> Ruling:
+    """Read a reply that has one object, which is not a quotation of the conversation.
+
+    Raises:
+        NoRuling: It has none.
+    """
     if reply.finish is not Finish.ENDED:
         words = STOPPED_SHORT.get(reply.finish, (None, f"it ended for {reply.stop_reason!r}"))[1]
         raise NoRuling(f"is none: {words}", can_be_repaired=False)
-    text = reply.text.strip()
-    if is_blank(text):
+    if is_blank(reply.text):
         raise NoRuling("is empty", can_be_repaired=False)
-    fenced = _FENCED.match(text)
+    text = object_text(reply.text)
     try:
-        # A code fence within the text, too, would leave something that is not JSON.
-        value = parse(
-            (fenced[1] if fenced else text).encode(), source="it", limits=Limits(wide_integers=True)
-        )
+        value = parse(text.encode(), source="it", limits=Limits(wide_integers=True))
     except (InvalidInput, UnicodeEncodeError) as error:
         words = error.message if isinstance(error, InvalidInput) else "it has half a character"
         raise NoRuling(f"is not one JSON object: {clipped(words, 160)}") from None
     if not isinstance(value, dict):
         raise NoRuling("is not a JSON object")
+    if json_line(text)[1:-1] in transcript.text:
+        raise NoRuling("has no object but one that is quoted from the conversation")
     try:
         return Ruling.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        raise NoRuling(f"is no ruling: {place}: {clipped(first['msg'], 120)}") from None
+        raise NoRuling(f"is no ruling: {clipped(first_problem(error), 160)}") from None
 
 
 PROMPT = "judge-1"
@@ -361,7 +359,7 @@ def _vote(
     try:
         replies.append(model.complete(request))
         try:
-            ruling = read_ruling(replies[0])
+            ruling = read_ruling(replies[0], question.transcript)
         except NoRuling as first:
             if not first.can_be_repaired:
                 raise
@@ -372,7 +370,7 @@ def _vote(
             place = {**request.place, "attempt": 2}
             again = replace(request, messages=(*request.messages, *repair), place=place)
             replies.append(model.complete(again))
-            ruling = read_ruling(replies[1])
+            ruling = read_ruling(replies[1], question.transcript)
     except ModelFailure as failure:
         # A model that is down says nothing of the agent; a request that it refuses is the judge's own error.
         down = failure.failure in (FailureKind.INFRASTRUCTURE, FailureKind.TIMEOUT)

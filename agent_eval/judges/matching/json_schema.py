@@ -63,8 +63,9 @@ class Violation:
 def check_schema(schema: Any, *, case_id: str, field: str) -> None:
     """Refuse a schema that is invalid, has an unusable pattern, or refers to something outside of it."""
     try:
-        _inspect_once(canonical_json(schema))
-        _refuse_without_effect(schema, "")
+        inner, wrapper = unwrapped(schema)
+        _inspect_once(canonical_json(inner))
+        _refuse_without_effect(inner, f"/{wrapper}" if wrapper else "")
     except UnusableSchema as problem:
         place = f" at {problem.place}" if problem.place else ""
         words = f"{field} is not a usable JSON Schema{place}: {problem}"
@@ -77,36 +78,39 @@ _APPLIED = (
     *("items", "additionalProperties", "additionalItems", "propertyNames", "contains", "not", "if", "then"),
     *("else", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
 )
-_CHECKS = frozenset(
-    {
-        *_APPLIED_TO_MANY,
-        *_APPLIED_IN_LISTS,
-        *_APPLIED,
-        *(
-            "type",
-            "enum",
-            "const",
-            "multipleOf",
-            "maximum",
-            "exclusiveMaximum",
-            "minimum",
-            "exclusiveMinimum",
-        ),
-        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxContains"),
-        *("minContains", "maxProperties", "minProperties", "required", "dependentRequired", "dependencies"),
-        *("$ref", "$dynamicRef", "$recursiveRef"),
-    }
+_LIMITS = (
+    "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength "
+    "pattern maxItems minItems uniqueItems maxContains minContains maxProperties minProperties required "
+    "dependentRequired dependencies $ref $dynamicRef $recursiveRef"
 )
+_CHECKS = frozenset({*_LIMITS.split(), *_APPLIED_TO_MANY, *_APPLIED_IN_LISTS, *_APPLIED})
 """Keywords that can refuse a value, or apply schemas that can."""
-_ANNOTATIONS = frozenset(
-    {
-        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format"),
-        *("$schema", "$id", "id", "$comment", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary"),
-        *("contentEncoding", "contentMediaType", "nullable", "example", "name", "strict", "discriminator"),
-    }
+_NOTES = (
+    "title description default examples deprecated readOnly writeOnly format $schema $id id $comment $anchor "
+    "$dynamicAnchor $recursiveAnchor $vocabulary contentEncoding contentMediaType nullable example name "
+    "strict discriminator"
 )
+_ANNOTATIONS = frozenset(_NOTES.split())
 _WRAPPERS = ("parameters", "input_schema", "inputSchema", "schema", "json_schema", "function")
 """Fields in which APIs put the schema of a tool's arguments or of an answer."""
+_BESIDE = frozenset({"name", "description", "strict", "type"})
+"""Fields that APIs put beside it."""
+
+
+def unwrapped(schema: Any) -> tuple[Any, str]:
+    """Take the schema out of the definition of a tool or of an answer's format, where nothing else is meant.
+
+    Returns also the field it stands under, such as `function/parameters`; empty where it is not wrapped.
+    """
+    if not isinstance(schema, dict) or schema.get("type", "function") not in ("function", "json_schema"):
+        return schema, ""
+    wrappers = [name for name in _WRAPPERS if isinstance(schema.get(name), dict)]
+    if len(wrappers) != 1 or not schema.keys() <= {*_BESIDE, *wrappers}:
+        return schema, ""
+    inner, below = unwrapped(schema[wrappers[0]])
+    if not isinstance(inner, dict) or _CHECKS.isdisjoint(inner):
+        return schema, ""
+    return inner, "/".join(filter(None, (wrappers[0], below)))
 
 
 def _refuse_without_effect(schema: Any, place: str) -> None:
@@ -148,7 +152,7 @@ def _members(value: Any) -> list[tuple[str, Any]]:
 
 def violations(schema: Any, value: Any) -> list[Violation]:
     """Return at most `EVIDENCE_LIMIT` places where the value breaks the schema; none if it is valid."""
-    return apply(_validator_for(canonical_json(schema)), value)
+    return apply(_validator_for(canonical_json(unwrapped(schema)[0])), value)
 
 
 def apply(validator: Any, value: Any) -> list[Violation]:

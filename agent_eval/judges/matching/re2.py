@@ -185,19 +185,9 @@ def compile_schema_pattern(pattern: str) -> Any:
 
 _LAST_CODE_POINT = 0x10FFFF
 
-# WhiteSpace and LineTerminator of ECMA-262, as inclusive ranges of code points.
-_SPACE = (
-    (0x09, 0x0D),
-    (0x20, 0x20),
-    (0xA0, 0xA0),
-    (0x1680, 0x1680),
-    (0x2000, 0x200A),
-    (0x2028, 0x2029),
-    (0x202F, 0x202F),
-    (0x205F, 0x205F),
-    (0x3000, 0x3000),
-    (0xFEFF, 0xFEFF),
-)
+_SPACES = "9-d 20-20 a0-a0 1680-1680 2000-200a 2028-2029 202f-202f 205f-205f 3000-3000 feff-feff"
+_SPACE = tuple((int(span.split("-")[0], 16), int(span.split("-")[1], 16)) for span in _SPACES.split())
+"""WhiteSpace and LineTerminator of ECMA-262, as inclusive ranges of code points."""
 
 
 def _class_items(ranges: tuple[tuple[int, int], ...]) -> str:

@@ -5,18 +5,25 @@ Numbers are compared as the decimals that were written, without rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import operator
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import orjson
 
-from agent_eval.judges.base import clipped, quoted
+from agent_eval.judges.base import clipped, listed, quoted
 from agent_eval.judges.matching.re2 import compile_glob, compile_pattern
 
 Number = int | float | Decimal
+
+MOST_UNORDERED = 200
+"""Most items of a list that is compared in any order."""
 
 
 def exact(number: Number) -> Fraction:
@@ -41,6 +48,7 @@ class Rules:
     `partial`: objects may have more members than expected, at every level.
     `tolerance`: numbers may differ by this much, absolutely.
     `ignore`: places that are not compared.
+    `unordered`: places of lists whose items may be in any order.
     `patterns`: RE2 patterns by place; the value there (a string, else its JSON text) must match.
     `defaults`: members that either side may leave out if the other has this value.
 
@@ -53,6 +61,7 @@ class Rules:
     partial: bool = False
     tolerance: float = 0.0
     ignore: tuple[str, ...] = ()
+    unordered: tuple[str, ...] = ()
     patterns: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,13 +98,35 @@ def differences(expected: Any, actual: Any, rules: Rules, place: str = "") -> It
         if len(expected) != len(actual):
             yield f"{where} has {len(actual)} items instead of {len(expected)}"
             return
+        if any(_is_at(glob, place) for glob in rules.unordered):
+            yield from _differences_in_any_order(expected, actual, rules, place)
+            return
         for position, (expected_item, actual_item) in enumerate(zip(expected, actual, strict=True)):
             yield from differences(expected_item, actual_item, rules, _below(place, str(position)))
     elif _is_number(expected) and _is_number(actual):
         if not is_within(expected, actual, rules.tolerance):
             yield f"{where} is {quoted(actual)} instead of {quoted(expected)}"
     elif type(expected) is not type(actual) or expected != actual:
-        yield f"{where} is {quoted(actual)} instead of {quoted(expected)}"
+        texts = isinstance(expected, str) and isinstance(actual, str)
+        unseen = unseen_difference(expected, actual) if texts else None
+        only = f", which differs only in {unseen}" if unseen else ""
+        yield f"{where} is {quoted(actual)} instead of {quoted(expected)}{only}"
+
+
+def _differences_in_any_order(
+    expected: list[Any], actual: list[Any], rules: Rules, place: str
+) -> Iterator[str]:
+    if len(expected) > MOST_UNORDERED:
+        yield f"{_where(place)} has {len(expected)} items, more than the {MOST_UNORDERED} that are compared"
+        return
+
+    def fits(i: int, j: int) -> bool:
+        return not any(differences(expected[i], actual[j], rules, _below(place, str(i))))
+
+    pairs = pair_in_any_order(len(expected), len(actual), fits)
+    for position in range(len(expected)):
+        if position not in pairs:
+            yield f"{_where(place)} has no item {quoted(expected[position])}, in any order"
 
 
 def _member_differences(
@@ -141,3 +172,74 @@ def _below(place: str, name: str) -> str:
 
 def _where(place: str) -> str:
     return clipped(place, 60) or "the value"
+
+
+_QUOTES = str.maketrans(
+    "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\xab\xbb\u2039\u203a`\xb4'", '"' * 15
+)
+_UNSEEN: Mapping[str, Callable[[str], str]] = {
+    "the normal form of Unicode": partial(unicodedata.normalize, "NFC"),
+    "quotes": lambda text: text.translate(_QUOTES),
+    "spaces": lambda text: " ".join(text.split()),
+}
+"""What readers do not see of a difference between two texts, and what makes texts equal that differ so."""
+
+
+def unseen_difference(
+    expected: str, actual: str, fits: Callable[[str, str], bool] = operator.eq
+) -> str | None:
+    """Name what readers do not see without which a text would fit; None where it would not, or fits already.
+
+    Example:
+        >>> unseen_difference("\u201cyes\u201d,\xa0he said", '"yes", he said')
+        'quotes and spaces'
+    """
+
+    def fits_without(names: Collection[str]) -> bool:
+        texts = [expected, actual]
+        for name in names:
+            texts = [_UNSEEN[name](text) for text in texts]
+        return fits(*texts)
+
+    needed = [name for name in _UNSEEN if not fits_without([other for other in _UNSEEN if other != name])]
+    return listed(needed) if needed and fits_without(_UNSEEN) else None
+
+
+Fits = Callable[[int, int], bool]
+"""Whether expected call number i could be actual call number j."""
+
+
+def pair_in_any_order(expected: int, actual: int, fits: Fits) -> dict[int, int]:
+    """Find a largest set of pairs regardless of order, as {expected: actual}.
+
+    Maximum bipartite matching by shortest augmenting paths (Hopcroft and Karp 1973 augment along many
+    paths at a time; traces are short, so one at a time will do). A greedy choice can miss a pair that this
+    finds: one actual call may fit two expected ones, of which only one has an alternative.
+    """
+    options = [[j for j in range(actual) if fits(i, j)] for i in range(expected)]
+    expected_of: dict[int, int] = {}
+    for start in range(expected):
+        _augment(start, options, expected_of)
+    return {i: j for j, i in sorted(expected_of.items(), key=lambda pair: pair[1])}
+
+
+def _augment(start: int, options: list[list[int]], expected_of: dict[int, int]) -> None:
+    """Find a partner for `start`, moving others to their alternatives if that frees one."""
+    reached_from: dict[int, int] = {}
+    queue = deque([start])
+    while queue:
+        i = queue.popleft()
+        for j in options[i]:
+            if j in reached_from:
+                continue
+            reached_from[j] = i
+            if j in expected_of:
+                queue.append(expected_of[j])
+                continue
+            # Flip the pairs along the path that ends here, which gains one pair.
+            actual_of = {i: j for j, i in expected_of.items()}
+            free: int | None = j
+            while free is not None:
+                expected_of[free] = reached_from[free]
+                free = actual_of.get(reached_from[free])
+            return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from agent_eval.comparison.conversations import criterion_changes
 from agent_eval.contracts import BehaviourChange, Case, CaseResultRow, Outcome
@@ -36,8 +37,7 @@ TRIALS_SHOWN = 60
 _QUIET = (Outcome.PASSED.value, Outcome.SKIPPED.value)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseLimits:
+class CaseLimits(NamedTuple):
     """How much of a case is shown; `value` is in characters of an argument, an answer or a message."""
 
     value: int
@@ -68,13 +68,11 @@ class JudgeLine:
         return {self.now, self.before} <= {"", *_QUIET} and bool(self.now)
 
 
-@dataclass(frozen=True, slots=True)
-class CriterionLine:
+class CriterionLine(NamedTuple):
     """A criterion of a conversation that does not pass, or whose outcome changed.
 
-    Attributes:
-        kind: Its judge, the kind of a strict evaluation, whether it is advisory.
-        before: Its outcome in the baseline; empty where it was not judged.
+    `kind` has its judge, the kind of a strict evaluation, whether it is advisory; `before` is empty where it
+    was not judged.
     """
 
     text: str
@@ -99,6 +97,7 @@ class CaseView:
         notes: Sentences on what is not shown.
         command: Shell command that judges the case again; empty for none.
         linked: Indices of the shown steps that a judge's verdict rests on.
+        most: The latency and the tokens of the step that took most, in either run, to draw bars by.
     """
 
     line: CaseLine
@@ -113,6 +112,12 @@ class CaseView:
     notes: Sequence[str] = ()
     command: str = ""
     linked: frozenset[int] = frozenset()
+    most: Mapping[str, float] = field(default_factory=dict)
+
+    def share(self, value: float | None, name: str) -> float | None:
+        """Say which share of the longest bar a step's latency or tokens are; None for no bar."""
+        longest = self.most.get(name)
+        return value / longest if value is not None and longest else None
 
 
 BOTH = ("Baseline", "Candidate")
@@ -128,11 +133,10 @@ def case_view(
     now, before = evidence.results.get(line.case_id), evidence.earlier_results.get(line.case_id)
     case = evidence.case(line.case_id)
     alike = case is not None and before is not None and evidence.behaved_alike(line.case_id)
-    earlier = None if alike and _same_verdicts(before, now) else evidence.earlier_case(line.case_id)
-    if case is None and earlier is None:
-        return _from_comparison(line, change, command, limits)
+    earlier = None if alike and _verdicts(before) == _verdicts(now) else evidence.earlier_case(line.case_id)
     stated = case if case is not None else earlier
-    assert stated is not None
+    if stated is None:
+        return _from_comparison(line, change, command, limits)
     notes = []
     if alike and earlier is None:
         notes.append(
@@ -141,8 +145,18 @@ def case_view(
     only = ("Candidate" if case is not None else "Baseline") if line.change else "Run"
     sides = BOTH if case is not None and earlier is not None else (only,)
     judges = _judge_lines(now, before)
-    turns = _steps(case, earlier, now, before, limits)
-    step_numbers = {row.candidate.number for turn in turns for row in turn.rows if row.candidate is not None}
+    first, second = (
+        TraceSide(each.recorded, _notes(each, row)) if each is not None else None
+        for each, row in ((earlier, before), (case, now))
+    )
+    if first is not None and second is not None:
+        turns = differing_first(aligned_steps(first, second, limit=limits.value, most=limits.rows))
+    else:
+        only_side = first or second
+        assert only_side is not None
+        turns = single_steps(only_side, limit=limits.value, most=limits.rows)
+    rows = [row for turn in turns for row in turn.rows]
+    step_numbers = {row.candidate.number for row in rows if row.candidate is not None}
     return CaseView(
         line=line,
         judges=judges,
@@ -156,36 +170,16 @@ def case_view(
         notes=notes,
         command=command,
         linked=frozenset(number for judge in judges for number in judge.at if number in step_numbers),
+        most={
+            name: max((getattr(cell, name) or 0 for row in rows for cell in row.cells), default=0)
+            for name in ("latency", "tokens")
+        },
     )
 
 
-def _same_verdicts(before: CaseResultRow | None, now: CaseResultRow | None) -> bool:
-    if before is None or now is None:
-        return False
-    facts = [
-        [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in row["verdicts"]]
-        for row in (before, now)
-    ]
-    return facts[0] == facts[1]
-
-
-def _steps(
-    case: Case | None,
-    earlier: Case | None,
-    now: CaseResultRow | None,
-    before: CaseResultRow | None,
-    limits: CaseLimits,
-) -> list[StepTurn]:
-    sides = [
-        TraceSide(each.recorded, _notes(each, row)) if each is not None else None
-        for each, row in ((earlier, before), (case, now))
-    ]
-    first, second = sides
-    if first is not None and second is not None:
-        return differing_first(aligned_steps(first, second, limit=limits.value, most=limits.rows))
-    only = first or second
-    assert only is not None
-    return single_steps(only, limit=limits.value, most=limits.rows)
+def _verdicts(row: CaseResultRow | None) -> list[tuple[str, str, str]]:
+    verdicts = row["verdicts"] if row is not None else ()
+    return [(verdict["judge_id"], verdict["outcome"], verdict["reason"]) for verdict in verdicts]
 
 
 def _notes(case: Case, row: CaseResultRow | None) -> Notes:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -81,19 +81,14 @@ def alike_in_form(first: StepContent, second: StepContent) -> tuple[str, str]:
 def as_text(value: Any, *, indented: bool = True) -> str:
     """Write a value for reading: a text as it is, anything else as JSON with sorted keys."""
     if not isinstance(value, str):
-        value = _indented(value) if indented else _json(value, indent=None)
+        try:
+            value = orjson.dumps(value, option=_INDENTED).decode() if indented else _json(value, indent=None)
+        except TypeError:  # numbers of more than 64 bits, half of a surrogate pair
+            value = _json(value, indent=2)
     return many_lines(value, limit=VALUE_LIMIT)
 
 
-def _indented(value: Any) -> str:
-    try:
-        return orjson.dumps(value, option=_INDENTED).decode()
-    except TypeError:  # numbers of more than 64 bits, half of a surrogate pair
-        return _json(value, indent=2)
-
-
-def _json(value: Any, *, indent: int | None) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, indent=indent, default=str)
+_json = partial(json.dumps, ensure_ascii=False, sort_keys=True, default=str)
 
 
 class Piece(NamedTuple):

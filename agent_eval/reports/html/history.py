@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
 
 from agent_eval.contracts.history import RunRecord
 from agent_eval.history.board import Board, CaseBoard, board
@@ -21,13 +23,15 @@ from agent_eval.reports.history import (
     since_words,
 )
 from agent_eval.reports.model import SuiteHistory
-from agent_eval.text.escape import one_line
+from agent_eval.text.escape import is_web_address, one_line
 from agent_eval.text.numbers import count, percent
 
 RUNS_SHOWN = 40
 CASES_SHOWN = 30
 _NAME = 120
 _WIDTH, _HEIGHT, _MARGIN = 720, 90, 16
+_LABELS, _LABEL_HEIGHT = 8, 26
+"""Runs of a chart that have their date and commit below, and the pixels for these."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class Point:
     """A run in a chart.
 
     `x` and `y` are pixels from the left and the top. `counts` says whether it was made under the key of the
-    report's run.
+    report's run, `url` is where the run is, `label` its date and commit; empty where there is no room.
     """
 
     x: float
     y: float
     words: str
+    url: str = ""
+    label: Sequence[str] = ()
     is_own: bool = False
     counts: bool = True
 
@@ -54,10 +60,7 @@ class Point:
 class Chart:
     """A figure over the runs, as the coordinates of a picture.
 
-    Attributes:
-        words: The same in words.
-        points: The runs in which the figure is known.
-        lines: Points of lines, one for each key.
+    `points` are the runs in which it is known, `lines` the coordinates of lines, one for each key of runs.
     """
 
     name: str
@@ -67,27 +70,15 @@ class Chart:
     lowest: str
     highest: str
     width: int = _WIDTH
-    height: int = _HEIGHT
+    height: int = _HEIGHT + _LABEL_HEIGHT
+
+    @property
+    def has_links(self) -> bool:
+        """Whether a point leads to its run."""
+        return any(is_web_address(point.url) for point in self.points)
 
 
-@dataclass(frozen=True)
-class HeatRow:
-    """A case over the runs, one character a run."""
-
-    name: str
-    cells: str
-
-
-@dataclass(frozen=True)
-class HeatColumn:
-    """A run in the head of the cases over runs."""
-
-    words: str
-    counts: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlakeRow:
+class FlakeRow(NamedTuple):
     """A case of the flake board, in words."""
 
     name: str
@@ -100,17 +91,25 @@ class FlakeRow:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryView:
-    """What the page shows of a history."""
+    """What the page shows of a history.
+
+    `runs` has the words of each run and whether it counts; `rows` each case with one character a run.
+    """
 
     branch: str
     charts: Sequence[Chart]
     other_keys: int
-    runs: Sequence[HeatColumn]
-    rows: Sequence[HeatRow]
+    runs: Sequence[tuple[str, bool]]
+    rows: Sequence[tuple[str, str]]
     others: str
     kinds: str
     board: Sequence[FlakeRow]
     legend: str = LEGEND
+
+    @property
+    def has_links(self) -> bool:
+        """Whether points lead to their runs."""
+        return any(chart.has_links for chart in self.charts)
 
 
 def history_view(history: SuiteHistory) -> HistoryView:
@@ -124,11 +123,22 @@ def history_view(history: SuiteHistory) -> HistoryView:
         branch=one_line(history.branch, limit=60),
         charts=_charts(with_own, history),
         other_keys=with_own.other_keys,
-        runs=[HeatColumn(_run_words(run), with_own.counts(run)) for run in with_own.runs],
-        rows=[HeatRow(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
+        runs=[(_run_words(run), with_own.counts(run)) for run in with_own.runs],
+        rows=[(_name(case), "".join(map(cell, case.cells))) for case in unsteady[:CASES_SHOWN]],
         others=_others(len(unsteady), len(with_own.cases)),
         kinds=kinds_words(of_branch),
-        board=[_flake_row(case) for case in of_branch.cases if not case.always_passed][:CASES_SHOWN],
+        board=[
+            FlakeRow(
+                _name(case),
+                case.kind,
+                rate_words(case),
+                case.letters,
+                since_words(case),
+                one_line(misses_words(case), limit=200),
+            )
+            for case in of_branch.cases
+            if not case.always_passed
+        ][:CASES_SHOWN],
     )
 
 
@@ -137,17 +147,6 @@ def _others(unsteady: int, total: int) -> str:
     words = [f"{count(hidden, 'more case')} did not always pass."] if hidden else []
     steady = total - unsteady
     return " ".join([*words, *([f"{count(steady, 'case')} passed in every run."] if steady else [])])
-
-
-def _flake_row(case: CaseBoard) -> FlakeRow:
-    return FlakeRow(
-        name=_name(case),
-        kind=case.kind,
-        rate=rate_words(case),
-        letters=case.letters,
-        since=since_words(case),
-        misses=one_line(misses_words(case), limit=200),
-    )
 
 
 def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
@@ -165,31 +164,31 @@ def _charts(history: Board, of_suite: SuiteHistory) -> list[Chart]:
     return [chart for chart in charts if chart.points]
 
 
-def _chart(
-    name: str,
-    words: str,
-    series: Series,
-    history: Board,
-    write: Callable[[float], str],
-) -> Chart:
+def _chart(name: str, words: str, series: Series, history: Board, write: Callable[[float], str]) -> Chart:
     low, high = min(series.known, default=0.0), max(series.known, default=1.0)
-    step = (_WIDTH - 2 * _MARGIN - 60) / max(1, len(series.values) - 1)
-
-    def across(number: float) -> float:
-        return round(_MARGIN + 60 + number * step, 1)
-
-    def down(value: float) -> float:
-        room = _HEIGHT - 2 * _MARGIN
-        return round(_MARGIN + room * (0.5 if high == low else (high - value) / (high - low)), 1)
+    step = (_WIDTH - 2 * _MARGIN - 84) / max(1, len(series.values) - 1)
 
     own = history.runs[-1]
+    every = ceil(len(series.values) / _LABELS)
     points: list[Point] = []
     of_key: dict[str, list[Point]] = {}
     for number, (value, run) in enumerate(zip(series.values, history.runs, strict=True)):
         if value is None:
             continue
-        title = f"{write(value)}: {_run_words(run)}"
-        points.append(Point(across(number), down(value), title, run is own, history.counts(run)))
+        height = 0.5 if high == low else (high - value) / (high - low)
+        is_labelled = (len(series.values) - 1 - number) % every == 0
+        label = (run.run.started_at[:10], (run.run.git_commit or run.run.run_id)[:7]) if is_labelled else ()
+        points.append(
+            Point(
+                round(_MARGIN + 60 + number * step, 1),
+                round(_MARGIN + (_HEIGHT - 2 * _MARGIN) * height, 1),
+                f"{write(value)}: {_run_words(run)}",
+                run.run.run_url or "",
+                [one_line(text, limit=20) for text in label],
+                run is own,
+                history.counts(run),
+            )
+        )
         of_key.setdefault(run.run.key, []).append(points[-1])
     return Chart(
         name=name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from agent_eval.text.escape import one_line
 
 ID_LIMIT = 200
 REASON_LIMIT = 160
+JUDGE_LIMIT = 120
 
 REGRESSED, EXCUSED, LESS_OFTEN, FAILING, IMPROVED, NEW, CHANGED, REMOVED, AS_BEFORE = (
     *("regressed", "newly fails, does not block", "passes less often", "fails as before", "improved"),
@@ -40,6 +42,7 @@ class CaseLine:
         trials: `3 of 5`, where there are several.
         cost: As text with its unit; empty where it is unknown.
         sort_by: Cost and latency as numbers, to sort by.
+        judges: Those that object to it.
         regression: What the comparison says of it; None where the result did not change.
     """
 
@@ -53,6 +56,7 @@ class CaseLine:
     cost: str = ""
     latency: str = ""
     sort_by: tuple[float, float] = (-1.0, -1.0)
+    judges: tuple[str, ...] = ()
     regression: CaseRegression | None = None
 
     @property
@@ -162,8 +166,22 @@ def _line(
         cost="" if cost is None else amount("cost_usd", cost),
         latency="" if latency is None else amount("latency_ms", latency),
         sort_by=(-1.0 if cost is None else cost, -1.0 if latency is None else latency),
+        judges=tuple(_objecting(row, regression)),
         regression=regression,
     )
+
+
+def _objecting(row: CaseResultRow | None, regression: CaseRegression | None) -> Iterable[str]:
+    """Name the judges to which a case does not pass; of a case without a result, those that got worse."""
+    if row is not None:
+        objections = [
+            verdict["judge_id"]
+            for verdict in row["verdicts"]
+            if verdict["outcome"] not in ("passed", "skipped")
+        ]
+    else:
+        objections = [judge.judge_id for judge in (regression.judges if regression is not None else ())]
+    return dict.fromkeys(one_line(judge_id, limit=JUDGE_LIMIT) or "∅" for judge_id in objections)
 
 
 def _reason(row: CaseResultRow | None, regression: CaseRegression | None) -> str:

@@ -11,14 +11,14 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from agent_eval.contracts import BehaviourChange
 from agent_eval.reports.html.brief import SIGNS, Sentence, SuiteBrief, brief, cause_words, sentence
@@ -32,15 +32,14 @@ from agent_eval.text.escape import is_web_address, one_line, shell_word
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.token import Token
 
-CAP = 10_000_000
+CAP = 6_000_000
 """Most bytes of a page: browsers open it at once, and platforms show it."""
 SMALL = 2_000_000
 PER_CASE = 4_000
 """Bytes of a page: as many as `SMALL`, more from 500 cases on, never more than `CAP`."""
 OPEN_SHARE = 0.5
-OPEN_LIMIT = 1_000_000
+OPEN_LIMIT = 600_000
 """Bytes that cases in full may take, which are also at most a share of the room beside the table. The others
 are packed."""
 
@@ -50,32 +49,30 @@ AT_FIRST = 3
 IN_FULL = CaseLimits(value=6_000, rows=200)
 PACKED = CaseLimits(value=2_000, rows=100)
 
+CAUSE_LIMIT = 80
+"""Characters of a cause in the filter."""
+
 BLOCK_CHARACTERS = 200_000
 """Characters of markup in a block before it is compressed: a browser unpacks as much at once."""
 
 _MARKDOWN_OFF = ("link", "image", "autolink", "reference", "html_inline", "html_block", "entity")
+_MARKDOWN = re.compile(r"(?m)[*`|]|\b_\w|^\s*(?:#{1,6} |[-+>]|\d+[.)] )")
+"""What a text must have somewhere for its Markdown to look otherwise than the text."""
 _TEMPLATES = Path(__file__).with_name("templates")
 _TAG = re.compile(r"(<[^>]*>)")
-_ROW_BYTES = 330
 _FIXED_BYTES = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class HtmlReport:
-    """What a page shows.
-
-    `evidence` has the packs by the slug of their suite. With `render_markdown`, messages are shown as
-    Markdown beside their text.
-    """
+    """What a page shows; `evidence` has the packs by the slug of their suite."""
 
     report: EvaluationReport
     evidence: Mapping[str, SuiteEvidence] = field(default_factory=dict)
     is_decided: bool = True
-    render_markdown: bool = False
 
 
-@dataclass(frozen=True)
-class CaseGroup:
+class CaseGroup(NamedTuple):
     """Cases in full below a common title: those with one cause, or that changed alike."""
 
     title: Sentence
@@ -95,6 +92,8 @@ class SuitePart:
         show: Shell command that shows a case in a terminal, with `CASE` in its place; empty without a pack.
         opened: Anchors of the cases in full.
         some_need_attention: Whether a case does not pass, or changed.
+        judges: Those that object to some case, to filter by.
+        causes: Why cases regressed, likewise, and the place of a case's cause in them by the case's id.
     """
 
     number: int
@@ -107,7 +106,14 @@ class SuitePart:
     show: str = ""
     opened: frozenset[str] = frozenset()
     some_need_attention: bool = False
+    judges: Sequence[str] = ()
+    causes: Sequence[str] = ()
+    cause_of: Mapping[str, int] = field(default_factory=dict)
     history: HistoryView | None = None
+
+    def places(self, judges: Sequence[str]) -> str:
+        """Write the places of judges in `judges`."""
+        return " ".join(str(self.judges.index(judge)) for judge in judges)
 
 
 @dataclass
@@ -121,6 +127,11 @@ class _Suite:
     hidden_lines: int = 0
     opened: dict[str, Markup] = field(default_factory=dict)
 
+    def has_more(self, line: CaseLine) -> bool:
+        """Whether there is anything to show of a case beyond its row."""
+        known = (self.evidence.results, self.evidence.earlier_results, self.changes)
+        return line.regression is not None or any(line.case_id in each for each in known)
+
 
 def render_html(request: HtmlReport) -> str:
     """Write the page. The same report and packs give the same text."""
@@ -130,17 +141,9 @@ def render_html(request: HtmlReport) -> str:
     room -= _keep_lines_that_fit(suites, room)
     spent = _open_cases(suites, request, min(OPEN_LIMIT, int(room * OPEN_SHARE)))
     blocks = _pack_others(suites, request, room - spent)
-    parts = [
-        _part(
-            number,
-            suite,
-            blocks,
-            is_decided=request.is_decided,
-            says_nothing=not request.report.is_evaluated(suite.report),
-        )
-        for number, suite in enumerate(suites, 1)
-    ]
-    return _page(request, parts, blocks)
+    return _page(
+        request, [_part(number, suite, blocks, request) for number, suite in enumerate(suites, 1)], blocks
+    )
 
 
 def _begin(suite: SuiteReport, request: HtmlReport) -> _Suite:
@@ -157,8 +160,9 @@ def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
     """Drop the last rows where all of them together would take most of the page; return their bytes."""
     spent = 0
     for suite in suites:
+        columns = _columns(suite.lines)
         for number, line in enumerate(suite.lines):
-            spent += _ROW_BYTES + len(line.anchor) + 2 * len(line.name) + 2 * len(line.reason)
+            spent += _row_bytes(line, columns)
             if spent > room * 3 // 4:
                 suite.hidden_lines = len(suite.lines) - number
                 del suite.lines[number:]
@@ -166,14 +170,29 @@ def _keep_lines_that_fit(suites: Sequence[_Suite], room: int) -> int:
     return spent
 
 
+def _columns(lines: Sequence[CaseLine]) -> frozenset[str]:
+    optional = ("before", "change", "trials", "cost", "latency")
+    return frozenset(name for name in optional if any(getattr(line, name) for line in lines))
+
+
+def _row_bytes(line: CaseLine, columns: frozenset[str]) -> int:
+    """Say how long a row of the table is at most: its texts as they are escaped, its tags and addresses."""
+    texts = (line.anchor, line.name, 2 * line.outcome, 2 * line.before, line.change, line.trials, line.cost)
+    size = len(escape("".join((*texts, line.latency, line.reason))).encode("utf-8", "replace"))
+    size += 110 + 12 * len(columns) + 12 * ("before" in columns) + 20 * len(columns & {"cost", "latency"})
+    return size + (40 + 4 * len(line.judges) if line.needs_attention else 0)
+
+
 def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int:
-    """Render cases in full, those of each cause in turn, until there is no more room; return their bytes."""
+    """Render cases in full, first one of each cause, until there is no more room; return their bytes."""
     spent = 0
     for suite in suites:
-        ordered = list(_ordered_by_cause(suite))
+        by_id = {line.case_id: line for line in suite.lines if line.is_open}
         causes = [cause.cases[0].case_id for cause in suite.report.causes]
-        firsts = {*(causes or [line.case_id for line in ordered[:1]])[:AT_FIRST]}
-        for line in ordered:
+        others = [row.case_id for cause in suite.report.causes for row in cause.cases[1:]]
+        ordered = [each for each in dict.fromkeys([*causes, *others, *by_id]) if each in by_id]
+        firsts = {*(causes or ordered[:1])[:AT_FIRST]}
+        for line in map(by_id.__getitem__, ordered):
             markup = _case_markup(suite, line, request, IN_FULL, at_first=line.case_id in firsts)
             size = len(markup.encode("utf-8", "replace"))
             if spent + size > room:
@@ -181,16 +200,6 @@ def _open_cases(suites: Sequence[_Suite], request: HtmlReport, room: int) -> int
             suite.opened[line.anchor] = markup
             spent += size
     return spent
-
-
-def _ordered_by_cause(suite: _Suite) -> Iterator[CaseLine]:
-    """Yield the lines to show in full: a case of each cause, then the others of the causes, the rest."""
-    by_id = {line.case_id: line for line in suite.lines if line.is_open}
-    firsts = [cause.cases[0].case_id for cause in suite.report.causes]
-    others = [row.case_id for cause in suite.report.causes for row in cause.cases[1:]]
-    for case_id in dict.fromkeys([*firsts, *others, *by_id]):
-        if case_id in by_id:
-            yield by_id[case_id]
 
 
 @dataclass
@@ -225,7 +234,9 @@ class CaseBlocks:
         """Finish the block that is being filled; drop it where it does not fit."""
         if not self._cases:
             return
-        block = packed(self._cases)
+        text = json.dumps(self._cases, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
+        block = base64.b64encode(compressor.compress(text) + compressor.flush()).decode()
         if self._size + len(block) > self.limit:
             self.is_full = True
         else:
@@ -235,32 +246,16 @@ class CaseBlocks:
         self._cases, self._characters = [], 0
 
 
-def packed(cases: list[tuple[str, str]]) -> str:
-    """Compress cases into one block; equal cases give equal blocks."""
-    text = json.dumps(cases, ensure_ascii=False, separators=(",", ":"))
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-    data = compressor.compress(text.encode("utf-8", "replace")) + compressor.flush()
-    return base64.b64encode(data).decode()
-
-
 def _pack_others(suites: Sequence[_Suite], request: HtmlReport, room: int) -> CaseBlocks:
     blocks = CaseBlocks(limit=room)
     for suite in suites:
         for line in suite.lines:
             if blocks.is_full:
                 return blocks
-            if line.anchor not in suite.opened and _has_more(suite, line):
+            if line.anchor not in suite.opened and suite.has_more(line):
                 blocks.add(line.anchor, _case_markup(suite, line, request, PACKED))
     blocks.close()
     return blocks
-
-
-def _has_more(suite: _Suite, line: CaseLine) -> bool:
-    """Whether there is anything to show of a case beyond its row."""
-    evidence = suite.evidence
-    if line.case_id in evidence.results or line.case_id in evidence.earlier_results:
-        return True
-    return line.regression is not None or line.case_id in suite.changes
 
 
 def _case_markup(
@@ -270,7 +265,7 @@ def _case_markup(
     command = report.reproduce_command(suite.report, line.case_id) if suite.report.suite_path else ""
     change = suite.changes.get(line.case_id)
     view = case_view(line, suite.evidence, change, command, limits)
-    markup = _template("case.html").render(case=view, markdown=request.render_markdown, at_first=at_first)
+    markup = _template("case.html").render(case=view, at_first=at_first)
     redactor = suite.evidence.redactor
     # No rule of the user's changes a tag; what it matches is in the texts between them.
     parts = _TAG.split(redactor.of_secrets.redact_text(markup))
@@ -278,29 +273,34 @@ def _case_markup(
     return Markup("".join(parts))  # noqa: S704
 
 
-def _part(
-    number: int, suite: _Suite, blocks: CaseBlocks, *, is_decided: bool, says_nothing: bool
-) -> SuitePart:
+def _part(number: int, suite: _Suite, blocks: CaseBlocks, request: HtmlReport) -> SuitePart:
     packed = blocks.block_of
     missing = [line for line in suite.lines if line.anchor not in suite.opened and line.anchor not in packed]
-    left_out = sum(_has_more(suite, line) for line in missing)
-    columns = {
-        name
-        for name in ("before", "change", "trials", "cost", "latency")
-        if any(getattr(line, name) for line in suite.lines)
-    }
+    left_out = sum(suite.has_more(line) for line in missing)
     place = suite.evidence.place
     return SuitePart(
         number=number,
-        brief=brief(suite.report, is_decided=is_decided, says_nothing=says_nothing),
+        brief=brief(
+            suite.report,
+            is_decided=request.is_decided,
+            says_nothing=not request.report.is_evaluated(suite.report),
+        ),
         groups=list(_groups(suite)),
         lines=suite.lines,
         hidden_lines=suite.hidden_lines,
         left_out=left_out,
-        columns=frozenset(columns),
+        columns=_columns(suite.lines),
         show=f"agent-eval show {shell_word(place)} CASE" if place and "\0" not in place else "",
         opened=frozenset(suite.opened),
         some_need_attention=any(line.needs_attention for line in suite.lines),
+        judges=sorted({judge for line in suite.lines for judge in line.judges}),
+        causes=[
+            one_line("".join(part.text for part in cause_words(cause)), limit=CAUSE_LIMIT)
+            for cause in suite.report.causes
+        ],
+        cause_of={
+            row.case_id: place for place, cause in enumerate(suite.report.causes) for row in cause.cases
+        },
         history=history_view(suite.report.history) if suite.report.history is not None else None,
     )
 
@@ -326,7 +326,11 @@ def _groups(suite: _Suite) -> Iterator[CaseGroup]:
 
 def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -> str:
     report = request.report
-    style, early, script = (_asset(name) for name in ("style.css", "early.js", "script.js"))
+    # Files of our own, which are put into the page as they are.
+    style, early, script = (
+        Markup((_TEMPLATES / name).read_text("utf-8"))  # noqa: S704
+        for name in ("style.css", "early.js", "script.js")
+    )
     policy = (
         f"default-src 'none'; script-src {_hash_of(early)} {_hash_of(script)}; style-src {_hash_of(style)}; "
         "base-uri 'none'; form-action 'none'"
@@ -336,7 +340,7 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         report=report,
         parts=parts,
         blocks=blocks,
-        warnings=[sentence(text) for text in _warnings(report)],
+        warnings=[sentence(text) for text in (*report.warnings, *report.rule_changes.sentences)],
         headline=sentence(overall(report)) if request.is_decided else [],
         state=state_of(report) if request.is_decided else "",
         sign=SIGNS[state_of(report)] if request.is_decided else "",
@@ -346,16 +350,6 @@ def _page(request: HtmlReport, parts: Sequence[SuitePart], blocks: CaseBlocks) -
         script=script,
         is_decided=request.is_decided,
     )
-
-
-def _warnings(report: EvaluationReport) -> Iterable[str]:
-    yield from report.warnings
-    yield from report.rule_changes.sentences
-
-
-def _asset(name: str) -> Markup:
-    """Read a file of our own that is put into the page as it is."""
-    return Markup((_TEMPLATES / name).read_text("utf-8"))  # noqa: S704
 
 
 def _hash_of(content: str) -> str:
@@ -375,6 +369,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.globals["signs"] = SIGNS
     environment.filters["markdown"] = render_message
+    environment.tests["markdown"] = _MARKDOWN.search
     environment.tests["web_address"] = is_web_address
     return environment
 
@@ -394,19 +389,15 @@ def render_message(text: str) -> Markup:
     parser = _parser()
     tokens = parser.parse(text)
     for token in tokens:
-        _tame(token)
+        # Nothing that the page does not allow: headings of its own, style attributes, languages.
+        token.attrs.clear()
+        token.info = ""
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = "p"
+            if token.nesting == 1:
+                token.attrs["class"] = "heading"
     # markdown-it escapes the text of every token, and its own tags are the only ones.
     return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
-
-
-def _tame(token: Token) -> None:
-    """Take from a token what the page does not allow: headings of its own, style attributes, languages."""
-    token.attrs.clear()
-    token.info = ""
-    if token.type in ("heading_open", "heading_close"):
-        token.tag = "p"
-        if token.nesting == 1:
-            token.attrs["class"] = "heading"
 
 
 @cache

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from itertools import groupby
+from operator import itemgetter
+from typing import Literal, NamedTuple
 
 from agent_eval.comparison.alignment import Call, align
 from agent_eval.contracts import Event, Trace
 from agent_eval.contracts.event import MESSAGE, TOOL_CALL, TOOL_RESULT
+from agent_eval.reports.blocks import amount
 from agent_eval.reports.html.content import Piece, StepContent, Window, alike_in_form, marked, window, windows
 from agent_eval.text.escape import one_line
 from agent_eval.text.numbers import count
@@ -18,8 +21,7 @@ NAME_LIMIT = 120
 RowKind = Literal["same", "arguments", "added", "removed", "moved", "single", "gap"]
 
 
-@dataclass(frozen=True, slots=True)
-class StepNote:
+class StepNote(NamedTuple):
     """A verdict at the event that it rests on."""
 
     judge_id: str
@@ -38,6 +40,7 @@ class StepCell:
         skipped: Characters left out before the pieces, equal in both runs.
         cut: Characters left out after them.
         facts: Short facts: the model, tokens, an attempt.
+        latency: Milliseconds; None where the event records none. Likewise `tokens`, of input and output.
     """
 
     number: int
@@ -48,16 +51,13 @@ class StepCell:
     facts: Sequence[str] = ()
     verdicts: Sequence[StepNote] = ()
     is_message: bool = False
+    latency: float | None = None
+    tokens: float | None = None
 
     @property
     def text(self) -> str:
         """The content as far as it is shown."""
         return "".join(piece.text for piece in self.pieces)
-
-    @property
-    def is_marked(self) -> bool:
-        """Whether something of the content differs."""
-        return any(piece.differs for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ class StepRow:
     baseline: StepCell | None = None
     candidate: StepCell | None = None
     hidden: int = 0
+
+    @property
+    def cells(self) -> list[StepCell]:
+        """The events that it shows."""
+        return [cell for cell in (self.baseline, self.candidate) if cell is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,13 @@ class TraceSide:
 def single_steps(side: TraceSide, *, limit: int, most: int) -> list[StepTurn]:
     """List the steps of one run: at most `most` rows, with at most `limit` characters of a value."""
     turns = [
-        StepTurn(number, [StepRow("single", candidate=_whole(event, side.notes, limit)) for event in events])
+        StepTurn(
+            number,
+            [
+                StepRow("single", candidate=_cell(event, side.notes, StepContent(event).text, limit))
+                for event in events
+            ],
+        )
         for number, events in _turns(side.trace).items()
     ]
     return _numbered(_shortened(turns, most))
@@ -180,10 +191,6 @@ def _key(event: Event, content: StepContent) -> Call:
     return f"{event.type} {event.role} {event.tool or ''}", content.compact
 
 
-def _whole(event: Event, notes: Notes, limit: int) -> StepCell:
-    return _cell(event, notes, StepContent(event).text, limit)
-
-
 def _cell(event: Event, notes: Notes, text: str, limit: int) -> StepCell:
     view = window(text, limit=limit)
     return _cell_with(event, notes, view, [Piece(False, view.text)] if view.text else [])
@@ -199,7 +206,15 @@ def _cell_with(event: Event, notes: Notes, view: Window, pieces: Sequence[Piece]
         facts=list(_facts(event)),
         verdicts=notes.get(event.idx, ()),
         is_message=event.type == MESSAGE and isinstance(event.content, str),
+        latency=event.latency_ms,
+        tokens=_tokens(event),
     )
+
+
+def _tokens(event: Event) -> float | None:
+    usage = event.usage
+    known = [each for each in (usage.input_tokens, usage.output_tokens) if each is not None] if usage else []
+    return sum(known) if known else None
 
 
 def _title(event: Event) -> str:
@@ -219,6 +234,10 @@ def _facts(event: Event) -> Iterable[str]:
         yield f"attempt {event.attempt}"
     if event.model:
         yield one_line(event.model, limit=NAME_LIMIT)
+    if event.latency_ms is not None:
+        yield amount("latency_ms", event.latency_ms)
+    if event.usage is not None and event.usage.input_tokens is not None:
+        yield count(round(event.usage.input_tokens), "input token")
     if event.usage is not None and event.usage.output_tokens is not None:
         yield count(round(event.usage.output_tokens), "output token")
     if event.stop is not None:
@@ -243,21 +262,12 @@ def _shortened(turns: Sequence[StepTurn], most: int) -> list[StepTurn]:
 
 
 def _rank(row: StepRow) -> int:
-    cells = (row.baseline, row.candidate)
-    if any(cell is not None and cell.verdicts for cell in cells):
+    if any(cell.verdicts for cell in row.cells):
         return 0
     return 1 if row.kind not in ("same", "single") else 2
 
 
 def _with_gaps(rows: Sequence[StepRow], is_chosen: Sequence[bool]) -> Iterable[StepRow]:
-    hidden = 0
-    for row, is_kept in zip(rows, is_chosen, strict=True):
-        if not is_kept:
-            hidden += 1
-            continue
-        if hidden:
-            yield StepRow("gap", hidden=hidden)
-            hidden = 0
-        yield row
-    if hidden:
-        yield StepRow("gap", hidden=hidden)
+    for is_kept, group in groupby(zip(rows, is_chosen, strict=True), key=itemgetter(1)):
+        together = [row for row, _ in group]
+        yield from together if is_kept else [StepRow("gap", hidden=len(together))]

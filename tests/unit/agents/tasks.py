@@ -60,7 +60,7 @@ class Retries:
     def __call__(self, send: Callable[[], Reply[T]]) -> tuple[Reply[T], int]:
         for attempt in range(self.most + 1):
             sent = send()
-            if not sent.is_infrastructure or attempt == self.most:
+            if not sent.is_infrastructure or sent.is_final or attempt == self.most:
                 return sent, attempt
             self.asked.append(sent.asked_wait)
             self.limited.append(sent.rate_limited)

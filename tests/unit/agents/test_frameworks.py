@@ -82,8 +82,8 @@ def test_a_callable_object_of_a_projects_own_is_a_function(project: Callable[[ob
 ADAPTER = """
 import asyncio, itertools, sys
 from agent_eval.agents.frameworks import catalog
-from agent_eval.agents.frameworks.conversation import Conversation
-from agent_eval.agents.frameworks.trajectory import Call
+from agent_eval.agents.frameworks.conversation import Conversation, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, tokens
 
 class Robot: pass
 
@@ -124,6 +124,18 @@ class RobotConversation(Conversation):
             return {"n": 1}
         if given == "unseen":
             steps.unread("the agent runs others that nobody sees")
+        if given == "apart":
+            assert in_progress() is self
+            await asyncio.get_running_loop().run_in_executor(None, in_progress)
+        if given == "no ids":
+            calls = [Call("look", {"n": n}, f"i{n}") for n in (1, 2)]
+            steps.answered(None, calls, usage=tokens(3, 1))
+            for n in (2, 3): steps.result(steps.running("look", {"n": n}), n)
+            assert steps.running("look", {"n": 1}) is None
+        if given == "blocks":
+            steps.answered(None, [Call("lookup", {"id": 7}, "i")])
+            answer = await asyncio.to_thread(self.tools.answer, "lookup", {"id": 7})
+            return await self.answer_of_the_case("lookup", {"id": 7}, "i") if answer.error else None
         if given == "asks":
             answer = await self.tools("lookup", {"id": 7})
             steps.answered(None, [Call("lookup", {"id": 7}, "i")])
@@ -255,6 +267,29 @@ def test_answers_of_the_case_take_the_place_of_tools() -> None:
     ]
     assert result.events[3].attributes == {"agent_eval.tool_response.source": "tool_responses"}
     assert ask("asks").problem == "raised TypeError: 'NoneType' object is not callable"
+
+
+def test_a_tool_that_cannot_wait_gets_the_answer_of_the_case_too() -> None:
+    answers = {"tool_responses": {"lookup": {"$error": "gone"}}}
+    assert [row[1:] for row in short(ask("blocks", metadata=answers))][1:] == [
+        ("tool_result", "lookup", None, "gone"),
+        ("message", None, {"error": "gone"}, None),
+    ]
+
+
+def test_results_without_ids_go_to_the_call_with_the_same_arguments_or_else_to_the_first() -> None:
+    result = ask("no ids")
+    assert [row[1:4] for row in short(result)[2:4]] == [
+        ("tool_result", "look", 3),
+        ("tool_result", "look", 2),
+    ]
+    usage = result.events[2].usage
+    assert usage is not None
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == (3, 1, None)
+
+
+def test_an_agent_in_a_thread_of_its_own_makes_calls_that_nobody_sees() -> None:
+    assert [event.type for event in ask("apart").events][2:] == ["unread", "message"]
 
 
 def test_calls_that_nobody_sees_are_said() -> None:

@@ -82,7 +82,7 @@ def test_the_figures_of_the_judges_are_those_of_the_guide() -> None:
 
 def test_the_table_of_the_guide_is_that_of_the_results() -> None:
     recorded = json.loads(judge_accuracy.RESULTS.read_text(encoding="utf-8"))
-    guide = judge_accuracy.GUIDE.read_text(encoding="utf-8")
-    assert judge_accuracy.with_table(guide, judge_accuracy.table(recorded)) == guide
+    page = judge_accuracy.PAGE.read_text(encoding="utf-8")
+    assert judge_accuracy.with_table(page, judge_accuracy.table(recorded)) == page
     kinds = Counter(recorded["planted"])
     assert (kinds.total(), set(kinds)) == (1000, KINDS)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent_eval.ci.comment import Marker, Published, publish
+from agent_eval.ci.comment import Marker, Published, of_pipeline, publish
 from agent_eval.ci.platforms.base import comment_words
 from agent_eval.ci.platforms.github import GITHUB
 from agent_eval.ci.platforms.github_api import PullRequestComments, connected
@@ -86,6 +86,35 @@ def test_late_run__on_another_commit_does_not_replace_what_is_said_of_the_presen
 def test_newer_commit__replaces_what_was_said_of_the_older_one(github: FakeGitHub) -> None:
     say(github, "about the older commit", sha=OLD, run=500)
     assert say(github, "about the head", sha=NEW, run=501).action == "updated"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stays"), [("❌", "✅", "❌"), ("✅", "🛑", "🛑"), ("⚠️", "➖", "⚠️")]
+)
+def test_another_job_of_the_same_run__never_hides_a_worse_outcome(
+    github: FakeGitHub, first: str, second: str, stays: str
+) -> None:
+    say(github, f"\n## {first} so it ended")
+    published = say(github, f"\n## {second} so it ended")
+    [body] = github.bodies(PULL)
+    assert body.splitlines()[2] == f"## {stays} so it ended"
+    assert published.action == ("kept" if stays == first else "updated")
+    assert "Another job of this run has written the comment `default` as well" in published.warning
+    assert "Give each job a `comment-id` of its own." in published.warning
+
+
+def test_jobs_of_one_pipeline__are_told_from_a_retry_of_one_of_them(github: FakeGitHub) -> None:
+    def write(sign: str, run: int, job: str) -> Published:
+        marker = Marker("default", NEW, run, 1, of_pipeline(77, job))
+        words = comment_words(GITHUB, from_fork=False)
+        return publish(comments_of(github), marker, f"{marker}\n\n## {sign} so it ended", words=words)
+
+    write("❌", 500, "small")
+    assert write("✅", 501, "large").action == "kept"
+    retried = write("✅", 502, "small")
+    assert (retried.action, retried.warning) == ("updated", "")
+    assert github.bodies(PULL)[0].splitlines()[2] == "## ✅ so it ended"
+    assert of_pipeline(None, "small") is of_pipeline(77, "") is None
 
 
 def test_several_evaluations__have_a_comment_each(github: FakeGitHub) -> None:

@@ -110,7 +110,7 @@ def test_gather__flag_before_input_before_variable_before_file_before_default(tm
     assert settings(tmp_path, file=file, **everything).report_title == "from variable"
     assert settings(tmp_path, file=file).report_title == "from file"
     (tmp_path / "agent-eval.yml").unlink()
-    assert settings(tmp_path).report_title == "Agent evaluation"
+    assert settings(tmp_path).report_title == "agent-eval"
 
 
 def test_gather__an_empty_input_counts_as_not_given(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_file__takes_lists_numbers_and_truth_values(tmp_path: Path) -> None:
 
 
 def test_file__that_is_empty_is_refused_and_null_says_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, file="null\n").report_title == "Agent evaluation"
+    assert settings(tmp_path, file="null\n").report_title == "agent-eval"
     with pytest.raises(InvalidInput, match="empty"):
         settings(tmp_path, file="# nothing\n")
 
@@ -329,3 +329,16 @@ def test_help__shows_every_input_with_its_default() -> None:
         elif row.part != "platform":
             assert row.flag in shown
             assert "".join(row.help.split()) in shown
+
+
+def test_comment_id__derives_from_what_makes_an_evaluation_its_own() -> None:
+    def id_of(environ: dict[str, str] | None = None, **flags: str) -> str:
+        return gather(flags, environ or {}, None)["comment-id"].text
+
+    ids = [id_of(suite="a.json"), id_of(suite="b.json"), id_of(suite="a.json", label="model=small")]
+    assert len(set(ids)) == 3
+    assert ids[0].startswith("a-json-")
+    assert id_of(suite="a.json", **{"min-pass-rate": "0.9", "judge": "regex"}) == ids[0]
+    assert id_of({"AGENT_EVAL_SUITE": "a.json"}) == ids[0]
+    assert id_of(suite="a.json", **{"comment-id": "nightly"}) == "nightly"
+    assert id_of() == "default"

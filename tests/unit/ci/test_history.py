@@ -109,14 +109,3 @@ def test_a_history_that_was_put_into_another_pack_is_refused(nights: Nights) -> 
     write_output(OUT / "shop" / HISTORY, encode(made_run(1, {"order-1": (1, 1)})))
     with pytest.raises(InvalidInput, match="not that of the run in this pack"):
         read_history(open_pack(OUT / "shop"))
-
-
-def test_a_change_is_placed_among_the_last_runs_of_main(nights: Nights) -> None:
-    for bad in ((), (1,), (2,), (1,), ()):
-        nights.evaluate(bad=bad)
-    nights.change()
-    nights.evaluate(bad=(1, 2, 3))
-    comment = (OUT / "comment.md").read_text()
-    assert comment.splitlines()[-1] == (
-        "Scored trials that passed: 25.0%; main's last 5 runs: 75.0% to 100%, so this is below them all."
-    )

@@ -13,7 +13,7 @@ from agent_eval.ci.evaluate import evaluate
 from agent_eval.config.rows.file import GRANTS, KEYS
 from agent_eval.config.table import options_of
 from agent_eval.contracts import GateStatus
-from agent_eval.contracts.run import JudgingUse
+from agent_eval.contracts.run import ModelsUse
 from tests.fakes.models import FakeOpenAi, Step
 from tests.unit.ci.evaluations import job, write_suite
 
@@ -52,12 +52,12 @@ def test_an_unchanged_suite_is_restored_from_the_baseline_without_a_call():
     write_suite(cases("Refunded.", "Done."))
     with FakeOpenAi(ruled()) as server:
         before = run(server, "before")
-        assert before.suites[0].candidate.summary.judging == JudgingUse(
-            calls=4, input_tokens=400, output_tokens=40, cached_tokens=20
+        assert before.suites[0].candidate.summary.judging == ModelsUse(
+            calls=4, input_tokens=400, output_tokens=40, cached_tokens=20, unpriced=4
         )
         after = run(server, "after", baseline=str(before.archive))
         assert len(server.requests) == 4
-        assert after.suites[0].candidate.summary.judging == JudgingUse(reused=4)
+        assert after.suites[0].candidate.summary.judging == ModelsUse(reused=4)
         assert after.suites[0].decision.gate_status is GateStatus.PASSED
         write_suite(cases("Refunded.", "Never."))
         changed = run(server, "changed", baseline=str(before.archive))

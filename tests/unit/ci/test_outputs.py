@@ -80,7 +80,7 @@ def test_where_there_is_no_decision_to_rely_on_the_outcome_is_an_error(status: s
     found.search.outage = Outage("It is down.", "Wait.")
     assert outcome_of(found) == "error"
     assert outputs_of(found, SETTINGS)["passed"] == "false"
-    said = "Agent evaluation: error. The baseline could not be read: It is down. Wait."
+    said = "agent-eval: error. The baseline could not be read: It is down. Wait."
     assert verdict_line(report_of(found, job()), "error") == said
     assert log_lines(found, "error")[0] == "Outcome: error. The baseline could not be read: It is down. Wait."
 
@@ -151,10 +151,10 @@ def test_the_line_of_a_failure_names_each_suite_that_stops_the_job() -> None:
     found = evaluated(suite="s.json\nhelp.json", baseline=baseline, max_regressed_cases="0")
     assert outcome_of(found) == "failed"
     line = verdict_line(report_of(found, job()), "failed")
-    assert line.startswith("Agent evaluation: failed. shop: ")
+    assert line.startswith("agent-eval: failed. shop: ")
     assert "help: " not in line
     alone = verdict_line(report_of(replace(found, suites=found.suites[:1]), job()), "failed")
-    assert alone.startswith("Agent evaluation: failed. ")
+    assert alone.startswith("agent-eval: failed. ")
     assert "shop: " not in alone
 
 
@@ -168,9 +168,7 @@ def test_the_line_of_a_job_with_many_failed_suites_counts_those_that_it_does_not
 def test_the_line_of_an_inconclusive_job_says_what_is_undecided() -> None:
     found = evaluated(baseline=evidence(orders(8)))
     assert outcome_of(found) == "inconclusive"
-    assert verdict_line(report_of(found, job()), "inconclusive").startswith(
-        "Agent evaluation: inconclusive. "
-    )
+    assert verdict_line(report_of(found, job()), "inconclusive").startswith("agent-eval: inconclusive. ")
 
 
 def test_the_log_has_a_line_for_each_suite_its_reasons_its_baseline_and_the_evidence() -> None:
@@ -197,7 +195,7 @@ def test_no_name_of_a_file_begins_another_line_of_the_log() -> None:
 def test_the_report_says_what_it_rests_on() -> None:
     made = job(baseline="auto", runs=[run_17()])
     report = report_of(evaluate(made), made)
-    assert (report.title, report.comment_id, report.not_evaluated) == ("Agent evaluation", "default", "")
+    assert (report.title, report.comment_id, report.not_evaluated) == ("agent-eval", "s-json-24662a94", "")
     assert report.evidence_name == "agent-eval-out/evidence.zip"
     assert list(report.rule_changes.sentences) == []
     [suite] = report.suites
@@ -263,17 +261,17 @@ def test_failing_cases_are_listed_and_the_command_repeats_one_of_them() -> None:
 
 
 def test_the_report_of_an_error_says_why_what_to_do_and_where_it_happened() -> None:
-    error = InvalidInput("a <b> is wrong", remedy="Mend it.", output="line 1\nline 2")
+    error = InvalidInput("a <b> is wrong: it has no end", remedy="Mend it.", output="line 1\nline 2")
     run = CiRun(head_sha=SHA, run_url="https://ci.example.org/17")
     blocks = error_report(error, "Nightly", run, marker="<!-- mark -->").split("\n\n")
     assert blocks[0] == "<!-- mark -->"
-    assert blocks[1] == "## 🛑 Nightly: not evaluated"
-    assert blocks[2] == "**a `<b>` is wrong.**"
-    assert blocks[3] == "Mend it."
+    assert blocks[1] == "## 🛑 Not evaluated: a `<b>` is wrong · Nightly"
+    assert blocks[2] == "**It has no end.**"
+    assert blocks[3] == "**To do:** Mend it."
     assert "line 1\nline 2" in blocks[4]
     assert blocks[5] == "Commit `9be1f04`."
     assert blocks[6] == "[Job](https://ci.example.org/17)\n"
-    assert error_report(InvalidInput("x"), "T", CiRun()) == "## 🛑 T: not evaluated\n\n**x.**\n"
+    assert error_report(InvalidInput("x"), "T", CiRun()) == "## 🛑 Not evaluated: x · T\n"
 
 
 NOW = datetime(2026, 1, 14, 10, tzinfo=UTC)

@@ -25,22 +25,37 @@ def without_traces(cases: list[dict[str, Any]], number: int) -> list[dict[str, A
 @pytest.mark.parametrize(
     ("agent", "said"),
     [
-        ({}, "No case of suite.json could be judged: the trace has no events. Record traces"),
-        (CRASHES, "No case of suite.json could be judged: the agent exited with code 3. Check how"),
+        (
+            {},
+            (
+                "nothing to judge is recorded in all 4 cases",
+                "**the trace has no events.**",
+                "Record traces in the suite, or name the agent",
+            ),
+        ),
+        (
+            CRASHES,
+            (
+                "the agent crashes on all 4 cases",
+                "**the agent exited with code 3.**",
+                "Check how the agent is started: it must run",
+            ),
+        ),
     ],
     ids=["neither traces nor an agent", "agent that crashes"],
 )
 def test_run__that_judged_no_case_is_an_error_that_says_why(
-    runner: InProcess, agent: dict[str, str], said: str, thresholds: dict[str, str], preset: str
+    runner: InProcess, agent: dict[str, str], said: tuple[str, ...], thresholds: dict[str, str], preset: str
 ) -> None:
     runner.write_suite(*without_traces(orders(), 0 if agent else 4))
     step = runner.push(**{**NO_RULES, **agent, **thresholds, "preset": preset})
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    reason = step.summary.splitlines()[0]
-    assert reason.startswith("## 🛑 Not evaluated: ")
-    assert said in reason.replace("`", "")
+    headline, sentence, to_do = said
+    assert step.summary.startswith(f"## 🛑 Not evaluated: {headline} · agent-eval\n")
+    assert sentence in step.summary.replace("`", "")
+    assert f"**To do:** {to_do}" in step.summary
     assert step.archive
-    assert any(said.partition(": ")[2] in line for line in step.annotations)
+    assert any(sentence.strip("*") in line for line in step.annotations)
 
 
 def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(
@@ -52,7 +67,7 @@ def test_run__that_judged_no_case_for_several_reasons_names_the_most_frequent(
     tip = tip_of(github.files)
     step = runner.push(commit=tip, agent_command=f"python3 {runner.workspace / 'agent.py'}", **NO_RULES)
     assert (step.code, step.outcome) == (4, "error")
-    assert "the agent exited with code 3 (in 3 of 4 cases)." in step.summary.splitlines()[0]
+    assert "the agent exited with code 3 (in 3 of 4 cases)." in " ".join(step.annotations)
 
 
 def test_run__that_judged_one_case_is_decided_on(runner: InProcess) -> None:
@@ -66,7 +81,8 @@ def test_suite__of_several_of_which_one_was_not_judged_is_named(runner: InProces
     runner.write_suite(*without_traces(orders(), 4), name="b.json", dataset_id="help")
     step = runner.push(suite="a.json\nb.json", min_pass_rate="0.1")
     assert (step.code, step.outcome) == (4, "error")
-    assert "No case of b.json could be judged" in step.summary.replace("`", "").splitlines()[0]
+    assert step.summary.startswith("## 🛑 Not evaluated: no case of `b.json` could be judged · agent-eval\n")
+    assert "\n### 🛑 `help`: Not evaluated: nothing to judge is recorded in all 4 cases\n" in step.summary
 
 
 @pytest.fixture

@@ -162,10 +162,9 @@ def test_withheld_baseline__is_never_green(
         preset=preset, min_pass_rate=thresholds, max_regressed_cases="", max_new_hard_fail_cases=""
     )
     assert (step.code, step.outcome, step.outputs["passed"]) == (4, "error", "false")
-    heading = step.summary.splitlines()[0]
-    assert heading.startswith("## 🛑 Not evaluated: The baseline could not be read: ")
-    assert said in heading.replace("`", "") or said in heading
     shown = step.summary.partition("<details")[0]
+    assert shown.startswith("## 🛑 Not evaluated: the baseline could not be read · agent-eval\n")
+    assert said in shown.replace("`", "") or said in shown
     assert "✅" not in shown
     assert "first" not in shown
     assert step.log.splitlines()[1].startswith("Outcome: error. The baseline could not be read: ")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.judges.catalog import DEFAULT_JUDGES
 from tests.unit.cli.shell import Shell, Terminal
 
 pytestmark = pytest.mark.usefixtures("pinned")
@@ -36,20 +37,21 @@ def test_the_whole_way_in_prose(cli: Shell) -> None:
     shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "1", code=1)
     assert "Decision: candidate/compare/gate_decision.json" in shown
     shown = cli.out("gate", "--compare", delta, "--max-regressed-cases", "2")
-    assert shown.startswith("✅ Every threshold holds.")
+    assert shown.startswith("✅ Every threshold holds\n")
     shown = cli.out("report", "markdown", "--compare", delta, "--out", "report.md")
     assert shown == "Wrote report.md\n"
 
 
 def test_run__ends_like_a_test_runner(here: Path, cli: Shell) -> None:
     runs = ("run", "--suite", BAD, "--out")
-    shown = cli.out(*runs, "some").splitlines()
-    assert shown[0].startswith(
-        "FAILED book-train: tool_contract: book_train was called without required argument"
+    shown = cli.out(*runs, "some")
+    first, second, *_ = shown.split("FAILED ")[1:]
+    assert " ".join(first.split()).startswith(
+        "book-train: tool_contract: book_train was called without required argument"
     )
-    assert (here / shown[1].strip()).is_file()
-    assert shown[2].startswith("FAILED quote-change: policy: ")
-    assert shown[4] == "1 of 3 cases passed (33.3%)."
+    assert (here / first.splitlines()[-1].strip()).is_file()
+    assert second.startswith("quote-change: policy: ")
+    assert "\n1 of 3 cases passed (33.3%).\n" in shown
     assert cli.out(*runs, "none", "-q").startswith("1 of 3 cases passed (33.3%).\n")
 
 
@@ -103,7 +105,8 @@ def test_report__shows_the_decision_and_a_replay(
         *("--replay", "replay.json", "--out", "report.md"),
     )
     text = (here / "report.md").read_text(encoding="utf-8")
-    assert text.startswith("## ❌ 1 of 3 passed (33.3%), below min_pass_rate 100%.\n")
+    assert text.startswith("## ❌ 2 of 3 cases regressed · ")
+    assert "**1 of 3 passed (33.3%), below min_pass_rate 100%.**" in text
     assert "eplay" in text
     (here / "replay.json").write_text("[]")
     assert (
@@ -123,6 +126,35 @@ def test_schema__prose_names_place_and_remedy(here: Path, cli: Shell) -> None:
     assert "\x1b" not in shown
     shown = cli.out("schema", "validate", "--input", "s.json")
     assert "  warning: " in shown
+
+
+@pytest.mark.parametrize(
+    ("fields", "judge", "place"),
+    [
+        ({"regex_patterns": ["("]}, "regex", "regex_patterns[0]"),
+        ({"json_schema": {"typ": "object"}}, "json_schema", "json_schema"),
+        ({"metadata": {"final_output": {"mode": "exactly"}}}, "final_output", "metadata.final_output.mode"),
+        ({"metadata": {"llm": {"criteria": ["polite"]}}}, "llm", "metadata.llm"),
+        ({"metadata": {"strict": [{"strict": "x"}]}}, "strict", "metadata.strict[0].strict"),
+        ({"metadata": {"allowed_tools": 7}}, "prompt_injection", "metadata.allowed_tools"),
+    ],
+)
+def test_validate__says_what_a_run_refuses(
+    fields: dict[str, object], judge: str, place: str, here: Path, cli: Shell
+) -> None:
+    trace = [{"idx": 0, "actor": "agent", "type": "message", "output": "y"}]
+    case = {"case_id": "a", "input": "x", "trace": trace, **fields}
+    header = {"dataset_id": "d", "schema_version": "1.2.0"}
+    (here / "s.json").write_text(json.dumps({**header, "cases": [case]}))
+    refused = cli.error("run", "--suite", "s.json", "--out", "r", "--judge", judge)
+    is_warning = judge not in DEFAULT_JUDGES
+    report = cli.json("validate", "s.json", code=0 if is_warning else 1)
+    (problem,) = report["errors"] + report["warnings"]
+    assert report["warnings" if is_warning else "errors"] == [problem]
+    assert problem["place"] == f"$.cases[0].{place}"
+    assert problem["remedy"] == refused["details"]["remedy"]
+    assert problem["message"].partition(", which a run")[0] in refused["message"]
+    assert (f"with the judge {judge} refuses" in problem["message"]) == is_warning
 
 
 def test_schema__several_suites_are_checked_at_once_and_one_fault_is_exit_1(here: Path, cli: Shell) -> None:

@@ -47,7 +47,7 @@ def test_cases_of_one_recording_that_flip_fail_in_every_preset_and_say_that_chan
     compared(cli, worse=7, better=4)
     shown = cli.out(*GATE, "--preset", preset, code=1)
     said = " ".join(shown.split())
-    assert shown.startswith("❌ 7 of 50 cases flipped: `order-")
+    assert shown.startswith("❌ 7 of 50 cases regressed\n  7 of 50 cases flipped: `order-")
     assert "One recorded run of each cannot tell chance from change: record 8 trials a case" in said
     assert f"Decision: {DELTA.replace('baseline_delta', 'gate_decision')}" in shown
 
@@ -60,7 +60,7 @@ def test_what_a_release_cannot_tell_blocks_it(cli: Shell) -> None:
     assert (decision["release"]["answer"], decision["release"]["margin"]) == ("open", 0.02)
 
 
-def test_a_report_repeats_the_decision_s_first_sentence(cli: Shell) -> None:
+def test_a_report_has_the_decision_s_sentence_below_its_heading(cli: Shell) -> None:
     compared(cli, worse=12, better=1)
     decision = cli.json(*GATE, "--preset", "pull-request", code=1)
     assert decision["gate_status"] == "failed"
@@ -68,8 +68,10 @@ def test_a_report_repeats_the_decision_s_first_sentence(cli: Shell) -> None:
     report = ("report", "markdown", "--compare", DELTA, "--gate", "now/compare/gate_decision.json")
     cli.json(*report, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
-    assert text.startswith(f"## ❌ {decision['sentence']}\n")
-    assert "· **12** broke · **1** improved" in text
+    assert text.startswith(
+        f"## ❌ 12 of 50 cases regressed · Agent Eval Report\n\n> **{decision['sentence']}**"
+    )
+    assert "· 12 regressed · 1 improved" in text
 
 
 def test_thresholds_alone_are_held_to_the_letter(cli: Shell) -> None:
@@ -176,7 +178,7 @@ def test_a_waiver_that_is_over_is_said_where_its_case_counts_again(
     monkeypatch.setenv("AGENT_EVAL_CLOCK", "2026-03-01T00:00:00+00:00")
     assert cli.json(*gate, code=1)["expired"][0]["case_ids"] == ["order-0"]
     shown = cli.out(*gate, code=1)
-    assert "❌ 1 case regressed, above max_regressed_cases 0." in shown
+    assert "  1 case regressed, above max_regressed_cases 0." in shown
     assert until in shown.replace("\n     ", "")
     assert "`order-0`" in shown
 

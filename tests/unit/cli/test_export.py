@@ -70,6 +70,8 @@ def test_opentelemetry_is_written_as_json_lines(
     lines = Path("o.jsonl").read_text().splitlines()
     assert json.loads(capsys.readouterr().out) == {"out": "o.jsonl", "lines": len(lines)}
     assert first in json.loads(lines[0])
+    assert main(["export", "otel", "--run", pack, "--out", "o.json", "--protocol", protocol]) == 0
+    assert f"Wrote {len(lines)} lines, each a JSON object, to o.json" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

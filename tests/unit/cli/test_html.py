@@ -97,3 +97,9 @@ def test_view_opens_a_comparison_with_its_decision_in_the_browser(compared, cli,
     }
     assert opened == [Path("page.html").resolve().as_uri()]
     assert '<h1 class="failed">' in Path("page.html").read_text("utf-8")
+
+
+def test_a_report_has_the_decision_beside_its_comparison(compared, cli):
+    cli.run("gate", "--compare", COMPARISON, "--max-regressed-cases", "0", code=1)
+    cli.out("report", "html", "--compare", COMPARISON, "--out", "report.html")
+    assert '<h1 class="failed">' in Path("report.html").read_text("utf-8")

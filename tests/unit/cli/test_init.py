@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -40,11 +41,25 @@ def test_a_program_gets_the_file_of_every_platform_and_is_asked_nothing(
     assert cli.json("run", "suites/starter_suite.json")["summary"]["pass_rate"] == 1
 
 
-@pytest.mark.parametrize("agent", [(), ("--agent", "python3 mine.py"), ("--agent", "python:my_agent:answer")])
-def test_what_it_writes_works_at_once(agent: tuple[str, ...], cli: Shell) -> None:
+@pytest.mark.parametrize(
+    "agent",
+    [
+        (),
+        ("--agent", "python3 mine.py"),
+        ("--agent", "python:my_agent:answer"),
+        ("--agent", "python:my_agent.py:answer"),
+        ("--agent", "python:my_agent:agent"),
+    ],
+)
+def test_what_it_writes_works_at_once(
+    agent: tuple[str, ...], cli: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     said = "{'assistant_output': 'I can help you.'}"
     Path("mine.py").write_text(f"import json, sys\njson.load(sys.stdin)\njson.dump({said}, sys.stdout)\n")
-    Path("my_agent.py").write_text(f"def answer(task):\n    print('Hello')\n    return {said}\n")
+    Path("my_agent.py").write_text(
+        f"def answer(task):\n    print('Hello')\n    return {said}\nagent = answer\n"
+    )
     cli.json("init", "--out", ".", *agent)
     for name in ("before", "now"):
         assert cli.json("run", "--out", name)["summary"]["pass_rate"] == 1

@@ -49,7 +49,7 @@ def test_run__a_case_passes_where_all_its_trials_do(cli: Shell) -> None:
     said = cli.json(*run)["summary"]
     assert (said["passed_cases"], said["flaky_cases"]) == (1, 1)
     assert [round(point["pass_hat_k"], 3) for point in said["pass_curve"]] == [0.556, 0.444, 0.333]
-    shown = cli.out(*run)
+    shown = " ".join(cli.out(*run).split())
     assert "1 case is flaky." in shown
     assert "All of k trials pass, k = 1 to 3: 0.556, 0.444, 0.333; one of them: 0.556, 0.667, 0.667" in shown
 
@@ -68,7 +68,7 @@ def test_gate__blames_no_case_that_three_recorded_trials_cannot_tell(cli: Shell)
     cli.json("report", "markdown", "--compare", delta, "--gate", gate, "--out", "report.md")
     text = Path("report.md").read_text(encoding="utf-8")
     assert "2 cases gave different results in different trials." in text
-    assert "| 3 | 0% | 66.7% |" in text
+    assert "3: 0%." in text
 
 
 def test_gate__a_case_that_fails_eight_trials_after_passing_eight_broke(here: Path, cli: Shell) -> None:
@@ -165,6 +165,8 @@ def test_stability__of_an_agent_that_is_ended_by_a_limit_is_no_report(
         command,
         "--set",
         "limits.run.seconds=0.5",
+        "--max-repairs",
+        "0",
     )
     assert "ended early" in cli.err(*check, code=4)
 

@@ -140,7 +140,7 @@ def test_a_run_without_a_place_says_how_to_resume_it_and_resume_finds_it(
 ) -> None:
     (here / "agent.py").write_text(AGENT)
     command = ["run", *suites, "--agent-command", f"{sys.executable} agent.py"]
-    assert main([*command, "--max-run-cost", "0.6"]) == 4
+    assert main([*command, "--max-run-cost", "1.2"]) == 4
     ended = capsys.readouterr()
     out = f"runs/suite_good-{AT}" if len(suites) == 1 else f"runs/{AT}"
     remedy = json.loads(ended.err.splitlines()[-1])["error"]["details"]["remedy"]

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent_eval.cli.main import main
+from agent_eval.evidence.reader import open_pack
+from agent_eval.reports.terminal import RED, painted
+from agent_eval.reports.trajectory import trajectory_text
 from tests.factories import make_case, make_config, make_pack, make_result, make_trace
 from tests.unit.cli.shell import Shell
 
@@ -42,6 +45,14 @@ def test_a_verdict_is_beneath_the_event_that_it_rests_on(
     assert lines[call + 2].startswith("   2 tool         book_train → ")
     assert "  ok policy: 1 tool rule kept" in lines
     assert "  -- regex: the case has no patterns" in lines
+
+
+def test_only_what_fails_is_red(pack: str) -> None:
+    opened = open_pack(Path(pack))
+    case, row = opened.trajectory("book-train"), opened.results_by_id()["book-train"]
+    lines = trajectory_text(case, case.trace, row, colour=True)
+    assert "  -- regex: the case has no patterns" in lines
+    assert any(line.startswith(f"     {painted('NO', RED, True)} tool_contract") for line in lines)
 
 
 def test_without_a_case_those_that_did_not_pass_are_listed(

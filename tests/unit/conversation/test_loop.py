@@ -57,6 +57,23 @@ def test_each_end_has_its_reason_in_the_trace(
     assert Trace(result.events).final_output == Trace(result.events[:-1]).final_output
 
 
+@pytest.mark.parametrize(
+    ("agent", "rows"),
+    [
+        (ScriptedAgent(FORWARDED), GO_ON),
+        (ScriptedAgent(ERROR), GO_ON),
+        (ScriptedAgent(FailureKind.TIMEOUT), GO_ON),
+        (ScriptedAgent(), [goal("Thanks!")]),
+    ],
+)
+def test_a_run_that_is_ended_leaves_no_trace_in_a_conversation_that_has_its_own_end(
+    agent: ScriptedAgent, rows: list[dict[str, Any]]
+) -> None:
+    end = end_of(hold(agent, *rows, cancelled=lambda: True))
+    assert end == end_of(hold(agent, *rows))
+    assert end.reason is not EndReason.CANCELLED
+
+
 def test_every_reason_has_its_conversation() -> None:
     assert {row[0] for row in REASONS} == set(EndReason)
 
@@ -84,10 +101,10 @@ def test_a_failed_turn_ends_the_conversation_and_fails_the_attempt(
 @pytest.mark.parametrize(
     ("turns", "seconds", "reason"),
     [
-        ([{"input": "Hello"}], None, EndReason.AGENT_INFRASTRUCTURE),
+        ([{"input": "Hello"}], None, EndReason.AGENT_ERROR),
         ([{"input": "Hello", "timeout": 200}], None, EndReason.TURN_LIMIT),
         ([{"input": "Hello", "timeout": 200}], 100, EndReason.BUDGET),
-        ([{"input": "Hello", "timeout": 5}], 100, EndReason.AGENT_INFRASTRUCTURE),
+        ([{"input": "Hello", "timeout": 5}], 100, EndReason.AGENT_ERROR),
     ],
 )
 def test_each_turn_has_120_seconds_or_its_own_timeout(

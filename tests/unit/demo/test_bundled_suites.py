@@ -74,10 +74,7 @@ def conversation(case: Case, agent_id: str) -> Trace:
 def test_a_bundled_suite_is_valid_and_realistic(path: Path) -> None:
     report = validate_suite(path)
     assert report.errors == []
-    # They are written for the first API, and say so to those who have the later one.
-    assert [warning.message.partition("which ")[2][:40] for warning in report.warnings] == [
-        "the later AUI API does not record: with "
-    ]
+    assert report.warnings == []
     cases = [case for _, case in open_suite(path).cases()]
     assert len(cases) >= 6
     for case in cases:

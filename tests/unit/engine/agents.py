@@ -44,6 +44,7 @@ class FakeAgent:
 
     replays = False
     account = None
+    unseen = ()
 
     def __init__(self, behaviour: Behaviour) -> None:
         self._behaviour = behaviour

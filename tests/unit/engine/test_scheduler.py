@@ -15,6 +15,7 @@ import pytest
 
 from agent_eval.engine.journaled_suite import FinishedTrial
 from agent_eval.engine.scheduler import Scheduler, Work
+from agent_eval.engine.usage import NO_COSTS
 from agent_eval.errors import StorageError
 from agent_eval.models.retries import AdaptiveLimit, limit_of
 from agent_eval.storage import journal as journals
@@ -52,7 +53,7 @@ class Bench:
         do: Callable[[int], object] = lambda _: time.sleep(0.001),
         *,
         places: int = 2,
-        most: Callable[[], int] | None = None,
+        may_start: Callable[[int], bool] | None = None,
         adaptive: AdaptiveLimit | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> Scheduler:
@@ -67,7 +68,7 @@ class Bench:
                 with self.lock:
                     self.busy -= 1
             self.done.append(number)
-            return FinishedTrial(number, "passed", None, 0, [], encode([number]))
+            return FinishedTrial(number, "passed", NO_COSTS, 0, [], encode([number]))
 
         def start(number: int) -> Future[FinishedTrial | None]:
             return (pool or self.pool).submit(trial, number)
@@ -76,7 +77,7 @@ class Bench:
             start=start,
             numbers=iter(numbers),
             places=places,
-            most=most,
+            may_start=may_start,
             adaptive=adaptive,
             on_recorded=self.record,
         )
@@ -108,7 +109,7 @@ def test_trials_are_begun_in_order(bench: Bench) -> None:
 
 def test_a_limit_of_costs_keeps_what_is_in_progress_few(bench: Bench) -> None:
     with ThreadPoolExecutor(8) as many:
-        bench.scheduler(range(40), places=8, most=lambda: 3, pool=many).run(nothing)
+        bench.scheduler(range(40), places=8, may_start=lambda running: running < 3, pool=many).run(nothing)
     assert bench.most <= 3
     assert len(bench.done) == 40
 

@@ -56,9 +56,12 @@ def test_a_run_knows_what_it_does_not_know() -> None:
     now = [0.0]
     run = RunUse(RunLimits(seconds=10, cost_usd=1.0), lambda: now[0])
     run.add(None)
-    run.add(0.6)
-    assert (run.cost_usd, run.unknown_cost, run.reached()) == (0.6, 1, "")
     run.add(0.4)
-    assert "cost limit of 1 US dollars" in run.reached()
+    assert (run.cost_usd, run.average, run.reached(), run.may_start(0), run.may_start(1)) == (
+        *(0.4, 0.4, ""),
+        *(True, False),
+    )
+    run.add(0.4)
+    assert "cost limit of 1 US dollars is reached (0.8 spent, and a trial costs 0.4" in run.reached()
     now[0] = 10.0
     assert "time limit of 10 s" in run.reached()

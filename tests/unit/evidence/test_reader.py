@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_eval.contracts import definition_digest
 from agent_eval.errors import ExitCode, InvalidInput, InvalidPack
 from agent_eval.evidence import sources
 from agent_eval.evidence.reader import failing_cases, open_pack, verify_pack
@@ -214,3 +215,20 @@ def test_a_seal_is_checked_without_reading_what_the_files_say(tmp_path: Path) ->
     (root / "cases/verdicts-00000.jsonl").write_bytes(b"{}\n")
     with pytest.raises(InvalidPack, match="was changed"):
         verify_pack(root)
+
+
+@pytest.mark.parametrize("layout", ["files", "compact"])
+def test_a_case_is_read_under_another_id(tmp_path: Path, layout: str) -> None:
+    results = [make_result("a", failed="policy"), make_result("b")]
+    pack = open_pack(make_pack(tmp_path / "pack", results, layout=layout))
+    renamed = pack.under_names({"a": "z"})
+    assert (pack.case_ids(), renamed.case_ids()) == (["a", "b"], ["z", "b"])
+    result, index = renamed.results_by_id()["z"], renamed.index_by_id()["z"]
+    assert {verdict["case_id"] for verdict in result["verdicts"]} == {result["case_id"]} == {"z"}
+    assert (result["outcome"], index["case_id"]) == ("failed", "z")
+    assert index["definition_digest"] == definition_digest({**pack.raw_trajectory("a"), "case_id": "z"})
+    assert renamed.trajectory("z").case_id == "z"
+    assert renamed.artifacts("z") == {}
+    assert [(name.case_id, name.stored) for name in renamed.renamed()] == [("z", "a")]
+    with pytest.raises(InvalidInput, match="no case"):
+        renamed.trajectory("a")

@@ -176,7 +176,7 @@ def test_at_most_three_cases_are_named_and_all_are_counted() -> None:
     policy = GatePolicy(max_regressed_cases=4)
     decision = decided(shop(*names), breaking(*names), policy=policy)
     assert decision.sentence.startswith("5 cases broke: `order-")
-    assert decision.sentence.count("times here") == 3
+    assert decision.sentence.count("`order-") == 3
     assert decision.sentence.endswith(", ….")
 
 

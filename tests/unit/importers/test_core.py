@@ -18,6 +18,7 @@ from agent_eval.importers.records import Record
 from agent_eval.operations.import_traces import Imported, ImportRequest, import_traces
 from agent_eval.suites.reader import load_suite
 from agent_eval.suites.validate import validate_suite
+from tests.unit.importers.importing import of_value
 
 
 def user(text: str) -> dict[str, Any]:
@@ -112,6 +113,30 @@ def test_a_record_without_the_field_to_group_by_is_a_conversation_of_its_own(tmp
     cases, result = imported(tmp_path, *TWO_TURNS, group_by="session")
     assert len(cases) == 2
     assert result.diagnostics.counts == {"note": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "ids", "notes"),
+    [
+        ({"id_from": "metadata.ticket"}, ["7", "s2"], {}),
+        ({"id_from": "metadata.ticket", "group_by": "metadata.session"}, ["7", "s2"], {}),
+        ({"id_from": "metadata.ticket", "case_prefix": "prod-"}, ["prod-7", "prod-s2"], {}),
+        ({"id_from": "metadata.nothing"}, ["run-1", "run-3"], {"note": 2}),
+    ],
+)
+def test_the_id_of_a_case_is_that_of_a_field_where_asked(tmp_path, options, ids, notes):
+    (tmp_path / "labels.json").write_text('[{"id": "run-1", "expected_output": "A"}]')
+    records = [
+        {
+            **chat([user(text)], {"content": text.upper()}),
+            "metadata": {"session_id": run, "session": run, "ticket": ticket},
+        }
+        for text, run, ticket in (("a", "run-1", None), ("b", "run-3", "s2"), ("c", "run-1", 7))
+    ]
+    cases, result = imported(tmp_path, *records, expect=tmp_path / "labels.json", **options)
+    assert [case.case_id for case in cases] == ids
+    assert cases[0].expected_output == "A"  # found by the source's id as well
+    assert result.diagnostics.counts == notes
 
 
 def test_importing_twice_gives_the_same_bytes(tmp_path):
@@ -296,6 +321,18 @@ def test_what_is_packed_over_and_over_is_reported(tmp_path):
         imported_from(tmp_path / "dump.gz", tmp_path)
 
 
+@pytest.mark.parametrize("kind", ["gz", "eval"])
+def test_what_unpacks_to_far_more_than_it_is_is_refused_early(tmp_path, kind):
+    text, source = b'{"a": "%s"}' % (b"x" * (80 << 20)), tmp_path / f"log.{kind}"
+    if kind == "gz":
+        source.write_bytes(gzip.compress(text, 1))
+    else:
+        with zipfile.ZipFile(source, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("samples/1.json", text)
+    with pytest.raises(InvalidInput, match="unpacks to more than 200 times its packed size"):
+        imported_from(source, tmp_path)
+
+
 def test_the_file_of_diagnostics_says_how_many_it_leaves_out(tmp_path):
     source = tmp_path / "dump.jsonl"
     source.write_text(json.dumps(TWO_TURNS[0]) + "\n" + "{}\n" * 10_002)
@@ -312,6 +349,20 @@ def test_an_input_is_never_replaced(tmp_path, written):
     with pytest.raises(UsageError, match="is an input as well"):
         import_traces(ImportRequest((source,), family="provider", **options))
     assert json.loads(source.read_text()) == TWO_TURNS[0]
+
+
+def test_a_named_format_reads_what_it_would_not_recognise(tmp_path):
+    record = {"messages": [{"role": "customer", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]}
+    with pytest.raises(NothingMeasured, match="is not of"):
+        of_value("provider", record, tmp_path)
+    result = of_value("provider", record, tmp_path, name="openai")
+    assert [event["output"] for event in result.of("message")] == ["Yes?"]
+    assert [entry["field"] for entry in result.diagnostics] == ["messages[0]"]
+
+
+def test_records_without_a_message_make_no_suite(tmp_path):
+    with pytest.raises(NothingMeasured, match="the inputs hold no message, call or result"):
+        of_value("transcript", {"spans": []}, tmp_path, name="otel")
 
 
 class Alike:

@@ -56,7 +56,7 @@ def test_what_no_field_of_the_format_holds_is_lost(
     if not any(event.get("tool") == "delete_order" for event in result.events):
         assert any(what in entry["reason"] for entry in lost(result))
         assert any(what in event["output"] for event in result.of("unread"))
-        with pytest.raises(InvalidInput, match="was not read"):
+        with pytest.raises(InvalidInput, match=r"was not read|is not a field"):
             of_value("provider", value, tmp_path / "strict", name="openai", strict=True)
 
 
@@ -70,11 +70,40 @@ def test_a_case_carries_what_was_not_read(tmp_path: Path) -> None:
 
 
 def test_where_another_format_fits_better_the_loss_names_it(tmp_path: Path) -> None:
-    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "delete_order", "input": {"id": 7}}
-    messages = [ASKED, {"role": "assistant", "content": [call]}]
-    with pytest.raises(InvalidInput, match="`agent-eval import --from ai_sdk` imports"):
-        of_value("provider", {"messages": messages}, tmp_path, strict=True)
-    assert of_value("framework", {"messages": messages}, tmp_path, strict=True).of("tool_call")
+    session = {"sessionId": "s", "projectHash": "p", "messages": [{**ASKED, "type": "user"}]}
+    call = {"name": "delete_order", "args": {"id": 7}, "status": "success", "result": []}
+    session["messages"].append({"type": "gemini", "role": "assistant", "content": "", "later": [call]})
+    with pytest.raises(InvalidInput, match="`agent-eval import --from gemini_cli` imports"):
+        of_value("provider", session, tmp_path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "record", "field"),
+    [
+        (
+            "framework",
+            [ASKED, {"role": "assistant", "content": [{"toolUse": CALLS}], "later": 1}],
+            "[1].later",
+        ),
+        ("framework", {"tasks_output": [{"raw": "Yes."}], "later": 1}, "later"),
+        (
+            "framework",
+            {"messages": [{"type": "TextMessage", "source": "a", "content": "Hi"}], "later": 1},
+            "later",
+        ),
+        ("framework", {"data": [{"object": "trace", "id": "t"}], "later": 1}, "later"),
+        (
+            "provider",
+            {"messages": [ASKED, {"role": "assistant", "content": "Yes.", "later": 1}]},
+            "messages[1].later",
+        ),
+    ],
+)
+def test_a_field_that_no_format_defines_is_said(
+    family: Family, record: Any, field: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(f"{field}: is not a field of this format")):
+        of_value(family, record, tmp_path, strict=True)
 
 
 def lost(result: Result) -> list[dict[str, Any]]:

@@ -190,6 +190,47 @@ def test_an_openai_server_that_knows_max_tokens_only_gets_that():
     assert (server.requests[1]["max_tokens"], reply.dropped, reply.rung) == (500, (), "json_schema")
 
 
+LOC = {"type": "extra_forbidden", "msg": "Extra inputs are not permitted"}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "rung"),
+    [
+        (
+            422,
+            {"message": {"detail": [{**LOC, "loc": ["body", "response_format", "json_schema"]}]}},
+            "json_object",
+        ),
+        (422, {"detail": [{**LOC, "loc": ["body", "response_format", "type"]}]}, "json_object"),
+        (422, {"detail": [{**LOC, "loc": ["body", "max_completion_tokens"]}]}, "json_schema"),
+    ],
+)
+def test_the_details_of_a_refusal_say_what_is_left_out(status: int, body: dict[str, Any], rung: str):
+    with FakeOpenAi(Step(status=status, body=json.dumps(body).encode()), Step(text="{}")) as server:
+        assert OpenAiModel("small", base_url=server.base_url).complete(make_request()).rung == rung
+    assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (400, "System role not supported"),
+        (500, "Jinja Exception: System role not supported"),
+        (400, "Developer instruction is not enabled for models/gemma-3"),
+        (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+    ],
+)
+def test_a_model_without_system_messages_finds_the_instructions_in_the_users_first(status: int, words: str):
+    with FakeOpenAi(refusal(status, words), Step(text="{}")) as server:
+        model = OpenAiModel("small", base_url=server.base_url)
+        assert model.complete(make_request()).text == "{}"
+        model.complete(make_request())
+    first, second, third = (request["messages"] for request in server.requests)
+    assert [message["role"] for message in first] == ["system", *(message["role"] for message in second)]
+    assert second[0]["content"] == f"{first[0]['content']}\n\n{first[1]['content']}"
+    assert third == second
+
+
 def test_a_refusal_that_names_nothing_is_a_failure_and_not_sent_again(serve: Serve):
     server, model = serve(refusal(400, "Bad request."))
     with pytest.raises(ModelFailure, match="answered with HTTP 400: Bad request") as caught:

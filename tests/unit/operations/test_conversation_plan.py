@@ -36,7 +36,15 @@ def test_the_example_of_the_specification_is_planned() -> None:
     assert plan["agent_calls_at_most"] == 14
     assert plan["model_calls"] == {"judge": 2, "simulate_at_most": 12}
     # For one loop gpt-4o reads 1,750 tokens as judge and 6 x 1,225 as user, and writes 300 and 6 x 60.
-    assert plan["estimated_cost_usd_at_most"] == pytest.approx(2 * (9100 * 2.5e-6 + 660 * 1e-5), abs=1e-4)
+    judges, users = 2 * (1750 * 2.5e-6 + 300 * 1e-5), 2 * (6 * 1225 * 2.5e-6 + 360 * 1e-5)
+    assert plan["estimated_costs_usd_at_most"] == {
+        "agent": None,
+        "judges": pytest.approx(judges, abs=1e-4),
+        "simulated_users": pytest.approx(users, abs=1e-4),
+    }
+    assert plan_text(plan)[-1].startswith(
+        "Cost: at most about 0.01 USD for the judge and 0.04 USD for the user; "
+    )
 
 
 def test_the_judge_is_the_operators_the_suites_or_the_providers(tmp_path: Path) -> None:
@@ -47,10 +55,12 @@ def test_the_judge_is_the_operators_the_suites_or_the_providers(tmp_path: Path) 
     assert plan_suite(EXAMPLE, provider="anthropic")["model"].startswith("claude")
 
 
-def test_a_model_without_a_known_price_has_no_cost() -> None:
+def test_a_model_without_a_price_has_no_cost_until_it_is_stated() -> None:
     plan = plan_suite(EXAMPLE, llm_model="house-model-1")
-    assert plan["estimated_cost_usd_at_most"] is None
-    assert plan_text(plan)[-1] == "Cost of the model: unknown, the price of this model is not known"
+    assert set(plan["estimated_costs_usd_at_most"].values()) == {None}
+    assert "no price for this model: state it with --set prices=MODEL=INPUT/OUTPUT" in plan_text(plan)[-1]
+    priced = plan_suite(EXAMPLE, llm_model="house-model-1", prices=["house=100/0"])
+    assert priced["estimated_costs_usd_at_most"]["judges"] == pytest.approx(0.175)
 
 
 def test_filters_leave_tests_out() -> None:

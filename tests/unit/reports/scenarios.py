@@ -261,7 +261,7 @@ def rule(name: str, threshold: float, value: float | None, passed: bool, **more:
 
 def report(*suites: SuiteReport, **more: Any) -> EvaluationReport:
     told: dict[str, Any] = {
-        "title": "Agent evaluation",
+        "title": "agent-eval",
         "run_url": f"{RUN}/812",
         "full_report": "job summary",
         "head_sha": HEAD,

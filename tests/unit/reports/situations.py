@@ -177,9 +177,9 @@ def unsettled(sentence: str, **more: Any) -> GateDecision:
 
 def broke(*case_ids: str) -> str:
     """What the gate says of cases that broke."""
-    counts = [f"`{case_id}` passed 0 of 8 times here and 8 of 8 on main" for case_id in case_ids[:3]]
-    number = f"{len(case_ids)} case{'s' if len(case_ids) > 1 else ''}"
-    return f"{number} broke: {', '.join(counts)}{', …' if len(case_ids) > 3 else ''}."
+    names = ", ".join(f"`{case_id}`" for case_id in case_ids[:3]) + (", …" if len(case_ids) > 3 else "")
+    number, each = f"{len(case_ids)} case{'s' if len(case_ids) > 1 else ''}", " each" * (len(case_ids) > 1)
+    return f"{number} broke: {names}{each} passed 0 of 8 times here and 8 of 8 on main."
 
 
 CANNOT_SEE = (

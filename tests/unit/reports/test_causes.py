@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts import CaseRegression, JudgeChange, Outcome
-from agent_eval.reports.causes import causes_of, in_words, reasons_of
+from agent_eval.reports.causes import causes_of, in_words
 from tests.unit.reports import scenarios
 
 
@@ -34,9 +34,9 @@ def said(*rows: CaseRegression) -> str:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("the final output does not match 'A-[0-9]+' (event 2)", "the answer no longer matches a pattern"),
-        ("the final output is not JSON: line 1 (event 2)", "the answer is no longer JSON"),
-        ("the final output breaks its schema at $.price: …", "the answer no longer keeps its schema"),
+        ("the final output does not match 'A-[0-9]+' (event 2)", "the answer does not match a pattern"),
+        ("the final output is not JSON: line 1 (event 2)", "the answer is not JSON"),
+        ("the final output breaks its schema at $.price: …", "the answer breaks its schema"),
         ("the final output is 'a' instead of 'b' (event 2)", "the answer is wrong"),
         ("forbidden tool escalate used (event 5)", "`escalate` was called"),
         ("forbidden tools a, b used (events 5 and 6)", "`a, b` were called"),
@@ -48,6 +48,7 @@ def said(*rows: CaseRegression) -> str:
         ),
         ("refund was called with arguments against their schema at $.a", "`refund` was called with wrong"),
         ("search was called 5 times, expected at most 2", "`search` was not called as often as it should be"),
+        ("cost_usd 0.0028 exceeds 0.0025 (all from usage)", "it cost more than `0.0025` USD"),
         ("the answer is rude in sentence 3", "`tone`: `the answer is rude in sentence 3`"),
         ("", "`tone` objects"),
     ],
@@ -65,7 +66,7 @@ def test_a_judges_own_sentence_keeps_its_particulars() -> None:
     same = [case("a", tone="the answer is rude"), case("b", tone="the answer is rude")]
     assert said(*same) == "Why: `tone`: `the answer is rude`."
     mixed = said(*several, case("c", tone="the answer is rude"))
-    assert mixed == f"Why: `param_equals`: such as `{wrong}` (2), `tone`: `the answer is rude` (1)."
+    assert mixed == f"Why: `param_equals`: such as `{wrong}` (2); `tone`: `the answer is rude` (1)."
 
 
 def test_a_judges_own_sentence_is_one_line() -> None:
@@ -75,7 +76,7 @@ def test_a_judges_own_sentence_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("failure", "words"),
     [
-        ("agent_error", "the agent crashed"),
+        ("agent_error", "the agent crashed: `why`"),
         ("timeout", "the agent ran out of time"),
         ("missing_output", "the answer is missing"),
         ("infrastructure", "a service or the machine failed"),
@@ -91,7 +92,7 @@ def test_a_case_that_could_not_be_judged_says_what_failed(failure: str, words: s
 def test_a_crash_explains_what_every_other_judge_says() -> None:
     row = case("a", regex="the final output does not match 'x'", policy="required tool a never called")
     row.judges.append(changed("execution", "the agent exited", "agent_error", "error"))
-    assert [reason.words(str) for reason in reasons_of(row)] == ["the agent crashed"]
+    assert said(row) == "Why: the agent crashed: `exited`."
 
 
 def test_a_cause_that_several_judges_report_is_told_once() -> None:
@@ -105,7 +106,7 @@ def test_a_cause_that_several_judges_report_is_told_once() -> None:
         for number in range(3)
     ]
     assert said(*rows) == "Why: `escalate` was called."
-    assert [cause.count for cause in causes_of(rows)] == [3]
+    assert [len(cause.cases) for cause in causes_of(rows)] == [3]
 
 
 def test_causes_are_the_fewest_that_explain_every_case_the_most_frequent_first() -> None:
@@ -115,7 +116,7 @@ def test_causes_are_the_fewest_that_explain_every_case_the_most_frequent_first()
     ]
     rows += [case(f"tool-{number}", policy="forbidden tool pay used") for number in range(3)]
     causes = causes_of(rows)
-    assert said(*rows) == "Why: the answer is no longer JSON (4), `pay` was called (3)."
+    assert said(*rows) == "Why: the answer is not JSON (4); `pay` was called (3)."
     assert sum(len(cause.cases) for cause in causes) == len(rows)
 
 
@@ -129,7 +130,7 @@ def test_single_cases_need_no_numbers_and_many_causes_are_counted() -> None:
     rows = [case(f"case-{number}", tone=f"reason {word}") for number, word in enumerate(("a", "b", "c"))]
     assert said(*rows) == "Why: `tone`: `reason a`; `tone`: `reason b`; `tone`: `reason c`."
     rows.append(case("more", tone="reason d"))
-    assert said(*rows).endswith("(1); 1 other cause.")
+    assert said(*rows).endswith("(1); 1 other cause (1).")
 
 
 def test_a_case_without_a_judge_that_objects_tells_its_result() -> None:
@@ -144,4 +145,4 @@ def test_very_many_causes_are_found_quickly() -> None:
     ]
     rows = [case(f"case-{word}", tone=f"reason {word}", other="the same") for word in words]
     rows += [case(f"only-{word}", tone=f"reason {word}") for word in words]
-    assert [cause.count for cause in causes_of(rows)] == [len(words), *[2] * len(words)]
+    assert sum(len(cause.cases) for cause in causes_of(rows)) == 2 * len(words)

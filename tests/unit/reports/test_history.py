@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from agent_eval.history.board import Board, board
 from agent_eval.operations.history import history_json
 from agent_eval.reports.history import Series, cell, costs, latencies, placed, rate_words, trend_words
 from agent_eval.reports.html.history import history_view
-from agent_eval.reports.model import SuiteHistory
+from agent_eval.reports.html.page import HtmlReport, render_html
+from agent_eval.reports.model import EvaluationReport, SuiteHistory
 from agent_eval.reports.terminal_history import history_text
 from tests.unit.history.made import made_case, made_run
+from tests.unit.reports import scenarios
+from tests.unit.reports.html.pages import parsed
 
 HOSTILE = "\x1b[2Jrefund\n</svg><script>alert(1)</script>"
 
@@ -115,10 +120,27 @@ def test_trend_and_json_are_of_the_newest_key_where_keys_alternate() -> None:
 def test_the_page_marks_runs_of_another_key_and_draws_a_line_for_each() -> None:
     runs = alternating(10)
     view = history_view(SuiteHistory(own=runs[0], earlier=runs[1:]))
-    assert (view.other_keys, [run.counts for run in view.runs]) == (5, [False, True] * 5)
+    assert (view.other_keys, [counts for _, counts in view.runs]) == (5, [False, True] * 5)
     chart = view.charts[0]
     assert [point.css_class for point in chart.points] == [*["other", ""] * 4, "other", "own"]
     assert [len(line.split()) for line in chart.lines] == [5, 5]
+
+
+def test_points_have_dates_and_commits_and_lead_to_their_runs() -> None:
+    address = "https://ci.example.org/runs/{}"
+    runs = [
+        made_run(number, {"a": (1, 1)}, git_commit=f"{number:x}" * 40, run_url=address.format(number))
+        for number in range(9)
+    ]
+    runs[3] = made_run(3, {"a": (1, 1)}, run_url="javascript:alert(1)")
+    history = SuiteHistory(own=runs[8], earlier=runs[7::-1])
+    suite = replace(scenarios.regressed_suite(), history=history)
+    page = render_html(HtmlReport(report=EvaluationReport(title="t", suites=[suite])))
+    chart = parsed(page).all("svg")[0]
+    led = [address.format(number) for number in range(9) if number != 3]
+    assert [link.attributes["href"] for link in chart.all("a")] == led
+    labels = [text.words for text in chart.all("text", class_="of")]
+    assert labels[-4:] == ["2026-11-07", "6666666", "2026-11-09", "8888888"]
 
 
 def test_colour_adds_no_word() -> None:

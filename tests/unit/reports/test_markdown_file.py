@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.contracts import Compatibility, CompatibilityCheck
-from agent_eval.reports.markdown_file import render_markdown
+from agent_eval.reports.comment import render_markdown
 from tests.unit.reports import scenarios, situations
 
 REPLAY = {
@@ -36,10 +36,8 @@ def test_without_a_decision_none_is_claimed():
 
 
 def test_it_says_which_runs_were_compared():
-    assert (
-        "Run `run-candidate` (commit `9be1f04`) compared with `run-baseline` (commit `3f9a1c2`)."
-        in rendered()
-    )
+    assert "· `9be1f04` vs `3f9a1c2`\n" in rendered()
+    assert "- Run: `run-candidate` (main: `run-baseline`)" in rendered()
 
 
 def test_a_replay_is_told_in_words():
@@ -75,12 +73,12 @@ def test_runs_that_evaluated_different_things_are_called_out():
     compatibility = Compatibility(passed=False, checks=[broken], failures=[broken])
     comparison = suite.comparison.model_copy(update={"compatibility": compatibility})
     text = rendered(comparison=comparison)
-    assert "⚠️ **The runs did not evaluate the same thing:**\n\n- The datasets differ: a and b." in text
+    assert "⚠️ The datasets differ: a and b." in text
 
 
 def test_a_passing_report_is_calm():
     text = rendered(scenarios.unchanged)
-    assert text.startswith("## ✅ Every threshold holds.\n\nRelease Eval Report\n\npass rate 94.0")
+    assert text.startswith("## ✅ 188 of 200 cases pass, none got worse · Release Eval Report\n")
     assert "[!" not in text
 
 

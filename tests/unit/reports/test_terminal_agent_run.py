@@ -6,6 +6,7 @@ import pytest
 
 from agent_eval.contracts import RunSummary, Tally
 from agent_eval.engine.progress import RunProgress
+from agent_eval.engine.usage import Costs
 from agent_eval.reports.terminal import agent_run_text
 from tests.unit.reports import scenarios
 
@@ -21,11 +22,11 @@ def summary(**failures: int) -> RunSummary:
         (RunProgress(4, done=4, unknown_cost=4), ""),
         (RunProgress(4, done=4, retries=1), "1 request was sent again."),
         (
-            RunProgress(4, done=4, resumed=3, retries=2, cost_usd=1.5, unknown_cost=1),
+            RunProgress(4, done=4, resumed=3, retries=2, costs=Costs(1.5), unknown_cost=1),
             "3 trials were done before. 2 requests were sent again. Spent: $1.5000, and what\n"
-            "  1 trial cost is not known.",
+            "  1 trial cost is not known in full.",
         ),
-        (RunProgress(4, done=4, resumed=1, cost_usd=0.25), "1 trial was done before. Spent: $0.2500."),
+        (RunProgress(4, done=4, resumed=1, costs=Costs(0.25)), "1 trial was done before. Spent: $0.2500."),
     ],
 )
 def test_what_it_took_stands_before_the_evidence(progress: RunProgress, said: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from agent_eval.engine.progress import Counter, RunProgress
+from agent_eval.engine.usage import NO_COSTS, Costs
 from agent_eval.reports.terminal import progress_bar, progress_text
 
 
 def test_a_line_says_what_a_person_waits_for() -> None:
     progress = RunProgress(
-        1000, done=250, passed=200, errors=10, retries=3, cost_usd=1.5, unknown_cost=2, seconds=50
+        1000, done=250, passed=200, errors=10, retries=3, costs=Costs(1.5), unknown_cost=2, seconds=50
     )
     assert progress_text(progress) == (
         "250 of 1,000 trials (25 %), 200 passed, 40 failed, 10 errors, 3 retries, $1.5000 and more, "
@@ -27,10 +28,10 @@ def test_the_rest_is_estimated_by_what_this_start_did(seconds: float, said: str)
 
 def test_the_estimate_never_climbs_while_a_trial_goes_on() -> None:
     counter = Counter(4)
-    counter.add("passed", None, 0)
+    counter.add("passed", NO_COSTS, 0)
     looks = [counter.progress(seconds=seconds).seconds_left for seconds in (10, 15, 30, 60)]
     assert looks == [30, 25, 10, 0]
-    counter.add("passed", None, 0)
+    counter.add("passed", NO_COSTS, 0)
     assert counter.progress(seconds=60).seconds_left == 60
 
 
@@ -47,7 +48,14 @@ def test_the_bar_fills_and_fits() -> None:
 
 
 LARGE = RunProgress(
-    100_000, done=12_345, passed=11_000, errors=345, retries=12, cost_usd=12.3456, unknown_cost=1, seconds=900
+    100_000,
+    done=12_345,
+    passed=11_000,
+    errors=345,
+    retries=12,
+    costs=Costs(12.3456),
+    unknown_cost=1,
+    seconds=900,
 )
 
 
@@ -56,7 +64,7 @@ LARGE = RunProgress(
 )
 def test_bar__says_everything_in_a_terminal_of_usual_width(columns: int) -> None:
     progress = RunProgress(
-        40, done=15, passed=12, errors=1, cost_usd=0.18, unknown_cost=1, seconds=7, in_flight=8
+        40, done=15, passed=12, errors=1, costs=Costs(0.18), unknown_cost=1, seconds=7, in_flight=8
     )
     bar = progress_bar(progress, columns)
     assert len(bar) < columns

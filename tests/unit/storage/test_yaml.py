@@ -15,6 +15,11 @@ from agent_eval.errors import InvalidInput
 from agent_eval.storage.json import Limits
 from agent_eval.storage.yaml import parse_yaml, read_yaml
 
+LAUGHS = b"a: &a [1]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (name, name, b", ".join([b"*%c" % (name - 1)] * 9)) for name in b"bcdefgh"
+)
+"""Less than a kilobyte that says four million values and more."""
+
 
 @pytest.mark.parametrize(
     ("text", "value"),
@@ -31,6 +36,8 @@ from agent_eval.storage.yaml import parse_yaml, read_yaml
         ("'<<': kept", {"<<": "kept"}),
         ("!!map {a: !!seq [1]}", {"a": [1]}),
         ("---\na: 1\n...\n", {"a": 1}),
+        ("a: &x {k: [1]}\nb: *x\nc: &x 2\nd: *x", {"a": {"k": [1]}, "b": {"k": [1]}, "c": 2, "d": 2}),
+        ("&n name: *n", {"name": "name"}),
         ("[18446744073709551615, -9223372036854775808]", [2**64 - 1, -(2**63)]),
         ('"\\ud83d\\ude00 ü"', None),
     ],
@@ -46,8 +53,11 @@ def test_plain_values(text: str, value: Any) -> None:
     [
         (b"", "x.yaml: empty"),
         (b"# only a comment\n", "x.yaml: empty"),
-        (b"a: &x 1\nb: *x", "line 1, column 4: anchors are not supported"),
-        (b"a: *x", "line 1, column 4: aliases are not supported"),
+        (b"a: *x", "line 1, column 4: no anchor 'x' before it"),
+        (b"a: &x [*x]", "line 1, column 8: no anchor 'x' before it"),
+        (LAUGHS, "line 7, column 36: aliases repeat more than is read"),
+        (b"a: &x " + b"x" * 10_000_000 + b"\nb: [*x, *x]", "aliases repeat more than is read"),
+        (b"a: &x " + b"[" * 60 + b"]" * 60 + b"\nb: [[[[*x]]]]", "nested deeper than 64 levels"),
         (b"a: 1\nb: 2\na: 3", "line 3, column 1: duplicate key 'a'"),
         (b"{1: a, '1': b}", "duplicate key '1'"),
         (b"<<: {a: 1}", "line 1, column 1: merge keys are not supported"),

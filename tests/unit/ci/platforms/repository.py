@@ -25,13 +25,14 @@ class Repository:
         self.git("init", "--quiet", "--initial-branch=main")
         self.server = top.with_name(f"{top.name}.git")
         self.git("init", "--quiet", "--bare", "--initial-branch=main", str(self.server))
+        (top / ".git" / "info" / "exclude").write_text("/agent-eval-out/\n")
         (top / "README").write_text("shop\n")
         self.commit()
         self.push("main")
 
     def commit(self) -> str:
         """Commit everything but what an evaluation writes; the commit's name."""
-        self.git("add", "--all", "--", ":!agent-eval-out")
+        self.git("add", "--all")
         self.git("commit", "--quiet", "--allow-empty", "--message=change")
         return self.git("rev-parse", "HEAD")
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
 
+from agent_eval.judges.builtin.final_output import last_number
 from tests.unit.judges.traces import Events, Row, asks, judge, says, uses
 
 WRONG, NOTHING, REFUSED = "failed contract_violation", "error missing_output", "refused expected_output"
@@ -54,7 +56,35 @@ NUMBERS: list[tuple[Any, Any, float, bool]] = [
     (9007199254740993, "9007199254740993", 0, True),
     ("1e999999999", 1, 0, False),
     ([1, 2], 2, 0, True),
+    # Beside Chinese, Japanese and Korean characters, and signs of currencies.
+    ("总价是42元", 42, 0, True),
+    ("合計は1,200円です。", 1200, 0, True),
+    ("총액은 42원입니다", 42, 0, True),
+    ("价格：４２．５元", 42.5, 0, True),
+    ("3月5日", 5, 0, True),
+    ("大约42万元", 42, 0, False),
+    ("42만원", 42, 0, False),
+    ("温度-7度", -7, 0, True),
+    *((f"It costs {sign}42.", 42, 0, True) for sign in "$¢£¤¥฿₩₪₫€₱₴₹₺₽₿＄￥￦"),
+    ("₹ 1,234.50", 1234.5, 0, True),
+    ("The balance is -$42.00", 42, 0, False),
+    ("The balance is -$42.00", -42, 0, True),
+    ("\N{MINUS SIGN}US$ 42", -42, 0, True),
+    ("残高は-¥42です", -42, 0, True),
+    ("$-42", -42, 0, True),
+    ("- $42", 42, 0, True),
+    ("$10-$20", 20, 0, True),
 ]
+
+
+def test_every_sign_of_a_currency_is_none_of_a_number() -> None:
+    signs = [chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) == "Sc"]
+    assert len(signs) > 50
+    for sign in signs:
+        number = last_number(f"{sign}42")
+        assert number is not None
+        assert number.value == 42, sign
+
 
 IN_VALUES: list[tuple[Any, Any, str]] = [
     ('{"b": 2, "a": 1.0}', {"a": 1, "b": 2}, "passed"),
@@ -86,6 +116,37 @@ ROWS = [
         final("Rome", "Paris", f'{WRONG}: the final output is "Rome" instead of "Paris" (event 1)', **stated)
         for stated in ({"mode": "exact"}, {"config": {"mode": "exact"}})
     ),
+    *(
+        final(output, wanted, WRONG, has=f", which differs only in {words} (event 1)")
+        for output, wanted, words in (
+            ("caf\u00e9", "cafe\u0301", "the normal form of Unicode"),
+            ("He said \u201chi\u201d.", 'He said "hi".', "quotes"),
+            ("1\u00a0000  EUR", "1 000 EUR", "spaces"),
+            ("\u2018a\u2019\u202fb", "'a' b", "quotes and spaces"),
+        )
+    ),
+    *(
+        final(f"So: {output}!", wanted, WRONG, mode="contains", has=f"; it does but for {words} (event 1)")
+        for output, wanted, words in (
+            ("caf\u00e9", "cafe\u0301", "the normal form of Unicode"),
+            ("I can\u2019t,\nI said", "can't, I", "quotes and spaces"),
+        )
+    ),
+    final('{"a": "it\u2019s"}', {"a": "it's"}, WRONG, has="which differs only in quotes"),
+    final(
+        "\u201chi\u201d",
+        '"ho"',
+        f'{WRONG}: the final output is "“hi”" instead of "\\"ho\\"" (event 1)',
+        mode="exact",
+    ),
+    final(
+        "```\n[1]\n```",
+        [1],
+        "passed: the final output is as expected, read from its code fence",
+        code_fence=True,
+    ),
+    final("```\n[1]\n```", [1], "failed parse_error", has="which metadata.final_output.code_fence reads"),
+    final("[1]", [1], "passed: the final output is as expected", code_fence=True),
     final("paris", "Paris", WRONG),
     final("paris", "Paris", "passed", ignore_case=True),
     final("paris", "Paris", "passed", config={"ignore_case": True}),

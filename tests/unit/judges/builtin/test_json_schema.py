@@ -20,6 +20,7 @@ ORDER = {
     "additionalProperties": False,
 }
 BROKEN, NO_OUTPUT, UNUSABLE = "failed contract_violation", "error missing_output", "error judge_error"
+FENCE, FENCED = '```json\n{"id": "o-1", "items": []}\n```', {"final_output": {"code_fence": True}}
 TOTAL, SUBMIT = {"required": ["total"]}, calls("submit", {"total": 7})
 DOUBLED = {f"s{n}": {"allOf": [{"$ref": f"#/$defs/s{n + 1}"}] * 2} for n in range(40)}
 TO_EACH_OTHER = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
@@ -42,6 +43,40 @@ ROWS = [
     ),
     Row("no output, where null is allowed", uses("t"), json_schema=True, gives=NO_OUTPUT),
     held("the schema false allows nothing", "1", False, BROKEN),
+    *(
+        held(f"the definition of {under}", output, schema, gives, has=f"{words}{under}" if words else "")
+        for under, schema in (
+            ("parameters", {"name": "lookup", "description": "Look up.", "parameters": ORDER}),
+            ("function/parameters", {"type": "function", "function": {"name": "a", "parameters": ORDER}}),
+            ("schema", {"name": "answer", "strict": True, "schema": ORDER}),
+            ("json_schema/schema", {"type": "json_schema", "json_schema": {"name": "a", "schema": ORDER}}),
+        )
+        for output, gives, words in (
+            ({"id": "o-1", "items": []}, "passed", "satisfies its schema, which is what stands under "),
+            ({"id": "1"}, BROKEN, ""),
+        )
+    ),
+    *(
+        held(
+            f"a fence is read where the case says so: {text!r:.30}",
+            text,
+            ORDER,
+            gives,
+            has=has,
+            metadata=FENCED,
+        )
+        for text, gives, has in (
+            (FENCE, "passed", "the final output, read from its code fence, satisfies its schema"),
+            (f"Here it is:\n{FENCE}\nAnything else?", "passed", "read from its code fence"),
+            ('{"id": "o-1", "items": []}', "passed", "the final output satisfies its schema"),
+            (FENCE.replace("o-1", "1"), BROKEN, "read from its code fence"),
+            (FENCE + FENCE, "failed parse_error", "not JSON"),
+            ("```\n{\n```", "failed parse_error", "not JSON"),
+        )
+    ),
+    held(
+        "a fence without the option", FENCE, ORDER, "failed parse_error", has="final_output.code_fence reads"
+    ),
     held("a format is an annotation", '"no address"', {"type": "string", "format": "email"}, "passed"),
     *(
         held(f"{price} is a multiple of a cent", str(price), {"multipleOf": 0.01}, "passed")
@@ -69,9 +104,10 @@ ROWS = [
         for schema, words in (
             ({"type": "whole number"}, "at /type"),
             ({"title": "Price", "format": "email"}, "it has no keyword of JSON Schema, and checks nothing"),
-            ({"name": "lookup", "parameters": ORDER}, "checks nothing"),
-            ({"function": {"name": "lookup", "parameters": ORDER}}, "checks nothing"),
-            ({"name": "answer", "strict": True, "schema": ORDER}, "checks nothing"),
+            ({"name": "a", "parameters": ORDER, "schema": ORDER}, "checks nothing"),
+            ({"name": "a", "parameters": ORDER, "tools": []}, "Write what stands under parameters"),
+            ({"name": "a", "parameters": {"title": "t"}}, "checks nothing"),
+            ({"schema": {"type": "object", "requird": ["id"]}}, "at /schema"),
             ({"type": "object", "requird": ["id"]}, "requird"),
             ({"properties": {"a": {"minimun": 0, "type": "number"}}}, "at /properties/a"),
             ({"properties": {"a": {"minimum": "0"}}}, "at /properties/a/minimum"),

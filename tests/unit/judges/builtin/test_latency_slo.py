@@ -35,6 +35,15 @@ TEN_SECONDS = [
     answers("search", **at(2)),
     says(**at(12)),
 ]
+THINKING = [
+    [asks("?", **at(0)), calls("search", **call, **at(10)), answers("search", **result, **at(10.001))]
+    for call, result in (
+        ({}, {"latency_ms": 1}),
+        ({"latency_ms": 1}, {"latency_ms": 1}),
+        ({"latency_ms": 1}, {}),
+    )
+]
+WHOLE = [says(latency_ms=10_001, **at(10.001))]
 TURNS = [asks("?"), says("Hm.", latency_ms=7), calls("search"), answers("search", latency_ms=2)]
 
 ROWS = [
@@ -112,10 +121,10 @@ ROWS = [
             f"one latency hides no {key}",
             *TEN_SECONDS,
             config=limit(key, 5000),
-            gives=f"{EXCEEDED}: {words} exceeds 5000 ms",
+            gives=f"{EXCEEDED}: {words} by time stamps exceeds 5000 ms",
         )
         for key, words in (
-            ("total", "total 10005 ms"),
+            ("total", "total 12000 ms"),
             ("event", "slowest event 10000 ms"),
             ("p95", "p95 10000 ms"),
         )
@@ -138,6 +147,45 @@ ROWS = [
         says(),
         config=limit("event", 4),
         gives=EXCEEDED,
+    ),
+    *(
+        Row(
+            f"thinking before a call {number}, {key}",
+            *events,
+            says(latency_ms=1, **at(10.002)),
+            config=limit(key, 5000),
+            gives=f"{EXCEEDED}: {words} ms by time stamps exceeds 5000 ms",
+            evidence={
+                "limits": [{"name": name, "limit_ms": 5000, "value_ms": value, "source": "time stamps"}]
+            },
+        )
+        for number, events in enumerate(THINKING)
+        for key, words, name, value in (
+            ("total", "total 10002", "total", 10_002),
+            ("event", "slowest event 10000", "slowest event", 10_000),
+        )
+    ),
+    Row(
+        "an answer whose latency covers its calls",
+        *THINKING[0],
+        *WHOLE,
+        config=limit("total", 10_005),
+        gives="passed: total 10002 ms of 10005 ms",
+    ),
+    Row(
+        "a call that states more than its result",
+        *(asks("?"), calls("search", latency_ms=900), answers("search", latency_ms=90)),
+        config=SEARCH,
+        gives=f"{EXCEEDED}: search 900 ms exceeds 100 ms",
+    ),
+    Row(
+        "no thinking known",
+        asks("?"),
+        UNTIMED[:1],
+        answers("search", latency_ms=1),
+        says(latency_ms=1),
+        config=limit("total", 10),
+        gives=UNKNOWN,
     ),
     Row("one latency of a turn and of a call", *TURNS, config=limit("total", 9), gives="passed"),
     Row("decimals", *slow(0.1, 0.1, 0.1), config=limit("total", 0.3), gives="passed"),

@@ -38,6 +38,20 @@ ROWS = [
         policy={"required_tools": ["search"], "forbidden_tools": ["Search", "search "]},
         gives="passed",
     ),
+    *(
+        Row(
+            f"a tool whose name ends as a forbidden one is warned of: {name}",
+            uses(name),
+            policy=FORBIDDEN,
+            gives=f"passed: 1 tool rule kept; tool {name} called, whose name ends as that of a forbidden one",
+            evidence={"nearly_forbidden": [name]},
+        )
+        for name in ("mcp__shell__rm", "shell.rm", "shell/rm", "shell:rm")
+    ),
+    *(
+        Row(f"{name} is another tool", uses(name), policy=FORBIDDEN, gives="passed: 1 tool rule kept")
+        for name in ("confirm", "dry_rm")
+    ),
     Row(
         "both kinds stand in one sentence",
         uses("rm"),

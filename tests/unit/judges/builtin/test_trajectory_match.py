@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent_eval.errors import InvalidInput
-from agent_eval.judges.builtin.trajectory_match import pair_in_any_order, pair_in_order, pair_in_place
+from agent_eval.judges.builtin.trajectory_match import pair_in_order, pair_in_place
+from agent_eval.judges.matching.values import pair_in_any_order
 from tests.unit.judges.traces import Row, answers, asks, calls, findings, judge, says, uses
 
 BROKEN, UNKNOWN, NOTHING = "failed contract_violation", "inconclusive", "error missing_output"
@@ -49,7 +50,43 @@ OTHER = (
 )
 MAY_BE = "pay may have been called as it must not be (event 0), with arguments that are not JSON"
 
+TAGS, LISTED = uses("a", {"tags": ["x", "y", 1.0], "by": [1, 2]}), {"tags": [1, "y", "x"], "by": [1, 2]}
+NEST = uses("a", {"items": [{"id": 1, "tags": ["p", "q"]}, {"id": 2, "tags": []}]})
+NESTED = {"items": [{"id": 2, "tags": []}, {"id": 1, "tags": ["q", "p"]}]}
+
 ROWS = [
+    *(
+        row(
+            f"lists in any order: {unordered}",
+            *events,
+            calls=[tool("a", arguments=wanted)],
+            gives=gives,
+            has=has,
+            **unordered,
+        )
+        for events, wanted, unordered, gives, has in (
+            ([TAGS], LISTED, {}, BROKEN, ""),
+            ([TAGS], LISTED, {"unordered": ["tags"]}, "passed", ""),
+            ([TAGS], {**LISTED, "by": [2, 1]}, {"unordered": ["tags"]}, BROKEN, "by.0 is 1 instead of 2"),
+            (
+                [TAGS],
+                {**LISTED, "tags": ["x", "x", "y"]},
+                {"unordered": ["tags"]},
+                BROKEN,
+                'tags has no item "x", in any order',
+            ),
+            ([NEST], NESTED, {"unordered": ["items"]}, BROKEN, "items has no item"),
+            ([NEST], NESTED, {"unordered": ["items", "items.*.tags"]}, "passed", ""),
+        )
+    ),
+    row("of a call alone", TAGS, calls=[tool("a", arguments=LISTED, unordered=["*"])], gives="passed"),
+    row(
+        "too many to compare so",
+        uses("a", {"n": [*range(201)]}),
+        calls=[tool("a", arguments={"n": [*range(201)]}, unordered=["n"])],
+        gives=BROKEN,
+        has="more than the 200",
+    ),
     row("nothing is expected", A, gives="skipped"),
     row("a mode alone expects nothing", A, mode="exact", gives="skipped"),
     *(

@@ -93,11 +93,6 @@ def test_what_a_platform_itself_warns_of_is_redacted(tmp_path: Path, printed: io
     assert "ghs_" not in printed.getvalue()
 
 
-def test_without_a_store_the_comment_is_printed(local: LocalDirectory, printed: io.StringIO) -> None:
-    assert local.publish(lambda marker: f"{marker}\nbody").action == "none"
-    assert "<!-- agent-eval id=default run=0 attempt=0 -->\nbody" in printed.getvalue()
-
-
 def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
     repository: Repository, local: LocalDirectory, printed: io.StringIO
 ) -> None:
@@ -114,7 +109,7 @@ def test_without_a_store_there_are_no_earlier_runs_and_nothing_is_written(
 def test_the_comment_is_a_file_beside_the_report(shop: Shop, *, stores: bool) -> None:
     place = str(shop.store) if stores else ""
     shop.evaluate(baseline_store=place)
-    assert shop.comment.read_text().startswith("<!-- agent-eval id=default ")
+    assert shop.comment.read_text().startswith("<!-- agent-eval id=suite-json-8cad5705 ")
     assert ("The comment, as it would be posted" in shop.log) is not stores
     shop.evaluate(baseline_store=place, bad=(1,), min_pass_rate="1")
     assert "❌" in shop.comment.read_text()
@@ -145,6 +140,12 @@ def test_a_run_on_a_branch_is_compared_with_the_run_at_its_base(shop: Shop) -> N
     outputs = shop.outputs(3)
     assert (outputs["baseline-run-id"], outputs["baseline-sha"]) == ("1", base)
     assert outputs["regressed-cases"] == "1"
+
+
+def test_an_origin_that_nothing_was_pushed_to_is_not_asked(shop: Shop) -> None:
+    shop.repository.git("remote", "add", "origin", str(shop.store / "nowhere.git"))
+    assert shop.evaluate() is ExitCode.OK
+    assert shop.outputs(1)["outcome"] == "no-baseline"
 
 
 def test_a_named_run_is_the_baseline_and_another_name_is_an_error(shop: Shop) -> None:

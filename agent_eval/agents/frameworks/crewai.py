@@ -1,0 +1,152 @@
+"""CrewAI: a crew, or an agent alone; a copy of it for each trial.
+
+The events of the process record, also of agents that tools or others run: their handlers run one after the
+other, each in the context of what it tells of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from crewai.crew import Crew
+from crewai.events import (
+    LLMCallCompletedEvent,
+    LLMGuardrailCompletedEvent,
+    ToolUsageErrorEvent,
+    ToolUsageFinishedEvent,
+    ToolUsageStartedEvent,
+    crewai_event_bus,
+)
+from crewai.tools.base_tool import Tool
+from crewai.utilities.string_utils import sanitize_tool_name
+from typing_extensions import override
+
+from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, plain, read_json, tokens
+from agent_eval.contracts.event import AGENT, GUARDRAIL
+from agent_eval.errors import UsageError
+
+
+class CrewAIConversation(Conversation):
+    """A copy of the crew or agent. An agent alone is sent the messages before; a crew has no conversation."""
+
+    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
+        super().__init__(agent.copy(), tools)
+        self._messages: list[Any] = []
+        self._places = sorted(agent.fetch_inputs()) if isinstance(agent, Crew) else []
+        self._answered = set[str]()
+        """Tools that the case answers."""
+        if tools is not None:
+            for member in [*self.agent.agents, *self.agent.tasks] if self._places else [self.agent]:
+                member.tools = [self._answered_by_the_case(tool) for tool in member.tools or []]
+
+    @classmethod
+    @override
+    def unable(cls, agent: Any) -> Mapping[str, str]:
+        is_crew = isinstance(agent, Crew)
+        if is_crew and not agent.fetch_inputs():
+            raise UsageError(
+                "the crew has no place for a case's input",
+                remedy="Write {input} into the description of its first task; there goes what the user says.",
+            )
+        agents, unable = agent.agents if is_crew else [agent], {}
+        if any(getattr(each, "mcps", None) or getattr(each, "apps", None) for each in agents):
+            unable["answers"] = "answers of tools, which cannot take the place of MCP servers and apps"
+        if is_crew:
+            unable["turns"] = "turns, and a crew has no conversation; an agent alone has"
+        return unable
+
+    @override
+    async def say(self, message: Any) -> Any:
+        try:
+            if self._places:
+                if not isinstance(message, dict):
+                    if len(self._places) > 1:
+                        raise TypeError(f"the crew needs an object as input, with {', '.join(self._places)}")
+                    message = {self._places[0]: as_text(message)}
+                result = await self.agent.akickoff(inputs=message)
+            else:
+                self._messages += (
+                    message if isinstance(message, list) else [_message("user", as_text(message))]
+                )
+                result = await self.agent.kickoff_async(self._messages)
+                self._messages.append(_message("assistant", result.raw))
+        finally:
+            await asyncio.to_thread(crewai_event_bus.flush)
+        return result.pydantic or getattr(result, "json_dict", None) or result.raw
+
+    def _answered_by_the_case(self, tool: Any) -> Tool[Any, Any]:
+        name = sanitize_tool_name(tool.name)
+        self._answered.add(name)
+
+        def answer(**arguments: Any) -> Any:
+            assert self.tools is not None
+            answered = self.tools.answer(name, arguments)
+            crewai_event_bus.flush()  # the call is recorded now
+            call_id = self.trajectory.running(name, arguments) or name
+            self.trajectory.result(call_id, answered.output, answered.error, answered.source)
+            return answered.for_the_model
+
+        return Tool(name=tool.name, description=tool.description, args_schema=tool.args_schema, func=answer)
+
+    def record(self, event: Any) -> None:
+        """Record an event of this turn."""
+        if isinstance(event, LLMCallCompletedEvent):
+            self._record_answer(event)
+        elif isinstance(event, LLMGuardrailCompletedEvent):
+            if not event.success:
+                reason = event.guardrail_name or "guardrail"
+                self.trajectory.add(AGENT, GUARDRAIL, output=event.error, block_reason=reason)
+        else:
+            arguments = read_json(event.tool_args)
+            call_id = self.trajectory.running(event.tool_name, arguments)
+            if isinstance(event, ToolUsageStartedEvent):
+                if call_id is None:  # of a model that writes its calls as text
+                    call = Call(event.tool_name, arguments, event.event_id)
+                    self.trajectory.call(call, agent_name=event.agent_role)
+            elif isinstance(event, ToolUsageErrorEvent):
+                self.trajectory.result(call_id or event.event_id, error=event.error)
+            elif event.tool_name not in self._answered:
+                failure = event.failure and event.failure.message
+                self.trajectory.result(call_id or event.event_id, read_json(event.output), failure)
+
+    def _record_answer(self, event: LLMCallCompletedEvent) -> None:
+        usage, calls, text = event.usage or {}, [], event.response
+        if isinstance(event.response, list):
+            text = None
+            for each in map(plain, event.response):
+                function = each.get("function") or each
+                calls.append(Call(function["name"], read_json(function.get("arguments")), each["id"]))
+        self.trajectory.answered(
+            None if text is None else as_text(plain(text)),
+            calls,
+            agent_name=event.agent_role,
+            model=event.model,
+            stop_reason=event.finish_reason,
+            usage=tokens(
+                usage.get("prompt_tokens"),
+                usage.get("completion_tokens"),
+                usage.get("cached_prompt_tokens"),
+                usage.get("reasoning_tokens"),
+            ),
+        )
+
+
+def _message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+async def _record(_: Any, event: Any) -> None:
+    """Record an event in the turn that it is of. It waits for nothing, so that events stay in their order."""
+    conversation = in_progress()
+    if isinstance(conversation, CrewAIConversation):
+        conversation.record(event)
+
+
+for kind in (LLMCallCompletedEvent, LLMGuardrailCompletedEvent, ToolUsageStartedEvent):
+    crewai_event_bus.on(kind)(_record)
+for kind in (ToolUsageFinishedEvent, ToolUsageErrorEvent):
+    crewai_event_bus.on(kind)(_record)
+CONVERSATION = CrewAIConversation

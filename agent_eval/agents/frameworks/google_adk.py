@@ -1,0 +1,175 @@
+"""Google ADK: agents and apps. A plugin records; every run of the process gets it, so also what tools run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.apps.app import App
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import InMemoryRunner, Runner
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+from typing_extensions import override
+
+from agent_eval.agents.frameworks.conversation import CaseTools, Conversation, as_text, in_progress
+from agent_eval.agents.frameworks.trajectory import Call, Trajectory, plain, read_json, tokens
+from agent_eval.contracts.event import AGENT, HANDOFF
+
+_ANSWER_TOOL = "set_model_response"
+_OF_THE_FRAMEWORK = {_ANSWER_TOOL, "transfer_to_agent"}
+_STOPPED = {"MAX_TOKENS": "length", "MALFORMED_FUNCTION_CALL": "malformed_function_call"}
+
+
+class GoogleADKConversation(Conversation):
+    """A session, kept in memory."""
+
+    def __init__(self, agent: Any, tools: CaseTools | None) -> None:
+        super().__init__(agent, tools)
+        app = agent if isinstance(agent, App) else App(name="agent_eval", root_agent=agent)
+        self._runner = InMemoryRunner(app=app)
+        self._root, self._session_id = app.root_agent, ""
+
+    @classmethod
+    @override
+    def unable(cls, agent: Any) -> Mapping[str, str]:
+        members = list(_members(agent.root_agent if isinstance(agent, App) else agent))
+        tools = [tool for each in members for tool in getattr(each, "tools", [])]
+        runs_elsewhere = [
+            tool
+            for tool in tools
+            if isinstance(tool, BaseTool) and type(tool).run_async is BaseTool.run_async
+        ]
+        if not runs_elsewhere and not any(getattr(each, "code_executor", None) for each in members):
+            return {}
+        reason = "answers of tools, which cannot take the place of tools of the model's provider and of code"
+        return {"answers": reason}
+
+    @override
+    async def say(self, message: Any) -> Any:
+        if not self._session_id:
+            service = self._runner.session_service
+            session = await service.create_session(app_name=self._runner.app_name, user_id="user")
+            self._session_id = session.id
+        answer = error = None
+        async for event in self._runner.run_async(
+            user_id="user", session_id=self._session_id, new_message=types.UserContent(as_text(message))
+        ):
+            parts = (event.content and event.content.parts) or []
+            if any(call.name == "adk_request_confirmation" for call in event.get_function_calls()):
+                raise RuntimeError("it waits for a human's confirmation of a tool's call")
+            error = event.error_code and f"{event.error_code}: {event.error_message}"
+            texts = [part.text for part in parts if part.text and not part.thought]
+            if event.is_final_response() and texts:
+                answer = "".join(texts)
+        if error is not None and answer is None:
+            raise RuntimeError(error)
+        return read_json(answer) if getattr(self._root, "output_schema", None) else answer
+
+
+def _members(agent: Any) -> Iterator[BaseAgent]:
+    yield agent
+    inner = [getattr(tool, "agent", None) for tool in getattr(agent, "tools", [])]
+    for each in [*agent.sub_agents, *filter(None, inner)]:
+        yield from _members(each)
+
+
+class _Watch(BasePlugin):
+    """Records models and tools of the turn in whose context they run, and answers for a case's tools."""
+
+    @override
+    async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
+        conversation = in_progress()
+        if conversation is None or llm_response.partial:
+            return
+        trajectory, usage, name = (
+            conversation.trajectory,
+            llm_response.usage_metadata,
+            callback_context.agent_name,
+        )
+        calls, texts = [], []
+        for part in (llm_response.content and llm_response.content.parts) or []:
+            if part.function_call:
+                call = part.function_call
+                calls.append(Call(call.name, call.args, call.id or call.name))
+            elif part.executable_code:
+                call = Call("code_execution", part.executable_code.code, "code_execution")
+                trajectory.call(call, ran_on="server", agent_name=name)
+            elif part.code_execution_result:
+                trajectory.result("code_execution", part.code_execution_result.output)
+            elif part.text and part.thought:
+                trajectory.thought(part.text, agent_name=name)
+            elif part.text:
+                texts.append(part.text)
+        reason = llm_response.finish_reason and llm_response.finish_reason.name
+        trajectory.answered(
+            "".join(texts),
+            calls,
+            agent_name=name,
+            model=llm_response.model_version,
+            stop_reason=reason and _STOPPED.get(reason, reason.lower()),
+            usage=usage
+            and tokens(
+                usage.prompt_token_count,
+                usage.candidates_token_count,
+                usage.cached_content_token_count,
+                usage.thoughts_token_count,
+            ),
+        )
+
+    @override
+    async def before_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any) -> Any:
+        conversation = in_progress()
+        if conversation is None or conversation.tools is None or tool.name in _OF_THE_FRAMEWORK:
+            return None
+        call_id = _call_id(conversation.trajectory, tool, tool_args, tool_context)
+        answer = plain(await conversation.answer_of_the_case(tool.name, tool_args, call_id))
+        return answer if isinstance(answer, dict) else {"result": answer}
+
+    @override
+    async def after_tool_callback(self, *, tool: Any, tool_args: Any, tool_context: Any, result: Any) -> None:
+        conversation = in_progress()
+        if conversation is None:
+            return
+        trajectory = conversation.trajectory
+        call_id = _call_id(trajectory, tool, tool_args, tool_context)
+        if tool.name == _ANSWER_TOOL:
+            trajectory.is_the_answer(call_id)
+        elif trajectory.lacks_result(call_id):
+            trajectory.result(call_id, result)
+        if tool_context.actions.transfer_to_agent:
+            to = tool_context.actions.transfer_to_agent
+            trajectory.add(AGENT, HANDOFF, agent_name=tool_context.agent_name, output=to)
+
+    @override
+    async def on_tool_error_callback(
+        self, *, tool: Any, tool_args: Any, tool_context: Any, error: Exception
+    ) -> None:
+        conversation = in_progress()
+        if conversation is not None:
+            call_id = _call_id(conversation.trajectory, tool, tool_args, tool_context)
+            conversation.trajectory.result(call_id, error=error)
+
+
+def _call_id(trajectory: Trajectory, tool: Any, arguments: Any, context: Any) -> str:
+    """The id of a call; where a model gives none, the framework makes one up when the answer is recorded."""
+    call_id = str(context.function_call_id)
+    return (
+        call_id if trajectory.lacks_result(call_id) else trajectory.running(tool.name, arguments) or call_id
+    )
+
+
+_WATCH = _Watch("agent_eval")
+_real_run = Runner.run_async
+
+
+def _run(runner: Any, **options: Any) -> Any:
+    """`Runner.run_async`, by which every way to run an agent goes, with the plugin."""
+    if runner.plugin_manager.get_plugin(_WATCH.name) is None:
+        runner.plugin_manager.plugins.insert(0, _WATCH)  # before others, which may answer in place of a tool
+    return _real_run(runner, **options)
+
+
+Runner.run_async = _run
+CONVERSATION = GoogleADKConversation

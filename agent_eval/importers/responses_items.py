@@ -1,0 +1,153 @@
+"""Items: what models and agents do as a list of things with a type, as the Responses API has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agent_eval.importers import events as make
+from agent_eval.importers.diagnostics import Diagnostics
+from agent_eval.importers.events import EventFields, items, mapping, text, text_or_none
+
+_SERVER_TOOLS = frozenset(
+    {"web_search", "file_search", "code_interpreter", "image_generation", "tool_search"}
+)
+"""Hosted tools that run at OpenAI; the others (`computer`, `local_shell`, ...) run at the client."""
+
+_RESULT_FIELDS = ("results", "outputs", "result", "output")
+_ITEM_FIELDS = frozenset({"id", "call_id", "type", "status", "namespace", "created_by", "agent", "phase"})
+_FAILED = ("failed", "incomplete", "cancelled")
+
+Item = Mapping[str, Any]
+
+
+def item_events(item: Item, place: str, field: str, diagnostics: Diagnostics) -> list[EventFields]:
+    """Read an item that is no message as its events: a hosted tool's item is a call and its result.
+
+    `place` is the record, and `field` where in it the item is, for diagnostics.
+    """
+    kind = str(item.get("type"))
+    reader = _READERS.get(kind)
+    if reader is not None:
+        return reader(item)
+    if kind.endswith("_output"):
+        return [_output(item)]
+    if kind.endswith("_call") and text(item.get("name")) and "arguments" in item:
+        return _function_call(item)
+    if kind.endswith("_call"):
+        return _hosted(item, kind.removesuffix("_call"))
+    if kind == "item_reference":
+        diagnostics.note(place, field, f"refers to item {item.get('id')!r}, which is in an earlier record")
+        return []
+    diagnostics.lost(place, field, f"is of the type {kind!r}, which this format does not define")
+    return []
+
+
+def is_items(value: Any) -> bool:
+    """Whether this is a list of items of Responses, and not of messages of Chat Completions."""
+    if not isinstance(value, list) or not value or not all(isinstance(item, dict) for item in value[:50]):
+        return False
+    kinds = [item.get("type") for item in value[:50]]
+    own = any(
+        isinstance(kind, str)
+        and (kind in _READERS or kind == "message" or kind.endswith(("_call", "_output")))
+        for kind in kinds
+    )
+    return own and all(
+        (isinstance(item.get("type"), str) or "role" in item)
+        and "tool_calls" not in item
+        and "contents" not in item
+        for item in value[:50]
+    )
+
+
+def _reasoning(item: Item) -> list[EventFields]:
+    blocks = [*items(item.get("summary")), *items(item.get("content"))]
+    thoughts = [text(mapping(block).get("text")) for block in blocks]
+    return [make.reasoning("\n\n".join(thought for thought in thoughts if thought))]
+
+
+def _function_call(item: Item) -> list[EventFields]:
+    call_id, arguments = item.get("call_id") or item.get("id"), item.get("arguments")
+    return [make.tool_call(text(item.get("name")), arguments, call_id)]
+
+
+def _custom_call(item: Item) -> list[EventFields]:
+    # The input of a custom tool is free text, not JSON.
+    call_id = text_or_none(item.get("call_id")) or text_or_none(item.get("id"))
+    tool = text(item.get("name"))
+    return [make.event("agent", "tool_call", tool=tool, input=item.get("input"), call_id=call_id)]
+
+
+def _output(item: Item) -> EventFields:
+    error = f"status {item['status']}" if item.get("status") in _FAILED else None
+    output = item.get("output")
+    if "image_url" in mapping(output):
+        output = [{**mapping(output), "type": "input_image"}]
+    return make.tool_result(output, item.get("call_id"), error=item.get("error") or error)
+
+
+def _mcp_call(item: Item) -> list[EventFields]:
+    place = f"mcp:{item.get('server_label') or ''}".removesuffix(":")
+    tool, call_id = text(item.get("name")), item.get("id")
+    call = make.tool_call(tool, item.get("arguments"), call_id, ran_on=place)
+    if item.get("output") is None and item.get("error") is None and item.get("status") not in _FAILED:
+        return [call]
+    error = item.get("error") or (f"status {item['status']}" if item.get("status") in _FAILED else None)
+    return [call, make.tool_result(item.get("output"), call_id, tool=tool, error=error, ran_on=place)]
+
+
+def _mcp_tools(item: Item) -> list[EventFields]:
+    names = [mapping(tool).get("name") for tool in items(item.get("tools"))]
+    place = f"mcp:{item.get('server_label') or ''}".removesuffix(":")
+    return [make.event("tool", "mcp_list_tools", output=names, error=item.get("error"), ran_on=place)]
+
+
+def _approval_request(item: Item) -> list[EventFields]:
+    request = {"approval_request": item.get("arguments")}
+    call_id, tool = text_or_none(item.get("id")), text(item.get("name"))
+    return [make.event("system", "guardrail", tool=tool, output=request, call_id=call_id)]
+
+
+def _approval_response(item: Item) -> list[EventFields]:
+    answer = {name: item[name] for name in ("approve", "reason") if item.get(name) is not None}
+    call_id = text_or_none(item.get("approval_request_id"))
+    return [make.event("user", "guardrail", output=answer, call_id=call_id)]
+
+
+def _compaction(_item: Item) -> list[EventFields]:
+    """Read a compaction: what the model keeps of the dialogue, which is encrypted."""
+    return [make.event("agent", "state", content_recorded=False)]
+
+
+def _hosted(item: Item, tool: str) -> list[EventFields]:
+    """Read the item of a hosted tool; what it returned is in it, or was not recorded."""
+    call_id = item.get("call_id") or item.get("id")
+    place = "server" if tool in _SERVER_TOOLS else "client"
+    result = next((item[name] for name in _RESULT_FIELDS if item.get(name) is not None), None)
+    arguments = {
+        name: value for name, value in item.items() if name not in _ITEM_FIELDS and name not in _RESULT_FIELDS
+    }
+    call = make.tool_call(tool, arguments, call_id, ran_on=place)
+    if place == "client" and result is None:
+        return [call]
+    error = f"status {item['status']}" if item.get("status") in _FAILED else None
+    if tool == "image_generation" and isinstance(result, str):
+        media_type = f"image/{item.get('output_format', 'png')}"
+        result = [{"type": "image", "data": result, "media_type": media_type}]
+    recorded = None if result is not None or error is not None else False
+    more = {"error": error, "ran_on": place, "content_recorded": recorded}
+    return [call, make.tool_result(result, call_id, tool=tool, **more)]
+
+
+_READERS: dict[str, Callable[[Item], list[EventFields]]] = {
+    "reasoning": _reasoning,
+    "function_call": _function_call,
+    "custom_tool_call": _custom_call,
+    "mcp_call": _mcp_call,
+    "mcp_list_tools": _mcp_tools,
+    "mcp_approval_request": _approval_request,
+    "mcp_approval_response": _approval_response,
+    "compaction": _compaction,
+    "compaction_summary": _compaction,
+}

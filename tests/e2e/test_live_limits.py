@@ -1,0 +1,406 @@
+"""What a run buys stays within its limits of money, time and requests, at a server that misbehaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.program import Ended, agent_eval
+from tests.fakes.aui import KEY, FakeAui, Fault
+from tests.fakes.json_server import JsonServer
+from tests.fakes.server import send, serve
+
+REPLIES = {
+    "agent": "It is refunded.",
+    "judge": json.dumps({"reasoning": "It is so.", "evidence": [], "verdict": "passed"}),
+    "user": json.dumps({"message": "Go on.", "done": False, "reason": "continue"}),
+}
+
+
+class Provider:
+    """Chat completions for an agent, a judge and a simulated user, each known by what it asks for.
+
+    Attributes:
+        costs: What an answer costs, by who asks; those that are missing report no cost.
+        hangs: Who is not answered at all.
+        a_second: Requests that are answered in each second; None for all of them.
+    """
+
+    def __init__(self) -> None:
+        self.costs: dict[str, float] = {}
+        self.hangs: set[str] = set()
+        self.a_second: int | None = None
+        self.answered: Counter[str] = Counter()
+        self.refused = 0
+        self._second, self._in_second = 0, 0
+        self._lock = threading.Lock()
+        self._server = serve(self._handle)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def sold(self) -> float:
+        """What was bought of it, in US dollars."""
+        return sum(self.costs.get(who, 0.0) * number for who, number in self.answered.items())
+
+    def _handle(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
+        schema = json.loads(data).get("response_format", {}).get("json_schema", {}).get("name")
+        who = {"ruling": "judge", "user_message": "user"}.get(schema, "agent")
+        if who in self.hangs:
+            time.sleep(60)
+        with self._lock:
+            if int(now := time.time()) != self._second:
+                self._second, self._in_second = int(now), 0
+            self._in_second += 1
+            is_refused = self.a_second is not None and self._in_second > self.a_second
+            self.refused += is_refused
+            self.answered[who] += not is_refused
+        if is_refused:
+            refusal = b'{"error": {"message": "Rate limit reached for requests per second."}}'
+            return send(handler, 429, refusal, {"Retry-After": "1", "Content-Type": "application/json"})
+        usage: dict[str, Any] = {"prompt_tokens": 1000, "completion_tokens": 100}
+        if who in self.costs:
+            usage["cost"] = self.costs[who]
+        choice = {"index": 0, "finish_reason": "stop"}
+        message = {"role": "assistant", "content": REPLIES[who]}
+        body = {
+            "id": f"x{self.answered}",
+            "model": "small",
+            "usage": usage,
+            "choices": [{**choice, "message": message}],
+        }
+        return send(handler, 200, json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+    def __enter__(self) -> Provider:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as running:
+        yield running
+
+
+def conversations(place: Path, number: int, **more: Any) -> None:
+    """Write a suite of conversations, each with a simulated user and a criterion."""
+    user = {"guidelines": "You want a refund.", "max_turns": 2}
+    criteria = {"metadata": {"llm": [{"criterion": "The agent is friendly."}]}}
+    cases = [
+        {
+            "case_id": f"c{each}",
+            "conversation": user,
+            "turns": [{"input": f"Hello {each}"}],
+            **criteria,
+            **more,
+        }
+        for each in range(number)
+    ]
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+
+
+def run(place: Path, provider: Provider, *more: str, agent: str = "openai:small") -> Ended:
+    model = (
+        "--provider",
+        "openai",
+        "--set",
+        "judge_model.model=small",
+        "--set",
+        f"judge_model.base_url={provider.url}",
+        "--llm-key",
+        "k" * 9,
+    )
+    asked = (
+        "--judge",
+        "llm",
+        "--agent",
+        agent,
+        "--set",
+        f"agent.base_url={provider.url}",
+        *model,
+        "--format",
+        "json",
+    )
+    return agent_eval("run", "suite.json", "--out", "out", *asked, *more, cwd=place)
+
+
+def printed(ended: Ended) -> dict[str, Any]:
+    return dict(json.loads(ended.out))
+
+
+@pytest.mark.parametrize(("parallel", "most"), [(1, 0.60), (4, 0.60 + 4 * 0.19)])
+def test_a_limit_of_cost_counts_agent_judge_and_simulated_user(
+    tmp_path: Path, provider: Provider, parallel: int, most: float
+) -> None:
+    # A conversation of two turns: two answers of the agent, one of the user, one ruling.
+    provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
+    conversations(tmp_path, 16)
+    ended = run(tmp_path, provider, "--max-run-cost", "0.60", "--parallel", str(parallel))
+    assert ended.code == 4, ended.err
+    assert 0.19 * 3 <= provider.sold <= most + 1e-9
+    result, trials = printed(ended), provider.answered["judge"]
+    assert result["cost_usd"] == pytest.approx(provider.sold)
+    assert result["costs"] == pytest.approx(
+        {"agent": 0.04 * trials, "judges": 0.10 * trials, "simulated_users": 0.05 * trials}
+    )
+    assert result["summary"]["judging"]["cost_usd"] == pytest.approx(0.10 * trials)
+    assert result["summary"]["simulating"]["cost_usd"] == pytest.approx(0.05 * trials)
+    assert "the run's cost limit of 0.6 US dollars is reached" in ended.err
+    assert agent_eval("pack", "verify", "--run", "out", cwd=tmp_path).code == 0
+
+
+def test_the_summary_of_a_run_shows_the_three_who_spend_apart(tmp_path: Path, provider: Provider) -> None:
+    provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
+    conversations(tmp_path, 2)
+    ended = run(tmp_path, provider, "--format", "text")
+    assert "Spent: $0.3800 (agent $0.0800, LLM judges $0.2000, simulated users $0.1000)." in ended.out
+    assert "Simulated users: 2 calls for 0.1 USD." in ended.out
+
+
+def test_a_limit_on_a_case_counts_what_its_judge_and_its_user_cost(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.costs = {"agent": 0.02, "judge": 0.10, "user": 0.05}
+    conversations(tmp_path, 1)
+    ended = run(tmp_path, provider, "--set", "limits.case.cost_usd=0.15")
+    row = next(json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
+    of_execution = next(each for each in row["verdicts"] if each["judge_id"] == "execution")
+    assert (row["outcome"], of_execution["failure"]) == ("error", "budget_exceeded"), ended.err
+    assert "used 0.19 US dollars, more than the 0.15" in of_execution["reason"]
+    assert provider.answered["judge"] == 1
+
+
+def test_a_limit_of_cost_without_any_price_is_refused_with_the_remedy(
+    tmp_path: Path, provider: Provider
+) -> None:
+    conversations(tmp_path, 8)
+    ended = run(tmp_path, provider, "--max-run-cost", "1")
+    error = ended.error
+    assert (ended.code, error["code"]) == (2, "usage_error")
+    assert "'small'" in error["message"]
+    assert "prices: MODEL=INPUT/OUTPUT" in error["details"]["remedy"]
+    assert provider.answered["judge"] == 1, "the first trial says so"
+    priced = run(tmp_path, provider, "--max-run-cost", "0.25", "--fresh", "--set", "prices=small=10/100")
+    # 0.02 for each answer.
+    assert printed(priced)["cost_usd"] == pytest.approx(0.24), priced.err
+
+
+def test_a_limit_that_misses_what_one_of_them_costs_is_told_at_once(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.costs = {"agent": 0.02, "judge": 0.10}
+    conversations(tmp_path, 2)
+    ended = run(tmp_path, provider, "--max-run-cost", "10")
+    assert "The limit of cost leaves out what the simulated users cost ('small'" in ended.err
+    assert printed(ended)["notes"]
+
+
+def test_a_limit_of_requests_is_shared_by_all_that_run_at_once(tmp_path: Path, provider: Provider) -> None:
+    provider.a_second = 12
+    cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["refunded"]} for each in range(120)]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    ended = agent_eval(
+        *(
+            "run",
+            "suite.json",
+            "--out",
+            "out",
+            "--agent",
+            "openai:small",
+            "--set",
+            f"agent.base_url={provider.url}",
+        ),
+        *("--parallel", "50", "--format", "json"),
+        cwd=tmp_path,
+    )
+    assert printed(ended)["summary"]["passed_cases"] == 120, ended.err
+    assert provider.refused <= 0.15 * (provider.refused + 120)
+
+
+def test_a_limit_of_requests_that_ends_a_run_is_named_with_what_adapts_to_it(
+    tmp_path: Path, provider: Provider
+) -> None:
+    provider.a_second = 0
+    conversations(tmp_path, 12)
+    ended = run(tmp_path, provider, "--parallel", "4", "--set", "limits.run.seconds=20")
+    assert ended.code == 4
+    assert "HTTP 429: Rate limit reached for requests per second" in ended.err
+    assert "--parallel auto" in ended.err
+
+
+@pytest.mark.parametrize("who", ["agent", "judge", "user"])
+def test_a_limit_of_time_ends_a_run_whoever_hangs(tmp_path: Path, provider: Provider, who: str) -> None:
+    provider.hangs = {who}
+    conversations(tmp_path, 3)
+    began = time.monotonic()
+    ended = run(tmp_path, provider, "--set", "limits.run.seconds=2")
+    assert time.monotonic() - began < 30
+    assert ended.code in (2, 4), ended.err
+    assert "the run's time limit of 2 s is reached" in ended.err
+
+
+@pytest.mark.parametrize("who", ["agent", "user"])
+def test_the_timeout_of_a_turn_bounds_who_answers_and_who_writes(
+    tmp_path: Path, provider: Provider, who: str
+) -> None:
+    provider.hangs = {who}
+    turns = [{"input": "Hello", "timeout": 2}, {"auto": True, "timeout": 2}]
+    conversations(tmp_path, 1, turns=turns)
+    ended = run(tmp_path, provider)
+    (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
+    end = json.loads(stored.read_text())["trace"][-1]["output"]
+    reason = {"agent": "agent-error", "user": "simulator-error"}[who]
+    assert end["reason"] == reason, ended.err
+    (row,) = (json.loads(path.read_text()) for path in tmp_path.glob("out/cases/*/verdicts.json"))
+    assert row.get("fault") == {"agent": None, "user": "environment"}[who]
+
+
+USER = {"user_info": {"name": "Jane"}, "max_turns": 2}
+
+
+def held(place: Path, server: FakeAui, *, retries: bool = True) -> tuple[dict[str, Any], list[Any]]:
+    """Hold one conversation of two turns; return its end and what the agent got, by task."""
+    case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "conversation": USER}
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    agent_eval(
+        *("run", "suite.json", "--out", "out", "--agent", "aui:a", "--set", f"agent.base_url={server.url}"),
+        cwd=place,
+        environ={"AUI_API_KEY": KEY},
+    )
+    (stored,) = place.glob("out/cases/*/trajectory.json")
+    trace = json.loads(stored.read_text())["trace"]
+    return {"first": trace[0], "end": trace[-1]["output"]}, [
+        (body["task_id"], body["text"]) for body in server.bodies("/message")
+    ]
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 503}, {"cut": True}])
+def test_a_message_that_may_have_arrived_is_not_posted_twice_but_begun_anew(
+    tmp_path: Path, fault: dict[str, Any]
+) -> None:
+    with FakeAui() as server:
+        server.faults = [Fault("/message", after=1, **fault)]
+        trace, messages = held(tmp_path, server)
+    assert messages == [("task-1", "hi"), ("task-1", "thanks"), ("task-2", "hi"), ("task-2", "thanks")]
+    assert trace["end"]["reason"] == "turn-limit"
+    first = trace["first"]
+    assert (first["type"], first["output"]["turn"]) == ("conversation_restart", 2)
+    assert first["output"]["problem"].startswith("in turn 2: ")
+
+
+def test_a_conversation_is_begun_anew_once(tmp_path: Path) -> None:
+    with FakeAui() as server:
+        server.faults = [Fault("/message", 500, after=1), Fault("/message", 500, after=3)]
+        trace, messages = held(tmp_path, server)
+    assert [task for task, _ in messages] == ["task-1", "task-1", "task-2", "task-2"]
+    assert trace["end"]["reason"] == "agent-infrastructure"
+
+
+def test_a_message_that_was_refused_before_it_was_read_is_posted_again(tmp_path: Path) -> None:
+    with FakeAui() as server:
+        server.faults = [Fault("/message", 429, headers={"Retry-After": "0"}, after=1)]
+        trace, messages = held(tmp_path, server)
+    assert [text for _, text in messages] == ["hi", "thanks", "thanks"]
+    assert {task for task, _ in messages} == {"task-1"}
+    assert trace["first"]["type"] == "message"
+
+
+PROGRAM = """import json, sys, time
+print(json.dumps({"output": "ok", "usage": {"input_tokens": 5000, "output_tokens": 900}}), flush=True)
+time.sleep(float(sys.argv[1]))
+"""
+
+
+def run_program(place: Path, seconds: float, *more: str, **how: Any) -> Ended:
+    (place / "agent.py").write_text(PROGRAM)
+    cases = [{"case_id": f"c{each}", "input": "Hello", "regex_patterns": ["ok"]} for each in range(2)]
+    (place / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    command = f"{sys.executable} agent.py {seconds}"
+    return agent_eval(
+        "run", "suite.json", "--out", "out", "--agent-command", command, *more, cwd=place, **how
+    )
+
+
+def test_the_tokens_that_a_program_reports_count_towards_the_limit_of_an_attempt(tmp_path: Path) -> None:
+    ended = run_program(tmp_path, 0, "--set", "limits.attempt.tokens=100", "--format", "json")
+    assert ended.unjudged()["summary"]["error_cases"] == 2
+    assert "used 5900 tokens, more than 100" in ended.err
+
+
+def test_a_program_that_has_answered_and_does_not_end_is_told_so(tmp_path: Path) -> None:
+    ended = run_program(tmp_path, 60, "--set", "limits.attempt.seconds=2", "--parallel", "2")
+    assert "did not end within 2 s, though it had given its answer" in ended.err
+
+
+@pytest.mark.parametrize("key", [("--llm-key", "abc12"), ("--llm-key=abc12",)])
+def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tuple[str, ...]) -> None:
+    ended = run_program(tmp_path, 0, "--set", "limits.run.seconds=0.001", "--provider", "openai", *key)
+    assert ended.code == 4
+    assert "the same command with --resume" in ended.err
+    assert "abc12" not in ended.out + ended.err
+
+
+def test_variables_that_look_like_the_agents_and_do_not_reach_it_are_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("export SHOP_TIER=gold\nUNSET_TIER=1\n")
+    environ = {"SUPPORT_MODEL": "small", "SHOP_TIER": "gold", "SEEN_KEY": "k" * 9, "LLM_API_KEY": "k" * 9}
+    ended = run_program(tmp_path, 0, "--agent-env", "SEEN_KEY", environ=environ)
+    assert ended.code == 0
+    note = (
+        "The agent's program does not see SHOP_TIER, SUPPORT_MODEL, which are set here. If it needs them: "
+        "--agent-env SHOP_TIER,SUPPORT_MODEL"
+    )
+    assert note in ended.err.splitlines()
+    passed = run_program(
+        *(tmp_path, 0, "--fresh", "--agent-env", "SHOP_TIER,SUPPORT_MODEL,SEEN_KEY"), environ=environ
+    )
+    assert (passed.code, passed.err) == (0, "")
+
+
+def test_a_traceback_of_the_agent_is_shown_below_its_case_and_by_show(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "def order(number):\n    raise ValueError('no ' + number)\n\norder('7')\n"
+    )
+    cases = [{"case_id": "a", "input": "Hello", "regex_patterns": ["ok"]}]
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": cases}))
+    command = f"{sys.executable} agent.py"
+    ended = agent_eval("run", "suite.json", "--out", "out", "--agent-command", command, cwd=tmp_path)
+    shown = agent_eval("show", "out", "a", cwd=tmp_path)
+    for text in (ended.out, shown.out):
+        lines = [line.strip() for line in text.splitlines()]
+        begin = lines.index("Traceback (most recent call last):")
+        assert "order('7')" in lines[begin:]
+        assert "ValueError: no 7" in lines[begin:]
+
+
+@pytest.mark.parametrize("lost", [(503, {}, b"busy"), (0, {}, b"")], ids=["busy", "broken"])
+def test_a_session_behind_a_gateway_is_begun_anew_where_a_message_may_have_arrived(
+    tmp_path: Path, lost: tuple[int, dict[str, str], bytes]
+) -> None:
+    case = {"case_id": "c", "turns": [{"input": "hi"}, {"input": "thanks"}], "regex_patterns": ["ok"]}
+    (tmp_path / "suite.json").write_text(json.dumps({"dataset_id": "d", "cases": [case]}))
+    with JsonServer() as server:
+        answer = (200, {}, b'{"output": "ok"}')
+        server.answers = [answer, lost, answer]
+        agent = ("--agent", f"{server.origin}/agent", "--set", "agent.gateway=true")
+        ended = agent_eval("run", "suite.json", "--out", "out", *agent, cwd=tmp_path)
+        asked = [(each["input"], each["session_id"]) for each in server.requests]
+    assert ended.code == 0, ended.err
+    assert [message for message, _ in asked] == ["hi", "thanks", "hi", "thanks"]
+    assert [len({own for _, own in part}) for part in (asked[:2], asked[2:], asked)] == [1, 1, 2]
+    (stored,) = tmp_path.glob("out/cases/*/trajectory.json")
+    trace = json.loads(stored.read_text())["trace"]
+    assert (trace[0]["type"], trace[0]["output"]["turn"]) == ("conversation_restart", 2)

@@ -1,0 +1,198 @@
+"""Small exports in shapes beside the usual ones, each with the one call and the words that are in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.importers.importing import imported
+
+HI = {"role": "user", "content": "Hi"}
+FUNCTION = {"name": "lookup", "arguments": '{"id": 7}'}
+CALL = {"id": "c1", "type": "function", "function": FUNCTION}
+SPAN = {
+    "name": "llm",
+    "context": {"trace_id": "t1", "span_id": "s1"},
+    "span_kind": "LLM",
+    "start_time": "2026-01-01T00:00:00Z",
+    "status_code": "OK",
+    "attributes": {
+        "llm.input_messages": [{"message": HI}],
+        "llm.output_messages": [
+            {
+                "message": {
+                    "role": "assistant",
+                    "tool_calls": [{"tool_call": {"id": "c1", "function": FUNCTION}}],
+                }
+            }
+        ],
+    },
+}
+OBSERVATION = {
+    "id": "o1",
+    "traceId": "t1",
+    "type": "GENERATION",
+    "startTime": "2026-01-01T00:00:00Z",
+    "input": [HI],
+    "output": {"role": "assistant", "content": "", "tool_calls": [CALL]},
+    "usageDetails": {"input": 3, "output": 2},
+}
+CHAT = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}],
+    "gen_ai.output.messages": [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool_call", "id": "c1", "name": "lookup", "arguments": {"id": 7}}],
+        }
+    ],
+}
+SHOWN = "ResponseFunctionToolCall(arguments='{\"id\": 7}', call_id='c1', name='lookup', type='function_call')"
+
+
+def qwen(number: int, kind: str, role: str, *parts: Any, **more: Any) -> dict[str, Any]:
+    """A line of Qwen Code, which continues the one before."""
+    ids = {"uuid": f"u{number}", "parentUuid": f"u{number - 1}", "sessionId": "s"}
+    return {**ids, "type": kind, "message": {"role": role, "parts": list(parts)}, **more}
+
+
+USED = {"functionCall": {"id": "c1", "name": "lookup", "args": {"id": 7}}}
+EXPORTS: dict[str, Any] = {
+    "items.json": {
+        "items": [
+            {"type": "message", **HI},
+            {"type": "function_call", "call_id": "c1", **FUNCTION},
+        ]
+    },
+    "ollama.json": {
+        "request": {"model": "m", "messages": [HI]},
+        "response": {"message": {"role": "assistant", "tool_calls": [{"function": FUNCTION}]}, "done": True},
+    },
+    "bedrock-stream.json": {
+        "request": {"messages": [{"role": "user", "content": [{"text": "Hi"}]}]},
+        "response": [
+            {"messageStart": {"role": "assistant"}},
+            {
+                "contentBlockStart": {
+                    "start": {"toolUse": {"toolUseId": "c1", "name": "lookup"}},
+                    "contentBlockIndex": 0,
+                }
+            },
+            {"contentBlockDelta": {"delta": {"toolUse": {"input": '{"id": 7}'}}, "contentBlockIndex": 0}},
+            {"messageStop": {"stopReason": "tool_use"}},
+        ],
+    },
+    "phoenix-page.json": {"data": [SPAN], "next_cursor": None},
+    "phoenix-traces.json": {"first": [SPAN]},
+    "phoenix-table.jsonl": [
+        {
+            **{name: value for name, value in SPAN.items() if name not in ("context", "attributes")},
+            "context.trace_id": "t1",
+            "context.span_id": "s1",
+            "attributes.llm.input_messages": [{"message.role": "user", "message.content": "Hi"}],
+            "attributes.llm.output_messages": [
+                {
+                    "message.role": "assistant",
+                    "message.tool_calls": [
+                        {f"tool_call.function.{name}": value for name, value in FUNCTION.items()}
+                    ],
+                }
+            ],
+        }
+    ],
+    "langfuse-page.json": {"data": [OBSERVATION], "meta": {"page": 1}},
+    "langfuse-rows.jsonl": [OBSERVATION, {**OBSERVATION, "id": "o2", "type": "SPAN", "output": None}],
+    "logfire-columns.json": {
+        "columns": [
+            {"name": "trace_id", "values": ["t1"]},
+            {"name": "span_id", "values": ["s1"]},
+            {"name": "span_name", "values": ["chat m"]},
+            {"name": "attributes", "values": [CHAT]},
+        ]
+    },
+    "bag.json": {"spanName": "llm", "attributes": CHAT},
+    "shown.json": {
+        "spanName": "llm",
+        "attributes": {
+            **CHAT,
+            "gen_ai.output.messages": [{"role": "assistant", "parts": [{"type": "text", "content": SHOWN}]}],
+        },
+    },
+    "langsmith.json": {
+        "post": [{"id": "r", "run_type": "llm", "inputs": {"messages": [HI]}, "outputs": {}}],
+        "patch": [{"outputs": {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]}}],
+    },
+    "langsmith-webhook.json": {
+        "rule_id": "x",
+        "runs": [
+            {
+                "id": "r",
+                "run_type": "llm",
+                "inputs": {"messages": [HI]},
+                "outputs": {"choices": [{"message": {"role": "assistant", "tool_calls": [CALL]}}]},
+            }
+        ],
+    },
+    "promptfoo.json": {
+        "evalId": "e",
+        "results": {
+            "version": 3,
+            "results": [{"prompt": {"raw": "Hi"}, "response": {"output": [CALL]}, "success": True}],
+        },
+    },
+    "qwen.jsonl": [
+        qwen(1, "user", "user", {"text": "Hi"}),
+        qwen(2, "assistant", "model", USED),
+        {"type": "system", "subtype": "rewind", "uuid": "u3", "parentUuid": "u1", "sessionId": "s"},
+    ],
+}
+
+
+@pytest.mark.parametrize("name", EXPORTS)
+def test_a_neighbour_of_a_format_is_read_whole(name: str, tmp_path: Path) -> None:
+    value, path = EXPORTS[name], tmp_path / name
+    path.write_text("\n".join(map(json.dumps, value)) if name.endswith("l") else json.dumps(value), "utf-8")
+    result = imported(None, path, tmp_path)  # type: ignore[arg-type]
+    assert [(call["tool"], call["input"]) for call in result.of("tool_call")] == [("lookup", {"id": 7})]
+    assert [message["input"] for message in result.of("message", "user")] == ["Hi"]
+    assert [each for each in result.diagnostics if each["severity"] in ("lost", "unknown")] == []
+
+
+def test_a_file_in_utf_16_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(
+        json.dumps({"messages": [HI, {"role": "assistant", "content": "Ö"}]}), "utf-16"
+    )
+    result = imported("provider", tmp_path / "a.json", tmp_path)
+    assert [message["output"] for message in result.of("message", "agent")] == ["Ö"]
+
+
+def test_tests_of_promptfoo_are_cases_and_their_repeats_trials(tmp_path: Path) -> None:
+    row = {
+        "testIdx": 0,
+        "promptIdx": 0,
+        "prompt": {"raw": '[{"role": "user", "content": "Hi"}]'},
+        "provider": {"id": "openai:m"},
+        "response": {"output": "Hello", "tokenUsage": {"prompt": 3, "completion": 2}, "cost": 0.5},
+        "latencyMs": 12,
+        "success": True,
+        "gradingResult": {"componentResults": [{"pass": False, "assertion": {"type": "equals"}}]},
+    }
+    failed = {**row, "response": {"error": "timeout"}, "success": False}
+    other = {**row, "testIdx": 1}
+    (tmp_path / "p.json").write_text(
+        json.dumps({"evalId": "e", "results": {"results": [row, failed, other]}})
+    )
+    result = imported("transcript", tmp_path / "p.json", tmp_path)
+    assert [case["case_id"] for case in result.cases] == ["test-0", "test-1"]
+    assert [len(case.get("trials", ())) for case in result.cases] == [1, 0]
+    verdicts = result.cases[0]["metadata"]["recorded_verdicts"]
+    assert {name: verdict["passed"] for name, verdict in verdicts.items()} == {
+        "promptfoo": True,
+        "equals-0": False,
+    }
+    (answer,) = [event for event in result.cases[0]["trace"] if event["actor"] == "agent"]
+    assert (answer["cost_usd"], answer["latency_ms"], answer["usage"]["input_tokens"]) == (0.5, 12, 3)
+    assert [event["error"] for event in result.of("error")] == ["timeout"]
