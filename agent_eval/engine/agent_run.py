@@ -48,7 +48,7 @@ from agent_eval.suites.select import refuse_duplicates
 
 _MOST_THREADS = 256
 STATE_A_PRICE = (
-    "State its price for a million tokens: --price MODEL=INPUT/OUTPUT, or prices in agent-eval.yml"
+    "State its price for a million tokens: `prices: MODEL=INPUT/OUTPUT` in agent-eval.yml, or with --set"
 )
 
 
