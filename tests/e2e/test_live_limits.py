@@ -318,7 +318,8 @@ def test_a_message_that_was_refused_before_it_was_read_is_posted_again(tmp_path:
 
 
 PROGRAM = """import json, sys, time
-print(json.dumps({"output": "ok", "usage": {"input_tokens": 5000, "output_tokens": 900}}), flush=True)
+usage = {"input_tokens": 5000, "output_tokens": 900}
+print(json.dumps({"output": "ok", "usage": usage, "cost_usd": 0.25}), flush=True)
 time.sleep(float(sys.argv[1]))
 """
 
@@ -346,7 +347,7 @@ def test_a_program_that_has_answered_and_does_not_end_is_told_so(tmp_path: Path)
 
 @pytest.mark.parametrize("key", [("--llm-key", "abc12"), ("--llm-key=abc12",)])
 def test_a_short_key_is_not_in_the_command_that_resumes(tmp_path: Path, key: tuple[str, ...]) -> None:
-    ended = run_program(tmp_path, 0, "--set", "limits.run.seconds=0.001", "--provider", "openai", *key)
+    ended = run_program(tmp_path, 0, "--max-run-cost", "0.25", "--provider", "openai", *key)
     assert ended.code == 4
     assert "the same command with --resume" in ended.err
     assert "abc12" not in ended.out + ended.err
