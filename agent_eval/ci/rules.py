@@ -589,12 +589,10 @@ def _is_gone(judging: Judging, environ: Mapping[str, str]) -> bool:
     """Whether the provider says that there is no such model; one that is busy or down says nothing."""
     from agent_eval.models.base import Message, ModelFailure, ModelRequest
 
-    spec = replace(judging.llm, cassette=None)
-    request = ModelRequest(
-        "judge", "Answer with one word.", (Message("user", ("Are you there?",)),), max_tokens=16
-    )
+    question = Message("user", ("Are you there?",))
+    request = ModelRequest("judge", "Answer with one word.", (question,), max_tokens=16)
     try:
-        ModelAccess(spec, environ)().complete(request)
+        ModelAccess(replace(judging.llm, cassette=None), environ)().complete(request)
     except ModelFailure as failure:
         return failure.is_unknown_model
     except AgentEvalError:

@@ -17,6 +17,7 @@ from agent_eval.config.gone import gone_option, gone_policy_key
 from agent_eval.config.options import LISTED, Option
 from agent_eval.config.rows.file import KEYS
 from agent_eval.errors import InvalidInput, UsageError
+from agent_eval.models.catalog import MODELS
 from agent_eval.storage.yaml import parse_yaml
 from agent_eval.text.spelling import nearest
 
@@ -62,7 +63,7 @@ def split_model(text: str) -> dict[str, str]:
     name, at, endpoint = text.rpartition("@http")
     provider, _, model = (name if at else text).partition(":")
     parts = {"provider": provider, "model": model, "base_url": f"http{endpoint}" if at else ""}
-    if provider == "scripted":
+    if provider in MODELS and not MODELS[provider].asks_a_service:
         parts = {"provider": provider, "script": model}
     return {key: part for key, part in parts.items() if part}
 

@@ -54,7 +54,7 @@ def test_outage__of_everything_ends_before_anything_is_run(
         github.fail(method, "", 500, times=1000)
     step = runner.pull_request()
     assert step.code == 4
-    assert "The tip of `main` is not known" in step.summary
+    assert "the tip of `main` is not known" in step.summary
     assert "comment could not be written" in step.summary
     assert step.outputs["evidence-archive"] == ""
 
